@@ -21,7 +21,7 @@ LOWEST = -1e30  # not -inf: -inf - -inf is NaN, in queries that have seen no key
 
 
 @tj.kernel(threads=128)
-def attention(Q: tj.Tensor, K: tj.Tensor, V: tj.Tensor, Out: tj.Tensor, D: tj.constexpr, causal: tj.constexpr):
+def attention(Q: tj.Tensor, K: tj.Tensor, V: tj.Tensor, Out: tj.Tensor, D: tj.constexpr, causal: tj.constexpr) -> None:
     """Q, Out: heads × queries × D. K, V: heads × keys × D."""
     block, head = tj.cta_id(0), tj.cta_id(1)
     queries, keys = Q.shape[1], K.shape[1]
@@ -52,7 +52,7 @@ def attention(Q: tj.Tensor, K: tj.Tensor, V: tj.Tensor, Out: tj.Tensor, D: tj.co
     tj.cta.store(Out[head, block * BM : block * BM + BM, 0:D], (acc / total).astype(Out.dtype))
 
 
-def check(heads: int, queries: int, keys: int, d: int, causal: bool, dtype=tj.float16) -> None:
+def check(heads: int, queries: int, keys: int, d: int, causal: bool, dtype: tj.DType = tj.float16) -> None:
     random = np.random.default_rng(keys)
     q, k, v = (random.standard_normal((heads, n, d)).astype(dtype.numpy) for n in (queries, keys, keys))
     out = np.full_like(q, np.nan)

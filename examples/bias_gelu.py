@@ -21,7 +21,7 @@ ROWS, COLUMNS = 4, 2048  # of a CTA's tile: 256 threads with 16 bytes of float16
 
 
 @tj.kernel(threads=256)
-def bias_gelu(H: tj.Tensor, bias: tj.Tensor, X: tj.Tensor, Y: tj.Tensor):
+def bias_gelu(H: tj.Tensor, bias: tj.Tensor, X: tj.Tensor, Y: tj.Tensor) -> None:
     row, column = tj.cta_id(1), tj.cta_id(0)
     h = tj.cta.load(H.tile((ROWS, COLUMNS), (row, column)))
     x = tj.cta.load(X.tile((ROWS, COLUMNS), (row, column)))
@@ -34,7 +34,7 @@ def grid(rows: int, columns: int) -> tuple[int, int]:
     return tj.cdiv(columns, COLUMNS), tj.cdiv(rows, ROWS)
 
 
-def check(rows: int, columns: int, dtype=tj.float16) -> None:
+def check(rows: int, columns: int, dtype: tj.DType = tj.float16) -> None:
     random = np.random.default_rng(columns)
     h, x = (random.standard_normal((rows, columns)).astype(dtype.numpy) for _ in range(2))
     bias = random.standard_normal(columns).astype(np.float32)

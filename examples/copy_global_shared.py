@@ -10,7 +10,7 @@ import tilejit as tj
 
 
 @tj.kernel(threads=32)
-def through_shared(A: tj.Tensor, B: tj.Tensor):
+def through_shared(A: tj.Tensor, B: tj.Tensor) -> None:
     staged = tj.alloc_shared((32, 32), A.dtype)
     tj.warp.copy(staged, A[0:32, 0:32])
     tj.cta_sync()

@@ -11,7 +11,7 @@ from tilejit import S, laneid
 
 
 @tj.kernel(threads=32)
-def round_trip(out: tj.Tensor, K: tj.constexpr):
+def round_trip(out: tj.Tensor, K: tj.constexpr) -> None:
     lane = tj.lane_id()
     smem = tj.alloc_shared((32, K), out.dtype)
     r = tj.alloc_local((32, K), out.dtype, layout=S[(32, K) : (1 @ laneid, 1)])

@@ -56,7 +56,7 @@ def gradient(X, row, start, width, log_sum, target, dloss, cache):
 
 
 @tj.kernel(threads=THREADS)
-def cross_entropy(X: tj.Tensor, targets: tj.Tensor, losses: tj.Tensor, log_sums: tj.Tensor):
+def cross_entropy(X: tj.Tensor, targets: tj.Tensor, losses: tj.Tensor, log_sums: tj.Tensor) -> None:
     """losses, log_sums: of each row, in float32."""
     row = tj.cta_id(0)
     log_sum = log_sum_exp(X, row, BLOCK, None)
@@ -65,14 +65,14 @@ def cross_entropy(X: tj.Tensor, targets: tj.Tensor, losses: tj.Tensor, log_sums:
 
 
 @tj.kernel(threads=THREADS)
-def cross_entropy_backward(X, targets, log_sums, dlosses, dX):
+def cross_entropy_backward(X, targets, log_sums, dlosses, dX) -> None:
     row, start = tj.cta_id(1), tj.cta_id(0) * WIDE
     dx = gradient(X, row, start, WIDE, log_sums[row], targets[row], dlosses[row], None)
     tj.cta.store(dX[row, start : start + WIDE], dx)
 
 
 @tj.kernel(threads=FUSED_THREADS)
-def cross_entropy_fused(X, targets, losses, dX, dloss: tj.float32):
+def cross_entropy_fused(X, targets, losses, dX, dloss: tj.float32) -> None:
     """dloss: the derivative by each of the losses, 1 / rows for their mean."""
     row, target = tj.cta_id(0), targets[tj.cta_id(0)]
     log_sum = log_sum_exp(X, row, FUSED_BLOCK, "evict_last")
@@ -82,7 +82,7 @@ def cross_entropy_fused(X, targets, losses, dX, dloss: tj.float32):
         tj.cta.store(dX[row, start : start + FUSED_WIDE], dx, cache="evict_first")
 
 
-def check(rows: int, columns: int, dtype=tj.float32) -> None:
+def check(rows: int, columns: int, dtype: tj.DType = tj.float32) -> None:
     random = np.random.default_rng(columns)
     x = (5 * random.standard_normal((rows, columns))).astype(dtype.numpy)
     x[0, : columns // 2] = -np.inf

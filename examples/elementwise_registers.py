@@ -12,7 +12,7 @@ ROWS = S[(32, 8) : (1 @ laneid, 1)]
 
 
 @tj.kernel(threads=32)
-def three_operations(A: tj.Tensor, B: tj.Tensor):
+def three_operations(A: tj.Tensor, B: tj.Tensor) -> None:
     x = tj.alloc_local((32, 8), A.dtype, layout=ROWS)
     y = tj.alloc_local((32, 8), A.dtype, layout=ROWS)
     tj.warp.copy(x, A[0:32, 0:8])

@@ -20,14 +20,14 @@ TOKENS = 4  # of a CTA
 
 
 @tj.kernel(threads=THREADS)
-def embedding(table: tj.Tensor, tokens: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
+def embedding(table: tj.Tensor, tokens: tj.Tensor, Y: tj.Tensor, N: tj.constexpr) -> None:
     i = tj.cta_id(0)
     rows = tj.cta.load(tokens.tile(TOKENS, i))
     tj.cta.store(Y.tile((TOKENS, N), (i, 0)), tj.cta.load(table.at(rows)[:, 0:N]))
 
 
 @tj.kernel(threads=THREADS)
-def embedding_backward(dY: tj.Tensor, tokens: tj.Tensor, dtable: tj.Tensor, N: tj.constexpr):
+def embedding_backward(dY: tj.Tensor, tokens: tj.Tensor, dtable: tj.Tensor, N: tj.constexpr) -> None:
     """dtable: float32, to which is added."""
     i = tj.cta_id(0)
     rows = tj.cta.load(tokens.tile(TOKENS, i))
@@ -36,7 +36,7 @@ def embedding_backward(dY: tj.Tensor, tokens: tj.Tensor, dtable: tj.Tensor, N: t
     tj.atomic.add(dtable.at(rows)[:, 0:N], dy.astype(tj.float32), mask=is_token[:, None])
 
 
-def check(count: int, rows: int, columns: int, dtype=tj.float16) -> None:
+def check(count: int, rows: int, columns: int, dtype: tj.DType = tj.float16) -> None:
     random = np.random.default_rng(columns)
     table, dy = (random.standard_normal((n, columns)).astype(dtype.numpy) for n in (rows, count))
     tokens = random.integers(0, rows, count).astype(np.int64)

@@ -21,7 +21,7 @@ BINS = 256
 
 
 @tj.kernel(threads=THREADS)
-def histogram(X: tj.Tensor, counts: tj.Tensor):
+def histogram(X: tj.Tensor, counts: tj.Tensor) -> None:
     """X: uint8. counts: BINS of int32, to which is added."""
     bins = tj.alloc_shared((BINS,), tj.int32)
     tj.cta.fill(bins, 0)

@@ -21,7 +21,7 @@ TALL, WIDE = 128, 32  # of the tiles that the last launch adds up
 
 
 @tj.kernel(threads=256)
-def layernorm(X, gain, bias, Y, means, scales, N: tj.constexpr, epsilon: tj.float32):
+def layernorm(X, gain, bias, Y, means, scales, N: tj.constexpr, epsilon: tj.float32) -> None:
     """means, scales: of each row, what the backward pass needs."""
     row = tj.cta_id(0)
     x = tj.cta.load(X[row, 0:N]).astype(tj.float32)
@@ -34,7 +34,7 @@ def layernorm(X, gain, bias, Y, means, scales, N: tj.constexpr, epsilon: tj.floa
 
 
 @tj.kernel(threads=256)
-def layernorm_backward(X, gain, means, scales, dY, dX, dgains, dbiases, N: tj.constexpr):
+def layernorm_backward(X, gain, means, scales, dY, dX, dgains, dbiases, N: tj.constexpr) -> None:
     """dgains, dbiases: CTAs × N, float32: each CTA's part of the sums."""
     first, step, last = tj.cta_id(0), tj.num_ctas(0), X.shape[0] - 1
     g = tj.cta.load(gain[0:N])
@@ -58,7 +58,7 @@ def layernorm_backward(X, gain, means, scales, dY, dX, dgains, dbiases, N: tj.co
 
 
 @tj.kernel(threads=1024)
-def sum_of_rows(parts, totals):
+def sum_of_rows(parts, totals) -> None:
     """totals[i] = the sum of the rows of parts[i]: CTA (k, i) sums the k-th columns."""
     column, which = tj.cta_id(0), tj.cta_id(1)
     sums = tj.cta.zeros((1, TALL, WIDE), tj.float32)
@@ -67,7 +67,7 @@ def sum_of_rows(parts, totals):
     tj.cta.store(totals.tile((1, WIDE), (which, column)), tj.sum(sums, axis=1).astype(totals.dtype))
 
 
-def check(rows: int, columns: int, dtype=tj.float32, ctas: int = CTAS) -> None:
+def check(rows: int, columns: int, dtype: tj.DType = tj.float32, ctas: int = CTAS) -> None:
     random = np.random.default_rng(columns)
     x, dy = (random.standard_normal((rows, columns)).astype(dtype.numpy) for _ in range(2))
     gain, bias = (random.standard_normal(columns).astype(dtype.numpy) for _ in range(2))
@@ -92,7 +92,7 @@ def check(rows: int, columns: int, dtype=tj.float32, ctas: int = CTAS) -> None:
     print(f"{rows} x {columns} {dtype} on {tj.device()}: right")
 
 
-def compare(name: str, result: np.ndarray, expected: np.ndarray, dtype) -> None:
+def compare(name: str, result: np.ndarray, expected: np.ndarray, dtype: tj.DType) -> None:
     rounding = {tj.float32: 1e-5, tj.float16: 1e-3, tj.bfloat16: 8e-3}[dtype]
     np.testing.assert_allclose(result.astype(np.float64), expected, rtol=rounding, atol=rounding, err_msg=name)
 

@@ -30,7 +30,7 @@ def tile_of(cta, columns):
 
 
 @tj.kernel(threads=256)
-def matmul(A: tj.Tensor, B: tj.Tensor, bias, C: tj.Tensor, activation: tj.constexpr):
+def matmul(A: tj.Tensor, B: tj.Tensor, bias, C: tj.Tensor, activation: tj.constexpr) -> None:
     """bias: M × N, where a row of N that repeats has stride 0 (`np.broadcast_to`, `torch.expand`), or None."""
     row, column = tile_of(tj.cta_id(0), tj.cdiv(C.shape[1], BN))
     if row * BM >= C.shape[0]:

@@ -19,7 +19,7 @@ BM, BN, BK = 64, 64, 32
 
 
 @tj.kernel(threads=128)
-def matmul(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor):
+def matmul(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor) -> None:
     row, column = tj.cta_id(1), tj.cta_id(0)
     acc = tj.cta.zeros((BM, BN), tj.float32)
     for k in range(tj.cdiv(A.shape[1], BK)):
@@ -33,7 +33,7 @@ def grid(m: int, n: int) -> tuple[int, int]:
     return tj.cdiv(n, BN), tj.cdiv(m, BM)
 
 
-def check(m: int, n: int, k: int, dtype=tj.float16) -> None:
+def check(m: int, n: int, k: int, dtype: tj.DType = tj.float16) -> None:
     random = np.random.default_rng(k)
     a, b = (random.standard_normal(shape).astype(dtype.numpy) for shape in ((m, k), (k, n)))
     c = np.full((m, n), np.nan, a.dtype)

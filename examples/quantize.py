@@ -16,7 +16,7 @@ import tilejit as tj
 
 
 @tj.kernel(threads=256)
-def quantize(X: tj.Tensor, Q: tj.Tensor, scales: tj.Tensor, N: tj.constexpr, greatest: tj.constexpr):
+def quantize(X: tj.Tensor, Q: tj.Tensor, scales: tj.Tensor, N: tj.constexpr, greatest: tj.constexpr) -> None:
     """greatest: the number of Q's type that the row's greatest magnitude becomes."""
     row = tj.cta_id(0)
     x = tj.cta.load(X[row, 0:N]).astype(tj.float32)
@@ -30,7 +30,7 @@ def quantize(X: tj.Tensor, Q: tj.Tensor, scales: tj.Tensor, N: tj.constexpr, gre
 
 
 @tj.kernel(threads=256)
-def dequantize(Q: tj.Tensor, scales: tj.Tensor, X: tj.Tensor, N: tj.constexpr):
+def dequantize(Q: tj.Tensor, scales: tj.Tensor, X: tj.Tensor, N: tj.constexpr) -> None:
     row = tj.cta_id(0)
     x = tj.cta.load(Q[row, 0:N]).astype(tj.float32) * scales[row]
     tj.cta.store(X[row, 0:N], x.astype(X.dtype))
@@ -39,7 +39,7 @@ def dequantize(Q: tj.Tensor, scales: tj.Tensor, X: tj.Tensor, N: tj.constexpr):
 GREATEST = {tj.int8: 127, tj.float8_e4m3fn: 448, tj.float8_e5m2: 57344}
 
 
-def check(rows: int, columns: int, storage=tj.int8, dtype=tj.float16) -> None:
+def check(rows: int, columns: int, storage: tj.DType = tj.int8, dtype: tj.DType = tj.float16) -> None:
     x = np.random.default_rng(columns).standard_normal((rows, columns)).astype(dtype.numpy)
     x[0] = 0
     q, back = np.full(x.shape, 77, storage.numpy), np.full_like(x, np.nan)

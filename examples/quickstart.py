@@ -17,7 +17,7 @@ OWNERS = S[(8, 16, 8) : (16 @ tx, 1 @ tx, 1)]
 
 
 @tj.kernel(threads=128)
-def tone_map(image: tj.Tensor, out: tj.Tensor, exposure: tj.float32, gamma: tj.float32):
+def tone_map(image: tj.Tensor, out: tj.Tensor, exposure: tj.float32, gamma: tj.float32) -> None:
     """out = (x / (x + 1)) ** gamma, with x = image * exposure: Reinhard's curve, then gamma."""
     row, column = tj.cta_id(1), tj.cta_id(0)
     staged = tj.alloc_shared(TILE, image.dtype)

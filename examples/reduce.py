@@ -28,13 +28,13 @@ CTAS = 64 * 132  # that share all elements out: 64 for each multiprocessor of an
 
 
 @tj.kernel(threads=1024)
-def sum_rows(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
+def sum_rows(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr) -> None:
     row = tj.cta_id(0)
     Y[row] = tj.sum(tj.cta.load(X[row, 0:N]))
 
 
 @tj.kernel(threads=512)
-def sum_columns(X: tj.Tensor, parts: tj.Tensor):
+def sum_columns(X: tj.Tensor, parts: tj.Tensor) -> None:
     """parts: strips × columns, the sums of each strip of rows."""
     column, strip = tj.cta_id(0), tj.cta_id(1)
     sums = tj.cta.zeros((TALL, WIDE), tj.float32)
@@ -44,7 +44,7 @@ def sum_columns(X: tj.Tensor, parts: tj.Tensor):
 
 
 @tj.kernel(threads=512)
-def sum_all(X: tj.Tensor, parts: tj.Tensor):
+def sum_all(X: tj.Tensor, parts: tj.Tensor) -> None:
     """X: flat. parts: one sum for each CTA."""
     sums = tj.cta.zeros((BLOCK,), tj.float32)
     for k in range(tj.cta_id(0), tj.cdiv(X.shape[0], BLOCK), tj.num_ctas(0)):
@@ -53,7 +53,7 @@ def sum_all(X: tj.Tensor, parts: tj.Tensor):
 
 
 @tj.kernel(threads=512)
-def sum_in_one_launch(X: tj.Tensor, parts: tj.Tensor, counter: tj.Tensor, total: tj.Tensor):
+def sum_in_one_launch(X: tj.Tensor, parts: tj.Tensor, counter: tj.Tensor, total: tj.Tensor) -> None:
     """parts: one element for each of at most CTAS CTAs. counter: one int32, 0 before and after."""
     sums = tj.cta.zeros((BLOCK,), tj.float32)
     for k in range(tj.cta_id(0), tj.cdiv(X.shape[0], BLOCK), tj.num_ctas(0)):

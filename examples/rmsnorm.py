@@ -16,7 +16,7 @@ TALL, WIDE = 128, 32  # of the tiles that the last launch adds up
 
 
 @tj.kernel(threads=256)
-def rmsnorm(X, gain, Y, scales, N: tj.constexpr, epsilon: tj.float32):
+def rmsnorm(X, gain, Y, scales, N: tj.constexpr, epsilon: tj.float32) -> None:
     """scales: of each row, what the backward pass needs."""
     row = tj.cta_id(0)
     x = tj.cta.load(X[row, 0:N]).astype(tj.float32)
@@ -26,7 +26,7 @@ def rmsnorm(X, gain, Y, scales, N: tj.constexpr, epsilon: tj.float32):
 
 
 @tj.kernel(threads=256)
-def rmsnorm_backward(X, gain, scales, dY, dX, dgains, N: tj.constexpr):
+def rmsnorm_backward(X, gain, scales, dY, dX, dgains, N: tj.constexpr) -> None:
     """dgains: CTAs × N, float32: each CTA's part of dgain."""
     first, step, last = tj.cta_id(0), tj.num_ctas(0), X.shape[0] - 1
     g = tj.cta.load(gain[0:N])
@@ -46,7 +46,7 @@ def rmsnorm_backward(X, gain, scales, dY, dX, dgains, N: tj.constexpr):
 
 
 @tj.kernel(threads=1024)
-def sum_of_rows(parts, total):
+def sum_of_rows(parts, total) -> None:
     """total = the sum of the rows of `parts`: a CTA for some columns."""
     column = tj.cta_id(0)
     sums = tj.cta.zeros((TALL, WIDE), tj.float32)
@@ -55,7 +55,7 @@ def sum_of_rows(parts, total):
     tj.cta.store(total.tile(WIDE, column), tj.sum(sums, axis=0).astype(total.dtype))
 
 
-def check(rows: int, columns: int, dtype=tj.float32, ctas: int = CTAS) -> None:
+def check(rows: int, columns: int, dtype: tj.DType = tj.float32, ctas: int = CTAS) -> None:
     random = np.random.default_rng(columns)
     x, dy = (random.standard_normal((rows, columns)).astype(dtype.numpy) for _ in range(2))
     gain = random.standard_normal(columns).astype(dtype.numpy)
@@ -76,7 +76,7 @@ def check(rows: int, columns: int, dtype=tj.float32, ctas: int = CTAS) -> None:
     print(f"{rows} x {columns} {dtype} on {tj.device()}: right")
 
 
-def compare(name: str, result: np.ndarray, expected: np.ndarray, dtype) -> None:
+def compare(name: str, result: np.ndarray, expected: np.ndarray, dtype: tj.DType) -> None:
     rounding = {tj.float32: 1e-5, tj.float16: 1e-3, tj.bfloat16: 8e-3}[dtype]
     np.testing.assert_allclose(result.astype(np.float64), expected, rtol=rounding, atol=rounding, err_msg=name)
 

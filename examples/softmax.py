@@ -34,7 +34,7 @@ LOWEST = -1e30
 
 
 @tj.kernel(threads=256)
-def softmax(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
+def softmax(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr) -> None:
     row = tj.cta_id(0)
     x = tj.cta.load(X[row, 0:N], fill=-tj.inf).astype(tj.float32)
     e = tj.exp(x - tj.max(x))
@@ -47,7 +47,7 @@ def powers(x, greatest):
 
 
 @tj.kernel(threads=256)
-def fast_softmax(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
+def fast_softmax(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr) -> None:
     row = tj.cta_id(0)
     x = tj.cta.load(X[row, 0:N], fill=-tj.inf)
     greatest = tj.max(x)
@@ -56,7 +56,7 @@ def fast_softmax(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
 
 
 @tj.kernel(threads=256)
-def softmax_of_unaligned_rows(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr, V: tj.constexpr):
+def softmax_of_unaligned_rows(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr, V: tj.constexpr) -> None:
     first = tj.cta_id(0) * N
     start = first // V * V
     window = tj.cdiv(N + V - 1, V) * V
@@ -69,7 +69,7 @@ def softmax_of_unaligned_rows(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr, V: tj
 
 
 @tj.kernel(threads=512)
-def softmax_of_long_rows(X: tj.Tensor, Y: tj.Tensor):
+def softmax_of_long_rows(X: tj.Tensor, Y: tj.Tensor) -> None:
     row = tj.cta_id(0)
     greatest, total = LOWEST, 0.0
     for start in range(0, X.shape[1], BLOCK):
@@ -114,7 +114,7 @@ def softmax_of_rows(x, y) -> None:
     launch_for(x, y)()
 
 
-def check(rows: int, columns: int, dtype=tj.float32) -> None:
+def check(rows: int, columns: int, dtype: tj.DType = tj.float32) -> None:
     x = 5 * np.random.default_rng(columns).standard_normal((rows, columns), np.float32)
     x = x.astype(dtype.numpy)
     x[0, : columns // 2] = -np.inf

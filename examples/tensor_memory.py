@@ -16,7 +16,7 @@ FRAGMENTS = tj.tcgen05.atom_layout("16x256b", COLUMNS // 8, tj.float32)
 
 
 @tj.kernel(threads=128)
-def round_trip(A: tj.Tensor, B: tj.Tensor):
+def round_trip(A: tj.Tensor, B: tj.Tensor) -> None:
     r = tj.alloc_local((128, 8), A.dtype, layout=S[(128, 8) : (1 @ tid_in_wg, 1)])
     t = tj.alloc_tmem((128, 8), A.dtype)
     tj.wg.copy(r, A[0:128, 0:8])
@@ -30,7 +30,7 @@ def round_trip(A: tj.Tensor, B: tj.Tensor):
 
 
 @tj.kernel(threads=128)
-def transpose(A: tj.Tensor, B: tj.Tensor):
+def transpose(A: tj.Tensor, B: tj.Tensor) -> None:
     thread = tj.thread_id()
     fragments = tj.alloc_local((128, COLUMNS), A.dtype, layout=FRAGMENTS)
     rows = tj.alloc_local((128, COLUMNS), A.dtype, layout=ROW_EACH)

@@ -23,14 +23,14 @@ ROWS, COLUMNS = 128, 64
 
 
 @tj.kernel(threads=256)
-def transpose(X: tj.Tensor, Y: tj.Tensor):
+def transpose(X: tj.Tensor, Y: tj.Tensor) -> None:
     row, column = tj.cta_id(1), tj.cta_id(0)
     x = tj.cta.load(X.tile((ROWS, COLUMNS), (row, column)))
     tj.cta.store(Y.tile((COLUMNS, ROWS), (column, row)), x.T)
 
 
 @tj.kernel(threads=256)
-def transpose_staged(X: tj.Tensor, Y: tj.Tensor):
+def transpose_staged(X: tj.Tensor, Y: tj.Tensor) -> None:
     row, column = tj.cta_id(1), tj.cta_id(0)
     staged = tj.alloc_shared((ROWS, COLUMNS), X.dtype, swizzle="128B")
     tj.cta.copy(staged, X.tile((ROWS, COLUMNS), (row, column)))
@@ -42,7 +42,7 @@ def grid(rows: int, columns: int) -> tuple[int, int]:
     return tj.cdiv(columns, COLUMNS), tj.cdiv(rows, ROWS)
 
 
-def check(rows: int, columns: int, dtype=tj.float32) -> None:
+def check(rows: int, columns: int, dtype: tj.DType = tj.float32) -> None:
     x = np.random.default_rng(columns).integers(-99, 99, (rows, columns)).astype(dtype.numpy)
     for kernel in (transpose, transpose_staged):
         y = np.zeros((columns, rows), x.dtype)
@@ -51,7 +51,7 @@ def check(rows: int, columns: int, dtype=tj.float32) -> None:
     print(f"{rows} x {columns} {dtype} on {tj.device()}: right")
 
 
-def profile(dtype=tj.float32) -> None:
+def profile(dtype: tj.DType = tj.float32) -> None:
     """Assert that whole tiles are moved without bank conflicts and without a sector too many."""
     x = np.zeros((2 * ROWS, 2 * COLUMNS), dtype.numpy)
     y = np.zeros_like(x.T)

@@ -17,7 +17,7 @@ BLOCK = 1024
 
 
 @tj.kernel(threads=256)
-def vector_add(X: tj.Tensor, Y: tj.Tensor, Z: tj.Tensor):
+def vector_add(X: tj.Tensor, Y: tj.Tensor, Z: tj.Tensor) -> None:
     i = tj.cta_id(0)
     x = tj.cta.load(X.tile(BLOCK, i))
     y = tj.cta.load(Y.tile(BLOCK, i))

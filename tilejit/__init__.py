@@ -3,13 +3,26 @@
 Names are looked up at their first use, so that `import tilejit` costs nothing that a program doesn't need.
 """
 
-# ruff: noqa: F401
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0"
+
+# type checkers and editors read `__init__.pyi`, which `pytest tests/types --bless` writes
+__all__ = [
+    "AsyncHazardError", "Compiled", "CompiledKernel", "Config", "DType", "DeadlockError", "DeviceArray",
+    "DeviceError", "DispatchError", "DivergenceError", "Kernel", "KernelSyntaxError", "KernelTypeError",
+    "LaunchError", "LayoutError", "MisalignedError", "OutOfBoundsError", "PreparedLaunch", "R", "RaceError", "Region",
+    "ResourceError", "S", "Scalar", "SimulationError", "Spec", "Swizzle", "TCol", "TLane", "Tensor", "Tile",
+    "TileLayout", "TilejitError", "UninitializedReadError", "UnsupportedInstructionError", "autotune", "bfloat16",
+    "bool_", "cdiv", "compile_many", "constexpr", "device", "dispatch", "empty", "float16", "float32", "float64",
+    "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16", "int32", "int64", "int8", "kernel", "laneid",
+    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "operand", "simulate", "spec", "static_assert",
+    "sym", "synchronize", "tid_in_wg", "to_device", "tx", "uint16", "uint32", "uint64", "uint8", "use_device",
+    "warpid", "wgid", "wid_in_wg",
+]
 
 _TYPES = (
     "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -29,8 +42,9 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
         "R", "S", "Swizzle", "TileLayout", "TCol", "TLane", "laneid", "m", "tid_in_wg", "tx", "warpid", "wgid",
         "wid_in_wg",
     ),
+    "frontend.annotations": ("Region", "Scalar", "Tensor", "Tile"),
     "frontend.language": (
-        "Spec", "Tensor", "cdiv", "constexpr", "function", "inf", "nan", "next_power_of_2", "spec", "static_assert",
+        "Spec", "cdiv", "constexpr", "function", "inf", "nan", "next_power_of_2", "spec", "static_assert",
     ),
     "lower.ask": ("dispatch", "operand", "sym"),
     "ahead": ("CompiledKernel", "load_compiled"),
@@ -43,44 +57,6 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
 }
 
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
-
-__all__ = list(_HOME)
-
-if TYPE_CHECKING:
-    from .ahead import CompiledKernel, load_compiled
-    from .compiled import Compiled
-    from .errors import (
-        AsyncHazardError,
-        DeadlockError,
-        DeviceError,
-        DispatchError,
-        DivergenceError,
-        KernelSyntaxError,
-        KernelTypeError,
-        LaunchError,
-        LayoutError,
-        MisalignedError,
-        OutOfBoundsError,
-        RaceError,
-        ResourceError,
-        SimulationError,
-        TilejitError,
-        UninitializedReadError,
-        UnsupportedInstructionError,
-    )
-    from .frontend.language import Spec, Tensor, cdiv, function, inf, nan, next_power_of_2, spec, static_assert
-    from .jit import Kernel, PreparedLaunch, kernel, no_recompile, simulate
-    from .layout import R, S, Swizzle, TCol, TileLayout, TLane, laneid, m, tid_in_wg, tx, warpid, wgid, wid_in_wg
-    from .lower.ask import dispatch, operand, sym
-    from .precompile import compile_many
-    from .runtime.arrays import DeviceArray
-    from .runtime.devices import device, empty, synchronize, to_device, use_device
-    from .tuning import Config, autotune
-
-    # annotations that are values to Python: type checkers read them as Any, as they do the names inside kernels
-    constexpr = Any
-    bool_ = int8 = int16 = int32 = int64 = uint8 = uint16 = uint32 = uint64 = Any
-    float16 = bfloat16 = float32 = float64 = float8_e4m3fn = float8_e5m2 = Any
 
 
 def __getattr__(name: str) -> Any:
@@ -105,4 +81,4 @@ def _intrinsic(name: str) -> Any:
 
 def __dir__() -> list[str]:
     table = importlib.import_module(".frontend.vocabulary", __name__).intrinsics()
-    return sorted({*globals(), *_HOME, *table})
+    return sorted({*(name for name in globals() if name.startswith("__")), *_HOME, *table})

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections.abc import Callable
 
 from .context import Context
 from .values import Constant, Value
 
-__all__ = ["bind", "is_none", "optional"]
+__all__ = ["Arguments", "Handler", "bind", "is_none", "optional"]
+
+#: parameter's name -> the expression that a call gives for it
+Arguments = dict[str, ast.expr]
+
+#: what a call of an intrinsic gives, from its arguments
+Handler = Callable[[Context, ast.Call, Arguments], Value]
 
 
 def bind(
     ctx: Context, node: ast.Call, what: str, parameters: tuple[str, ...], required: int
-) -> dict[str, ast.expr]:
+) -> Arguments:
     """The arguments' expressions by parameter name; a parameter that gets no argument is left out.
 
     required: how many of the first parameters must be given.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 
 from ..dataclass import replace
 from ..dtypes import DTYPES, DType, bool_
@@ -14,26 +13,24 @@ from ..ops.atomic import ATOMIC, OPERATION, ORDER
 from ..ops.copies import FILL, INDEX
 from ..scopes import THREAD
 from . import tiles
-from .arguments import bind, optional
+from .arguments import Arguments, Handler, optional
 from .context import Context
 from .operands import placed
 from .ordered import memory_scope, need_shared
 from .scalars import convert, truth
 from .singles import as_scalar
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
-from .vocabulary import ATOMICS
+from .words import ATOMICS
 
 __all__ = ["ATOMIC_CALLS"]
 
 _ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 
 
-def _atomic(name: str) -> Callable[[Context, ast.Call], Value]:
+def _atomic(name: str) -> Handler:
     operation = OPERATIONS[ATOMICS[name]]
-    parameters = ("place", *operation.operands, "order", "scope", "mask")
 
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        arguments = bind(ctx, node, f"tj.atomic.{name}", parameters, 1 + len(operation.operands))
+    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         place = placed(ctx, arguments["place"], "the place", is_written=True)
         region = place["place"]
         assert isinstance(region, Region)
@@ -134,4 +131,4 @@ def _order(ctx: Context, node: ast.Call, argument: ast.expr | None) -> str:
 
 
 #: name -> what a call of it gives: the elements from before
-ATOMIC_CALLS: dict[str, Callable[[Context, ast.Call], Value]] = {f"atomic.{name}": _atomic(name) for name in ATOMICS}
+ATOMIC_CALLS: dict[str, Handler] = {f"atomic.{name}": _atomic(name) for name in ATOMICS}

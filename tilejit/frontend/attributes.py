@@ -128,7 +128,7 @@ def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
     if isinstance(value, Namespace):
         if node.attr in value.members:
             return Constant(getattr(value, node.attr))
-        raise _missing(ctx, node, repr(value), value.members)
+        raise _missing(ctx, node, repr(value), tuple(value.members))
     if isinstance(value, DType) and node.attr in ("name", "kind", "bits", "bytes", "is_float", "is_integer"):
         return Constant(getattr(value, node.attr))
     if isinstance(value, TileLayout) and node.attr in ("shape", "size", "span"):

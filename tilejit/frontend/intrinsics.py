@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 
 from ..dataclass import replace
 from ..dtypes import DType, int32
@@ -17,7 +16,7 @@ from ..scopes import GRID
 from ..target import TENSOR_MEMORY_TARGETS
 from . import memory as mem
 from . import shapes, tiles
-from .arguments import bind, optional
+from .arguments import Arguments, Handler, bind, optional
 from .atomics import ATOMIC_CALLS
 from .context import Context
 from .lanes import LANE_CALLS
@@ -33,28 +32,20 @@ __all__ = ["call_intrinsic", "convert_to"]
 
 def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
     """What a call of `tj.<name>` gives."""
+    arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
     handler = _INTRINSICS.get(callee.name)
     if handler is not None:
-        return handler(ctx, node)
+        return handler(ctx, node, arguments)
     name = callee.name.replace(".", "_")
     if name in ELEMENTWISE:
-        return _expression(ctx, node, name, callee.name)
+        return tiles.apply(ctx, node, name, [ctx.evaluate(arguments[p]) for p in callee.names])
     record = TILE_OPERATIONS[callee.name]
     assert record.reduction is not None, f"tj.{callee.name} has no handler"
-    return reduced(ctx, node, record, record.reduction)
+    return reduced(ctx, node, arguments, record, record.reduction)
 
 
-def _expression(ctx: Context, node: ast.Call, name: str, called: str) -> Value:
-    """called: the operation's name as it was written."""
-    parameters = ELEMENTWISE[name].operands
-    arguments = bind(ctx, node, f"tj.{called}", parameters, len(parameters))
-    values = [ctx.evaluate(arguments[p]) for p in parameters]
-    return tiles.apply(ctx, node, name, values)
-
-
-def _axis(name: str) -> Callable[[Context, ast.Call], Value]:
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        arguments = bind(ctx, node, f"tj.{name}", ("axis",), 0)
+def _axis(name: str) -> Handler:
+    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         axis = optional(ctx, arguments.get("axis"))
         number = 0 if axis is None else ctx.integer(axis, node, "the axis")
         if number not in (0, 1, 2):
@@ -64,31 +55,27 @@ def _axis(name: str) -> Callable[[Context, ast.Call], Value]:
     return handler
 
 
-def _special(name: str) -> Callable[[Context, ast.Call], Value]:
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        bind(ctx, node, f"tj.{name}", (), 0)
+def _special(name: str) -> Handler:
+    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         return Scalar(Special(name, ctx.span(node)))
 
     return handler
 
 
-def _elect(ctx: Context, node: ast.Call) -> Value:
+def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """One thread of the warp: lane 0."""
-    bind(ctx, node, "tj.elect", (), 0)
     return Scalar(build.op("equal", Special("lane_id", ctx.span(node)), build.const(0, int32)))
 
 
-def _sync(scope: str) -> Callable[[Context, ast.Call], Value]:
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        bind(ctx, node, f"tj.{scope}_sync", (), 0)
+def _sync(scope: str) -> Handler:
+    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         ctx.emit(Sync(scope, ctx.span(node)))
         return Constant(None)
 
     return handler
 
 
-def _grid_sync(ctx: Context, node: ast.Call) -> Value:
-    bind(ctx, node, "tj.grid_sync", (), 0)
+def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     if not ctx.is_cooperative:
         raise ctx.type_error(
             node, "tj.grid_sync() waits for CTAs that may start only when others have ended",
@@ -98,12 +85,10 @@ def _grid_sync(ctx: Context, node: ast.Call) -> Value:
     return Constant(None)
 
 
-def _asynchronous(row: Row) -> Callable[[Context, ast.Call], Value]:
+def _asynchronous(row: Row) -> Handler:
     """A commit of asynchronous work, or a wait for it, which may leave groups unfinished."""
-    parameters = () if row.leaves is None else ("n",)
 
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        arguments = bind(ctx, node, f"tj.{row.spelling}", parameters, len(parameters))
+    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         if row.only == TENSOR_MEMORY_TARGETS:
             mem.need_tensor_memory(ctx, node)
         groups = tuple(build.const(_groups(ctx, argument), int32) for argument in arguments.values())
@@ -120,12 +105,11 @@ def _groups(ctx: Context, argument: ast.expr) -> int:
     return groups
 
 
-def _assume_in_bounds(ctx: Context, node: ast.Call) -> Value:
-    arguments = bind(ctx, node, "tj.assume_in_bounds", ("region",), 1)
+def _assume_in_bounds(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return replace(memory_operand(ctx, arguments["region"], "what is assumed in bounds"), in_bounds=True)
 
 
-_INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
+_INTRINSICS: dict[str, Handler] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
     **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 
 from ..dtypes import DType, bool_, int32, uint32
 from ..ir.arithmetic import build
 from ..ir.nodes import Expr, Instruction, Let, Var
 from ..isa.warp import SHUFFLE, VOTE, Shuffle
 from ..scopes import SCOPES, THREAD
-from .arguments import bind
+from .arguments import Arguments, Handler
 from .context import Context
 from .scalars import truth
 from .values import Memory, Scalar, Value, describe
-from .vocabulary import SHUFFLES, VOTES, ScopeNamespace
+from .vocabulary import ScopeNamespace
+from .words import SHUFFLES, VOTES
 
 __all__ = ["LANE_CALLS"]
 
 
-def _shuffle(name: str) -> Callable[[Context, ast.Call], Value]:
+def _shuffle(name: str) -> Handler:
     mode, by = SHUFFLES[name]
 
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        arguments = bind(ctx, node, f"tj.{name}", ("x", by), 2)
+    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         value = _scalar(ctx, arguments["x"], name)
         row = SHUFFLE.row(Shuffle(mode, 2 if value.dtype.bits == 64 else 1))
         other = ctx.evaluate(arguments[by])
@@ -35,12 +34,12 @@ def _shuffle(name: str) -> Callable[[Context, ast.Call], Value]:
     return handler
 
 
-def _vote(name: str) -> Callable[[Context, ast.Call], Value]:
+def _vote(name: str) -> Handler:
     row = VOTE[VOTES[name]]
     dtype = uint32 if VOTES[name] == "ballot" else bool_
 
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        argument = bind(ctx, node, f"tj.{name}", ("condition",), 1)["condition"]
+    def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+        argument = arguments["condition"]
         holds = truth(ctx, argument, ctx.evaluate(argument))
         condition = build.const(holds, bool_) if isinstance(holds, bool) else holds
         return _given(ctx, node, row.name, name, (condition,), dtype)
@@ -48,9 +47,8 @@ def _vote(name: str) -> Callable[[Context, ast.Call], Value]:
     return handler
 
 
-def _uniform(ctx: Context, node: ast.Call) -> Value:
+def _uniform(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """A name of its own for the value, of which the scope is known."""
-    arguments = bind(ctx, node, "tj.uniform", ("x", "scope"), 2)
     value = _scalar(ctx, arguments["x"], "uniform")
     named = ctx.constant(ctx.evaluate(arguments["scope"]), arguments["scope"], "the scope")
     scope = named.scope if isinstance(named, ScopeNamespace) else SCOPES.get(named) if isinstance(named, str) else None
@@ -89,7 +87,7 @@ def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
 
 
 #: name -> what a call of it gives
-LANE_CALLS: dict[str, Callable[[Context, ast.Call], Value]] = {
+LANE_CALLS: dict[str, Handler] = {
     **{name: _shuffle(name) for name in SHUFFLES},
     **{name: _vote(name) for name in VOTES},
     "uniform": _uniform,

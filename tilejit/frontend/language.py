@@ -6,20 +6,22 @@ The frontend knows them by identity. The table of the words is `vocabulary`, whi
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from numpy.typing import DTypeLike
 
 from ..dataclass import dataclass
 from ..dtypes import DType, as_dtype
 from ..errors import KernelSyntaxError, KernelTypeError
+from .annotations import Tensor
 from .source import KernelSource
 
 __all__ = [
-    "Constexpr", "Function", "Intrinsic", "LanguageName", "Spec", "Tensor", "cdiv", "constexpr", "function", "inf",
-    "nan", "next_power_of_2", "spec", "static_assert",
+    "REQUIRED", "CallParameter", "Constexpr", "Function", "Intrinsic", "LanguageName", "Spec", "cdiv", "constexpr",
+    "function", "inf", "nan", "next_power_of_2", "spec", "static_assert",
 ]
 
 
@@ -29,15 +31,64 @@ class LanguageName:
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Intrinsic(LanguageName):
-    """A function that exists inside kernels only.
+#: the default of a parameter that must be given
+REQUIRED = inspect.Parameter.empty
 
-    name: as users write it after `tj.`. meaning: one line.
+
+@dataclass(frozen=True, slots=True)
+class CallParameter:
+    """One parameter of a call that exists inside kernels.
+
+    type: what it takes, in a type checker's words. meaning: one line, where its name doesn't say it.
+    default: what it is where it isn't given. by_name: it is given by its name only.
     """
 
     name: str
+    type: str
+    meaning: str = ""
+    default: object = REQUIRED
+    by_name: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic(LanguageName):
+    # its docstring is that of each one, by which `help` teaches: a function that exists inside kernels only.
+    # name: as users write it after `tj.`. meaning: one line. example: two lines of a kernel.
+    # parameters: in order. gives: what a call gives, in a type checker's words; of several kinds of arguments, each.
+
+    name: str
     meaning: str
+    parameters: tuple[CallParameter, ...] = ()
+    gives: str = "None"
+    example: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its parameters' names."""
+        return tuple(p.name for p in self.parameters)
+
+    @property
+    def required(self) -> int:
+        """How many of the parameters, the first ones, must be given."""
+        return sum(p.default is REQUIRED for p in self.parameters)
+
+    @property
+    def __name__(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        return inspect.Signature(
+            [inspect.Parameter(p.name, kinds[p.by_name], default=p.default) for p in self.parameters]
+        )
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        meanings = [f"{p.name}: {p.meaning}" for p in self.parameters if p.meaning]
+        example = ["Example:", *(f"    {line}" for line in self.example.splitlines())]
+        parts = [f"tj.{self.name}{self.__signature__}", self.meaning, "\n".join(meanings), "\n".join(example)]
+        return "\n\n".join(filter(None, parts))
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         raise KernelTypeError(
@@ -47,10 +98,6 @@ class Intrinsic(LanguageName):
 
     def __repr__(self) -> str:
         return f"tj.{self.name}"
-
-
-class Tensor:
-    """Annotation of an array parameter; its default may be a `tj.spec(...)` that pins the type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +120,17 @@ class Spec:
     strides: tuple[int, ...]
 
 
-def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence[int] | None = None) -> Spec:
+if TYPE_CHECKING:
+
+    class PinnedTensor(Spec, Tensor):  # type: ignore[misc]
+        """A parameter's default, whose type is the parameter's, as a type checker sees it."""
+else:
+    PinnedTensor = Spec
+
+
+def spec(
+    shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence[int] | None = None
+) -> PinnedTensor:
     """Describe an array: to pin a parameter's type, or to compile without arrays.
 
     strides: in elements; C-contiguous where none are given.
@@ -88,14 +145,14 @@ def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence
         raise KernelTypeError(f"extents are integers that are not negative; got {extents}", hint="change the shape")
     if strides is None:
         dense = tuple(math.prod(extents[d + 1 :]) for d in range(len(extents)))
-        return Spec(extents, element, dense)
+        return PinnedTensor(extents, element, dense)
     if len(strides) != len(extents):
         raise KernelTypeError(
             f"{len(strides)} strides {tuple(strides)} for shape {extents}", hint="give one stride for each dimension"
         )
     if any(not isinstance(s, int) for s in strides):
         raise KernelTypeError(f"strides are integers; got {tuple(strides)}", hint="count them in elements")
-    return Spec(extents, element, tuple(strides))
+    return PinnedTensor(extents, element, tuple(strides))
 
 
 class Function:
@@ -115,11 +172,15 @@ class Function:
         return f"<tj.function {self.source.name}>"
 
 
-def function(fn: Callable[..., Any]) -> Any:
+Helper = TypeVar("Helper", bound=Callable[..., Any])
+
+
+def function(fn: Helper) -> Helper:
     """Decorate a helper so that kernels can call it; it is inlined."""
     if not callable(fn):
         raise KernelSyntaxError("@tj.function takes no arguments", hint="write @tj.function above the def")
-    return Function(fn)
+    # to a type checker it is what it was
+    return cast(Helper, Function(fn))
 
 
 inf = math.inf

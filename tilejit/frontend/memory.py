@@ -16,7 +16,7 @@ from ..layout import Swizzle, TileLayout
 from ..layout.iters import groups_to
 from ..layout.stock import swizzled_atom_layout
 from ..target import TENSOR_MEMORY_TARGETS
-from .arguments import bind, optional
+from .arguments import Arguments, bind, optional
 from .context import Context
 from .enclosures import Construct
 from .fixing import fixed_layout
@@ -76,9 +76,8 @@ def layout_argument(ctx: Context, argument: ast.expr | None, shape: tuple[int, .
     return None if value is None or argument is None else injective_layout(ctx, argument, value, shape, space)
 
 
-def alloc_shared(ctx: Context, node: ast.Call) -> Value:
+def alloc_shared(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """`tj.alloc_shared(shape, dtype, layout=None, swizzle=None)`."""
-    arguments = bind(ctx, node, "tj.alloc_shared", ("shape", "dtype", "layout", "swizzle"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
     user_layout = layout_argument(ctx, arguments.get("layout"), shape, "shared")
     layout = user_layout or allocation.default_layout("shared", shape)
@@ -126,17 +125,15 @@ def _allocated(
     return Memory.whole(buffer)
 
 
-def alloc_local(ctx: Context, node: ast.Call) -> Value:
+def alloc_local(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """`tj.alloc_local(shape, dtype, layout=None)`."""
-    arguments = bind(ctx, node, "tj.alloc_local", ("shape", "dtype", "layout"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
     layout = layout_argument(ctx, arguments.get("layout"), shape, "local") or allocation.default_layout("local", shape)
     return _allocated(ctx, node, "local", shape, dtype, layout)
 
 
-def alloc_tmem(ctx: Context, node: ast.Call) -> Value:
+def alloc_tmem(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """`tj.alloc_tmem(shape, dtype, layout=None)`: rows are lanes where no layout is given."""
-    arguments = bind(ctx, node, "tj.alloc_tmem", ("shape", "dtype", "layout"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
     need_tensor_memory(ctx, node)
     layout = layout_argument(ctx, arguments.get("layout"), shape, "tmem")

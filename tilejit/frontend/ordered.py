@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ..ir.nodes import (
     Buffer,
@@ -11,7 +11,7 @@ from ..ir.nodes import (
 )
 from ..ir.values import MEMORY_SCOPES
 from ..isa.fences import FENCE
-from .arguments import bind, optional
+from .arguments import Arguments, Handler, optional
 from .context import Context
 from .operands import memory_operand
 from .regions import load_element, store_element
@@ -20,27 +20,24 @@ from .values import Constant, Memory, Value
 __all__ = ["ORDERED", "memory_scope", "need_shared", "shared_place"]
 
 
-def _load_acquire(ctx: Context, node: ast.Call) -> Value:
-    arguments = bind(ctx, node, "tj.load_acquire", ("place", "scope"), 1)
+def _load_acquire(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     scope = memory_scope(ctx, node, arguments)
     return load_element(ctx, node, shared_place(ctx, arguments["place"]), f"acquire.{scope}")
 
 
-def _store_release(ctx: Context, node: ast.Call) -> Value:
-    arguments = bind(ctx, node, "tj.store_release", ("place", "value", "scope"), 2)
+def _store_release(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     scope = memory_scope(ctx, node, arguments)
     value = ctx.evaluate(arguments["value"])
     store_element(ctx, node, shared_place(ctx, arguments["place"]), value, f"release.{scope}")
     return Constant(None)
 
 
-def _load_volatile(ctx: Context, node: ast.Call) -> Value:
-    arguments = bind(ctx, node, "tj.load_volatile", ("place",), 1)
+def _load_volatile(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return load_element(ctx, node, shared_place(ctx, arguments["place"]), "volatile")
 
 
-def _fence(ctx: Context, node: ast.Call) -> Value:
-    scope = memory_scope(ctx, node, bind(ctx, node, "tj.fence", ("scope",), 1))
+def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    scope = memory_scope(ctx, node, arguments)
     ctx.emit(Instruction(FENCE.row(scope).name, (), (), ctx.span(node)))
     return Constant(None)
 
@@ -77,7 +74,7 @@ def memory_scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]
 
 
 #: name -> what a call of it gives
-ORDERED: dict[str, Callable[[Context, ast.Call], Value]] = {
+ORDERED: dict[str, Handler] = {
     "load_acquire": _load_acquire,
     "store_release": _store_release,
     "load_volatile": _load_volatile,

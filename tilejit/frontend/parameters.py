@@ -10,7 +10,8 @@ from typing import Any
 from ..dataclass import dataclass
 from ..dtypes import DType, as_dtype
 from ..errors import KernelSyntaxError, KernelTypeError
-from .language import Constexpr, Spec, Tensor
+from .annotations import Tensor
+from .language import Constexpr, Spec
 from .source import KernelSource
 
 __all__ = ["NO_DEFAULT", "Parameter", "ParameterKind", "parameters"]

@@ -10,7 +10,7 @@ from ..ops.fold import COMBINE, PAIRS, REDUCE
 from ..ops.record import TileOperation
 from ..ops.reduction import Reduction
 from . import tiles
-from .arguments import bind, optional
+from .arguments import Arguments, optional
 from .combine import read_combine
 from .context import Context
 from .memory import axes_of, element_type
@@ -20,19 +20,18 @@ from .values import Items, Memory, Scalar, Value, describe, is_number, owner_sco
 __all__ = ["reduce", "reduced"]
 
 
-def reduced(ctx: Context, node: ast.Call, record: TileOperation, reduction: Reduction) -> Value:
+def reduced(
+    ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction
+) -> Value:
     """`tj.<name>(x, axis=None, dtype=None, keepdims=False)`: a tile without these axes; of all axes one of shape ()."""
-    parameters = ("x", "axis", *(("dtype",) if reduction.grows else ()), "keepdims")
-    arguments = bind(ctx, node, f"tj.{record.name}", parameters, 1)
     tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
     axes = _axes(ctx, arguments.get("axis"), len(tile.shape))
     result = _reduce(ctx, node, record, tile, axes, _result_type(ctx, arguments, reduction, tile.dtype))
     return _with_units(ctx, node, result, axes, len(tile.shape)) if _keeps_dims(ctx, arguments) else result
 
 
-def reduce(ctx: Context, node: ast.Call) -> Value:
+def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """`tj.reduce(x, axis, combine, keepdims=False)`: of a tuple of tiles a tuple."""
-    arguments = bind(ctx, node, "tj.reduce", ("x", "axis", "combine", "keepdims"), 3)
     value = ctx.evaluate(arguments["x"])
     values = value.items if isinstance(value, Items) else (value,)
     if not 1 <= len(values) <= len(PAIRS):
@@ -62,7 +61,7 @@ def _combined(
     return results
 
 
-def _keeps_dims(ctx: Context, arguments: dict[str, ast.expr]) -> bool:
+def _keeps_dims(ctx: Context, arguments: Arguments) -> bool:
     keeps = optional(ctx, arguments.get("keepdims"))
     return keeps is not None and bool(ctx.constant(keeps, arguments["keepdims"], "keepdims="))
 
@@ -82,7 +81,7 @@ def _axes(ctx: Context, argument: ast.expr | None, rank: int) -> tuple[int, ...]
     return tuple(range(rank)) if value is None or argument is None else axes_of(ctx, argument, value, rank)
 
 
-def _result_type(ctx: Context, arguments: dict[str, ast.expr], reduction: Reduction, dtype: DType) -> DType:
+def _result_type(ctx: Context, arguments: Arguments, reduction: Reduction, dtype: DType) -> DType:
     value = optional(ctx, arguments.get("dtype"))
     return reduction.result_type(dtype) if value is None else element_type(ctx, arguments["dtype"], value)
 

@@ -13,7 +13,7 @@ from ..ir.nodes import Const, Open, TileOp
 from ..ops.copies import COPY, RESHAPE
 from ..ops.elementwise import ELEMENTWISE
 from . import tiles
-from .arguments import bind
+from .arguments import Arguments, bind
 from .context import Context
 from .memory import along, axis_of, regrouped, static_shape
 from .regions import reinterpreted
@@ -81,9 +81,8 @@ def _with_inferred(ctx: Context, node: ast.expr, tile: Memory) -> tuple[int, ...
     return tuple(math.prod(tile.shape) // behind if n == -1 else n for n in extents)
 
 
-def cat(ctx: Context, node: ast.Call) -> Value:
+def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """`tj.cat(a, b, axis)`: two tiles side by side along an axis."""
-    arguments = bind(ctx, node, "tj.cat", ("a", "b", "axis"), 3)
     parts = [tiles.local_tile(ctx, arguments[n], "cat", ctx.evaluate(arguments[n])) for n in ("a", "b")]
     rank = len(parts[0].shape)
     axis = axis_of(ctx, arguments["axis"], rank)
@@ -115,9 +114,8 @@ def _common_type(ctx: Context, node: ast.AST, parts: Sequence[Memory]) -> DType:
         raise ctx.type_error(node, error.message, error.hint) from None
 
 
-def split(ctx: Context, node: ast.Call) -> Value:
+def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """`tj.split(x, parts, axis)`: a tuple of equal parts along an axis."""
-    arguments = bind(ctx, node, "tj.split", ("x", "parts", "axis"), 3)
     tile = tiles.local_tile(ctx, arguments["x"], "split", ctx.evaluate(arguments["x"]))
     count = ctx.integer(ctx.evaluate(arguments["parts"]), arguments["parts"], "the number of parts")
     axis = axis_of(ctx, arguments["axis"], len(tile.shape))

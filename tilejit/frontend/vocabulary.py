@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
-from ..dataclass import dataclass
-from ..isa import ASYNC_CALLS
-from ..isa.barriers import BARRIERS
-from ..isa.warp import VOTE
+from ..dataclass import dataclass, field, replace
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
-from ..ops.elementwise import ELEMENTWISE
-from ..ops.record import Fault
-from ..ops.tile import CALLS, TILE_OPERATIONS
+from ..ops.record import SCALAR, TILE, Attribute, Fault, TileOperation
+from ..ops.tile import CALLS, Shorthand
 from ..scopes import SCOPES, Scope
-from .language import Intrinsic, LanguageName
+from .language import CallParameter, Intrinsic, LanguageName
+from .words import parameter, words
 
-__all__ = ["ATOMICS", "NOT_YET", "Namespace", "SHUFFLES", "ScopeNamespace", "VOTES", "intrinsics"]
+__all__ = ["NOT_YET", "Namespace", "ScopeNamespace", "intrinsics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ScopeNamespace(LanguageName):
             # who asks whether this is an array needs no suggestions, which take as long as reading a kernel
             raise AttributeError(operation)
         if operation in self.operations:
-            return Intrinsic(f"{self.scope}.{operation}", CALLS[operation].meaning)
+            return _operation(self.scope, operation)
         fault = self.missing(operation)
         raise AttributeError(f"{fault.message}: {fault.hint}")
 
@@ -66,23 +66,15 @@ def _operations(scope: Scope) -> tuple[str, ...]:
 class Namespace(LanguageName):
     """A group of intrinsics, such as `tj.cp_async`.
 
-    calls: members that stand in kernels only. functions: members that are plain functions, which the host may call too.
+    members: calls that stand in kernels only, and plain functions, which the host may call too.
     """
 
     name: str
-    calls: tuple[str, ...]
-    functions: tuple[Callable[..., Any], ...] = ()
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        return (*self.calls, *(function.__name__ for function in self.functions))
+    members: Mapping[str, Callable[..., Any]] = field(compare=False)
 
     def __getattr__(self, member: str) -> Any:
-        for function in self.functions:
-            if function.__name__ == member:
-                return function
-        if member in self.calls:
-            return Intrinsic(f"{self.name}.{member}", "")
+        if member in self.members:
+            return self.members[member]
         raise AttributeError(f"tj.{self.name} has no member {member!r}")
 
     def __dir__(self) -> list[str]:
@@ -92,52 +84,6 @@ class Namespace(LanguageName):
         return f"tj.{self.name}"
 
 
-_MEMORY = {
-    "alloc_shared": "shared memory",
-    "alloc_local": "registers",
-    "alloc_tmem": "tensor memory",
-    "assume_in_bounds": "the region, known not to pass its tensor's edge",
-}
-_IDS = {
-    "cta_id": "index of this CTA in the grid, along an axis",
-    "num_ctas": "CTAs of the grid, along an axis",
-    "thread_id": "index of this thread in its CTA",
-    "lane_id": "index of this thread in its warp",
-    "warp_id": "index of this warp in its CTA",
-    "warpgroup_id": "index of this warpgroup in its CTA",
-    "static_range": "as range, but unrolled: the index is known at compile time",
-    "elect": "whether this is the one thread of its warp that is elected",
-}
-_TILES = {
-    "cat": "two tiles side by side along an axis",
-    "split": "a tuple of equal parts of a tile along an axis",
-    "reduce": "elements of a tile, or of a tuple of tiles, combined along axes by a function, in their order",
-}
-_ORDERED = {
-    "load_acquire": "an element, whose last release is acquired: what was done before it comes before what follows",
-    "store_release": "writes an element; who acquires it sees what this thread did before",
-    "load_volatile": "an element, read anew each time",
-    "fence": "orders this thread's accesses for those that learn of them by a flag",
-}
-_SYNCS = {
-    **{f"{scope}_sync": barrier.meaning for scope, barrier in BARRIERS.items()},
-    "grid_sync": "waits for all threads of a cooperative launch; orders their memory accesses",
-}
-#: name -> the mode in the instruction table, and what the call names beside the value
-SHUFFLES = {
-    "shuffle": ("idx", "lane"), "shuffle_xor": ("bfly", "mask"), "shuffle_up": ("up", "distance"),
-    "shuffle_down": ("down", "distance"),
-}
-#: name -> what is asked of the lanes
-VOTES = {"vote_any": "any", "vote_all": "all", "vote_ballot": "ballot"}
-_LANES = {
-    "shuffle": "the value of another lane of the warp",
-    "shuffle_xor": "the value of the lane whose index differs in the bits of a mask",
-    "shuffle_up": "the value of the lane some lanes below, or its own where there is none",
-    "shuffle_down": "the value of the lane some lanes above, or its own where there is none",
-    "uniform": "the value, which all threads of the scope hold",
-    **{name: VOTE[asked].meaning for name, asked in VOTES.items()},
-}
 #: names of the language that aren't built yet: refused by name, and not among those that `dir(tilejit)` lists
 NOT_YET = {
     "alloc_barrier": "an mbarrier",
@@ -152,19 +98,6 @@ NOT_YET = {
     "randint": "random integers",
 }
 
-#: `tj.atomic.<name>` -> the operation in the instruction table; what is subtracted is added with the other sign
-ATOMICS = {
-    "add": "add", "sub": "add", "max": "max", "min": "min", "and_": "and", "or_": "or", "xor": "xor", "exch": "exch",
-    "cas": "cas",
-}
-
-#: intrinsics with a dot in their names; what stands before it is a namespace
-_GROUPED = (
-    *(f"atomic.{name}" for name in ATOMICS),
-    *ASYNC_CALLS,
-    # `tj.fast.exp` is the operation fast_exp
-    *(name.replace("_", ".", 1) for name, op in ELEMENTWISE.items() if op.approximation is not None),
-)
 #: namespace -> plain functions in it
 _LAYOUTS: dict[str, tuple[Callable[..., Any], ...]] = {
     "tcgen05": (atom_layout,),
@@ -173,24 +106,68 @@ _LAYOUTS: dict[str, tuple[Callable[..., Any], ...]] = {
 }
 
 
-def _namespaces() -> Iterator[Namespace]:
-    calls: dict[str, list[str]] = {name: [] for name in _LAYOUTS}
-    for call in _GROUPED:
-        name, _, member = call.partition(".")
-        calls.setdefault(name, []).append(member)
+def _namespaces(grouped: Iterable[Intrinsic]) -> Iterator[Namespace]:
+    """grouped: intrinsics with a dot in their names; what stands before it is a namespace."""
+    calls: dict[str, dict[str, Intrinsic]] = {name: {} for name in _LAYOUTS}
+    for call in grouped:
+        name, _, member = call.name.partition(".")
+        calls.setdefault(name, {})[member] = call
     for name, members in calls.items():
-        yield Namespace(name, tuple(members), _LAYOUTS.get(name, ()))
+        functions = {function.__name__: function for function in _LAYOUTS.get(name, ())}
+        yield Namespace(name, MappingProxyType({**members, **functions}))
 
 
 @functools.cache
 def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
-    table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {}
-    for names in (_MEMORY, _IDS, _TILES, _ORDERED, _SYNCS, _LANES):
-        table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
-    table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
-    table.update({name: Intrinsic(name, op.meaning) for name, op in TILE_OPERATIONS.items() if op.reduction})
+    every = {word.name: word for word in words()}
+    table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {n: w for n, w in every.items() if "." not in n}
     for scope in SCOPES.values():
         table.update(dict.fromkeys((scope.name, *scope.aliases), ScopeNamespace(scope)))
-    table.update({space.name: space for space in _namespaces()})
+    table.update({space.name: space for space in _namespaces(w for n, w in every.items() if "." in n)})
     return table
+
+
+def _parameter(call: TileOperation | Shorthand, name: str) -> CallParameter:
+    """A parameter of a call on a scope: an operand, an attribute, or one of those that many calls have."""
+    if isinstance(call, Shorthand):
+        return parameter(name, optional=name not in call.parameters[: call.required])
+    attribute = call.attribute(name)
+    # what stands behind a parameter that isn't supported yet is given by its name
+    by_name = any(call.parameters.index(other) < call.parameters.index(name) for other in call.reserved)
+    if attribute is not None:
+        return CallParameter(name, _type_of(attribute), attribute.meaning, attribute.default, by_name)
+    operand = call.operands[call.position(name)]
+    if operand.optional and name in ("fill", "mask"):
+        return replace(parameter(name, optional=True), by_name=by_name)
+    kinds = {TILE: "Region | Tile", SCALAR: "float"}
+    takes = " | ".join(kinds[kind] for kind in operand.kinds)
+    meaning = operand.called if operand.called != operand.name else ""
+    if operand.optional:
+        return CallParameter(name, f"{takes} | None", meaning, None, by_name)
+    return CallParameter(name, takes, meaning)
+
+
+def _type_of(attribute: Attribute) -> str:
+    """In a type checker's words."""
+    if attribute.choices:
+        named = f"Literal[{', '.join(json.dumps(choice) for choice in attribute.choices)}]"
+    elif attribute.type is tuple:
+        named = "int | tuple[int, ...]"
+    else:
+        named = {str: "str", int: "int", bool: "bool"}.get(attribute.type, "Callable[..., Any]")
+    return f"{named} | None" if attribute.default is None else named
+
+
+@functools.cache
+def _operation(scope: Scope, name: str) -> Intrinsic:
+    """`tj.<scope>.<name>`."""
+    call = CALLS[name]
+    parameters = tuple(_parameter(call, p) for p in call.parameters if p not in getattr(call, "reserved", ()))
+    gives = "Tile" if isinstance(call, Shorthand) and call.makes_tile else "None"
+    return Intrinsic(f"{scope}.{name}", call.meaning, parameters, gives, _example(scope, call))
+
+
+def _example(scope: Scope, call: TileOperation | Shorthand) -> str:
+    """The record's, on a scope that has its operation."""
+    return re.sub(r"tj\.(?:thread|warp|warpgroup|cta)\.", f"tj.{scope}.", call.example)

@@ -29,6 +29,7 @@ class Shorthand:
     """A call on a scope that stands for a tile operation.
 
     parameters: in order, of which the first `required` must be given. operation: what it becomes.
+    example: as of a `TileOperation`. makes_tile: whether it gives a local tile.
     """
 
     name: str
@@ -36,6 +37,8 @@ class Shorthand:
     required: int
     operation: TileOperation
     meaning: str
+    example: str
+    makes_tile: bool = True
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -49,6 +52,7 @@ _SHORTHANDS = (
         required=1,
         operation=COPY,
         meaning="a local tile with what the place holds",
+        example="y = tj.cta.load(A[0:32, 0:8], fill=1)\nx = tj.cta.load(A[0:32, 0:8], mask=y > 0)",
     ),
     Shorthand(
         name="store",
@@ -56,6 +60,8 @@ _SHORTHANDS = (
         required=2,
         operation=COPY,
         meaning="writes a local tile to a place",
+        example="x = tj.cta.load(A[0:32, 0:8])\ntj.cta.store(A[0:32, 0:8], x * 2)",
+        makes_tile=False,
     ),
     Shorthand(
         name="zeros",
@@ -63,6 +69,7 @@ _SHORTHANDS = (
         required=2,
         operation=FILL,
         meaning="a local tile of zeros",
+        example="y = tj.cta.load(A[0:32, 0:8])\nx = tj.cta.zeros((32, 8), tj.float32) + y",
     ),
     Shorthand(
         name="full",
@@ -70,6 +77,7 @@ _SHORTHANDS = (
         required=3,
         operation=FILL,
         meaning="a local tile of one value",
+        example="y = tj.cta.load(A[0:32, 0:8])\nx = tj.cta.full((32, 8), 0.5, tj.float32) * y",
     ),
     Shorthand(
         name="indices",
@@ -77,6 +85,7 @@ _SHORTHANDS = (
         required=2,
         operation=INDICES,
         meaning=INDICES.meaning,
+        example=INDICES.example,
     ),
 )
 

@@ -1,0 +1,1929 @@
+"""Made by `pytest tests/types --bless`, from the records of the language: don't edit it."""
+
+# mypy: disable-error-code="overload-overlap"
+# ruff: noqa
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar, overload
+
+from numpy.typing import DTypeLike
+
+from .dtypes import (
+    DType as DType,
+)
+from .errors import (
+    AsyncHazardError as AsyncHazardError,
+    DeadlockError as DeadlockError,
+    DeviceError as DeviceError,
+    DispatchError as DispatchError,
+    DivergenceError as DivergenceError,
+    KernelSyntaxError as KernelSyntaxError,
+    KernelTypeError as KernelTypeError,
+    LaunchError as LaunchError,
+    LayoutError as LayoutError,
+    MisalignedError as MisalignedError,
+    OutOfBoundsError as OutOfBoundsError,
+    RaceError as RaceError,
+    ResourceError as ResourceError,
+    SimulationError as SimulationError,
+    TilejitError as TilejitError,
+    UninitializedReadError as UninitializedReadError,
+    UnsupportedInstructionError as UnsupportedInstructionError,
+)
+from .frontend.annotations import (
+    Element as _Element,
+    ElementType as _ElementType,
+    Gather as _Gather,
+    Region as Region,
+    Scalar as Scalar,
+    Tensor as Tensor,
+    Tile as Tile,
+)
+from .frontend.language import (
+    Spec as Spec,
+    cdiv as cdiv,
+    function as function,
+    inf as inf,
+    nan as nan,
+    next_power_of_2 as next_power_of_2,
+    spec as spec,
+    static_assert as static_assert,
+)
+from .jit import (
+    Kernel as Kernel,
+    PreparedLaunch as PreparedLaunch,
+    kernel as kernel,
+    no_recompile as no_recompile,
+    simulate as simulate,
+)
+from .layout import (
+    R as R,
+    S as S,
+    Swizzle as Swizzle,
+    TCol as TCol,
+    TLane as TLane,
+    TileLayout as TileLayout,
+    atom_layout as _atom_layout,
+    datapath as _datapath,
+    laneid as laneid,
+    layout_a as _layout_a,
+    layout_b as _layout_b,
+    layout_c as _layout_c,
+    m as m,
+    tid_in_wg as tid_in_wg,
+    tx as tx,
+    warpid as warpid,
+    wgid as wgid,
+    wid_in_wg as wid_in_wg,
+)
+from .lower.ask import (
+    dispatch as dispatch,
+    operand as operand,
+    sym as sym,
+)
+from .pipeline import (
+    Compiled as Compiled,
+)
+from .runtime.arrays import (
+    DeviceArray as DeviceArray,
+)
+from .runtime.devices import (
+    device as device,
+    empty as empty,
+    synchronize as synchronize,
+    to_device as to_device,
+    use_device as use_device,
+)
+
+_Same = TypeVar("_Same")
+
+__version__: str
+__all__ = [
+    "AsyncHazardError", "Compiled", "DType", "DeadlockError", "DeviceArray", "DeviceError", "DispatchError",
+    "DivergenceError", "Kernel", "KernelSyntaxError", "KernelTypeError", "LaunchError", "LayoutError",
+    "MisalignedError", "OutOfBoundsError", "PreparedLaunch", "R", "RaceError", "Region", "ResourceError", "S",
+    "Scalar", "SimulationError", "Spec", "Swizzle", "TCol", "TLane", "Tensor", "Tile", "TileLayout", "TilejitError",
+    "UninitializedReadError", "UnsupportedInstructionError", "bfloat16", "bool_", "cdiv", "constexpr", "device",
+    "dispatch", "empty", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16",
+    "int32", "int64", "int8", "kernel", "laneid", "m", "nan", "next_power_of_2", "no_recompile", "operand",
+    "simulate", "spec", "static_assert", "sym", "synchronize", "tid_in_wg", "to_device", "tx", "uint16", "uint32",
+    "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
+]
+
+constexpr: TypeAlias = Any
+
+class bool_(Scalar, metaclass=_ElementType): ...
+class int8(Scalar, metaclass=_ElementType): ...
+class int16(Scalar, metaclass=_ElementType): ...
+class int32(Scalar, metaclass=_ElementType): ...
+class int64(Scalar, metaclass=_ElementType): ...
+class uint8(Scalar, metaclass=_ElementType): ...
+class uint16(Scalar, metaclass=_ElementType): ...
+class uint32(Scalar, metaclass=_ElementType): ...
+class uint64(Scalar, metaclass=_ElementType): ...
+class float16(Scalar, metaclass=_ElementType): ...
+class bfloat16(Scalar, metaclass=_ElementType): ...
+class float32(Scalar, metaclass=_ElementType): ...
+class float64(Scalar, metaclass=_ElementType): ...
+class float8_e4m3fn(Scalar, metaclass=_ElementType): ...
+class float8_e5m2(Scalar, metaclass=_ElementType): ...
+
+class _Operations:
+    def copy(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, variant: str | None = None, require_bits: int | None = None, cache: Literal["evict_first", "evict_last", "streaming"] | None = None, mask: Tile | bool | None = None) -> None:
+        """dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.copy(x, A[0:32, 0:8])
+        """
+    def copy_async(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, *, variant: str | None = None, require_bits: int | None = None) -> None:
+        """as copy, but done only when the kernel has waited for it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.copy_async(x, A[0:32, 0:8])
+        """
+    def fill(self, dst: Region | Tile, value: float, variant: str | None = None) -> None:
+        """dst = one value
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fill(x, 1.5)
+        """
+    def cast(self, dst: Region | Tile, src: Region | Tile, variant: str | None = None, saturate: bool = True) -> None:
+        """dst = src converted to dst's dtype
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float16)
+            tj.thread.cast(x, A[0:32, 0:8])
+        """
+    def reshape(self, dst: Region | Tile, src: Region | Tile, variant: str | None = None) -> None:
+        """dst = the elements of src in row-major order, in another shape
+
+        Example:
+            x = tj.alloc_local((32, 8), tj.float32, layout=tj.S[(32, 8) : (1 @ tj.laneid, 1)])
+            tj.thread.reshape(x, tj.thread.load(A[0:32, 0:8]).reshape((4, 64)))
+        """
+    def indices(self, shape: int | Sequence[int], axis: int, layout: TileLayout | None = None) -> Tile:
+        """a local tile of int32: each element's index along an axis
+
+        Example:
+            rows = tj.S[(32, 8) : (1 @ tj.laneid, 1)]
+            x = tj.thread.indices((32, 8), 0, layout=rows)
+        """
+    def add(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = add(...): x + y; integers wrap
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.add(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def sub(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = sub(...): x - y; integers wrap
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.sub(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def mul(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = mul(...): x * y; integers wrap
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.mul(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def fma(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, c: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fma(...): x * y + z, rounded once in the type in which it computes
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fma(x, A[0:32, 0:8], A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def neg(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = neg(...): -x; integers wrap
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.neg(x, A[0:32, 0:8])
+        """
+    def abs(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = abs(...): |x|; the least integer stays itself
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.abs(x, A[0:32, 0:8])
+        """
+    def div(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = div(...): x / y, correctly rounded; of integers in float32
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.div(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def floor(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = floor(...): the greatest whole number that isn't greater
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.floor(x, A[0:32, 0:8])
+        """
+    def ceil(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = ceil(...): the least whole number that isn't less
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.ceil(x, A[0:32, 0:8])
+        """
+    def round(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = round(...): the nearest whole number, ties to even
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.round(x, A[0:32, 0:8])
+        """
+    def floordiv(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = floordiv(...): x // y rounds down; of integers by zero 0
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.floordiv(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def mod(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = mod(...): x % y, with the sign of y; of integers by zero 0
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.mod(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def relu(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = relu(...): x where x > 0, else 0; nan stays nan
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.relu(x, A[0:32, 0:8])
+        """
+    def maximum(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = maximum(...): the greater; nan if either is nan
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.maximum(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def minimum(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = minimum(...): the less; nan if either is nan
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.minimum(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def clamp(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, c: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = clamp(...): minimum(maximum(x, lo), hi)
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.clamp(x, A[0:32, 0:8], A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def sqrt(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = sqrt(...): square root, correctly rounded
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.sqrt(x, A[0:32, 0:8])
+        """
+    def rsqrt(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = rsqrt(...): 1 / sqrt(x)
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.rsqrt(x, A[0:32, 0:8])
+        """
+    def reciprocal(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = reciprocal(...): 1 / x, correctly rounded
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.reciprocal(x, A[0:32, 0:8])
+        """
+    def hypot(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = hypot(...): sqrt(x**2 + y**2), without overflow on the way
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.hypot(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def exp(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = exp(...): e to the power x
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.exp(x, A[0:32, 0:8])
+        """
+    def exp2(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = exp2(...): 2 to the power x
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.exp2(x, A[0:32, 0:8])
+        """
+    def sigmoid(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = sigmoid(...): 1 / (1 + exp(-x))
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.sigmoid(x, A[0:32, 0:8])
+        """
+    def silu(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = silu(...): x / (1 + exp(-x)); nan at -inf
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.silu(x, A[0:32, 0:8])
+        """
+    def tanh(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = tanh(...): hyperbolic tangent
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.tanh(x, A[0:32, 0:8])
+        """
+    def expm1(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = expm1(...): exp(x) - 1, exact near 0
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.expm1(x, A[0:32, 0:8])
+        """
+    def log(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = log(...): natural logarithm
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.log(x, A[0:32, 0:8])
+        """
+    def log2(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = log2(...): logarithm to base 2
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.log2(x, A[0:32, 0:8])
+        """
+    def pow(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = pow(...): x to the power y; integers wrap, negative y truncates
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.pow(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def softplus(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = softplus(...): log(1 + exp(x))
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.softplus(x, A[0:32, 0:8])
+        """
+    def log1p(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = log1p(...): log(1 + x), exact near 0
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.log1p(x, A[0:32, 0:8])
+        """
+    def sin(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = sin(...): sine of x radians
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.sin(x, A[0:32, 0:8])
+        """
+    def cos(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = cos(...): cosine of x radians
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.cos(x, A[0:32, 0:8])
+        """
+    def atan2(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = atan2(...): the angle of the point (x, y) in radians, from -pi to pi
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.atan2(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def erf(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = erf(...): error function
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.erf(x, A[0:32, 0:8])
+        """
+    def gelu(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = gelu(...): x/2 * (1 + erf(x / sqrt(2))); nan at -inf
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.gelu(x, A[0:32, 0:8])
+        """
+    def fast_exp2(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fast_exp2(...): 2 to the power x, as the hardware approximates it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fast_exp2(x, A[0:32, 0:8])
+        """
+    def fast_exp(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fast_exp(...): e to the power x, as the hardware approximates it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fast_exp(x, A[0:32, 0:8])
+        """
+    def fast_log2(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fast_log2(...): logarithm to base 2, as the hardware approximates it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fast_log2(x, A[0:32, 0:8])
+        """
+    def fast_log(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fast_log(...): natural logarithm, as the hardware approximates it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fast_log(x, A[0:32, 0:8])
+        """
+    def fast_sin(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fast_sin(...): sine, as the hardware approximates it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fast_sin(x, A[0:32, 0:8])
+        """
+    def fast_cos(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fast_cos(...): cosine, as the hardware approximates it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fast_cos(x, A[0:32, 0:8])
+        """
+    def fast_tanh(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fast_tanh(...): hyperbolic tangent, as the hardware approximates it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fast_tanh(x, A[0:32, 0:8])
+        """
+    def fast_sqrt(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fast_sqrt(...): square root, as the hardware approximates it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fast_sqrt(x, A[0:32, 0:8])
+        """
+    def fast_rsqrt(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fast_rsqrt(...): 1 / sqrt(x), as the hardware approximates it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fast_rsqrt(x, A[0:32, 0:8])
+        """
+    def fast_reciprocal(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fast_reciprocal(...): 1 / x, as the hardware approximates it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fast_reciprocal(x, A[0:32, 0:8])
+        """
+    def fast_div(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = fast_div(...): x / y, as the hardware approximates it
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.fast_div(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def bitwise_not(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = bitwise_not(...): ~x; of bool_ its negation
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.bitwise_not(x, A[0:32, 0:8])
+        """
+    def bitwise_and(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = bitwise_and(...): x & y
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.bitwise_and(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def bitwise_or(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = bitwise_or(...): x | y
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.bitwise_or(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def bitwise_xor(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = bitwise_xor(...): x ^ y
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.bitwise_xor(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def left_shift(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = left_shift(...): x << y; 0 where y isn't in 0 .. bits-1
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.left_shift(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def right_shift(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = right_shift(...): x >> y; x < 0 ? -1 : 0 where y isn't in 0 .. bits-1
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.right_shift(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def equal(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = equal(...): x == y
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.equal(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def not_equal(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = not_equal(...): x != y; true of nan
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.not_equal(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def less(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = less(...): x < y
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.less(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def less_equal(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = less_equal(...): x <= y
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.less_equal(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def greater(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = greater(...): x > y
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.greater(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def greater_equal(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = greater_equal(...): x >= y
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.greater_equal(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def logical_not(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = logical_not(...): not x
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.logical_not(x, A[0:32, 0:8])
+        """
+    def logical_and(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = logical_and(...): x and y
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.logical_and(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def logical_or(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = logical_or(...): x or y
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.logical_or(x, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def where(self, dst: Region | Tile, cond: Region | Tile | float, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = where(...): y where the condition x holds, else z
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.float32)
+            tj.thread.where(x, True, A[0:32, 0:8], A[0:32, 0:8])
+        """
+    def sum(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+        """dst = over axes of src: the sum
+
+        Example:
+            x = tj.alloc_local((32,), tj.float32)
+            tj.thread.sum(x, tj.thread.load(A[0:32, 0:8]), axis=1)
+        """
+    def max(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+        """dst = over axes of src: the greatest; nan if any is nan
+
+        Example:
+            x = tj.alloc_local((32,), tj.float32)
+            tj.thread.max(x, tj.thread.load(A[0:32, 0:8]), axis=1)
+        """
+    def min(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+        """dst = over axes of src: the least; nan if any is nan
+
+        Example:
+            x = tj.alloc_local((32,), tj.float32)
+            tj.thread.min(x, tj.thread.load(A[0:32, 0:8]), axis=1)
+        """
+    def prod(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+        """dst = over axes of src: the product
+
+        Example:
+            x = tj.alloc_local((32,), tj.float32)
+            tj.thread.prod(x, tj.thread.load(A[0:32, 0:8]), axis=1)
+        """
+    def any(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+        """dst = over axes of src: whether any isn't zero
+
+        Example:
+            x = tj.alloc_local((32,), tj.bool_)
+            tj.thread.any(x, tj.thread.load(A[0:32, 0:8]), axis=1)
+        """
+    def all(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+        """dst = over axes of src: whether none is zero
+
+        Example:
+            x = tj.alloc_local((32,), tj.bool_)
+            tj.thread.all(x, tj.thread.load(A[0:32, 0:8]), axis=1)
+        """
+    def argmax(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+        """dst = over axes of src: where the first nan is, else the first of the greatest
+
+        Example:
+            x = tj.alloc_local((32,), tj.int32)
+            tj.thread.argmax(x, tj.thread.load(A[0:32, 0:8]), axis=1)
+        """
+    def argmin(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
+        """dst = over axes of src: where the first nan is, else the first of the least
+
+        Example:
+            x = tj.alloc_local((32,), tj.int32)
+            tj.thread.argmin(x, tj.thread.load(A[0:32, 0:8]), axis=1)
+        """
+    def reduce(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, combine: Callable[..., Any] | None = None, variant: str | None = None, dst2: Region | Tile | None = None, src2: Region | Tile | None = None, dst3: Region | Tile | None = None, src3: Region | Tile | None = None, dst4: Region | Tile | None = None, src4: Region | Tile | None = None) -> None:
+        """dst, dst2, ... = src, src2, ..., combined over axes by one function, in the order of the elements
+
+        Example:
+            def last(a, b): return tj.where(b != 0.0, b, a)
+            x = tj.reduce(tj.thread.load(A[0:32, 0:8]), 1, last)
+        """
+    def load(self, place: Region | _Gather, layout: TileLayout | None = None, mask: Tile | bool | None = None, fill: float = 0, cache: Literal["evict_first", "evict_last", "streaming"] | None = None) -> Tile:
+        """a local tile with what the place holds
+
+        Example:
+            y = tj.thread.load(A[0:32, 0:8], fill=1)
+            x = tj.thread.load(A[0:32, 0:8], mask=y > 0)
+        """
+    def store(self, place: Region | _Gather, tile: Tile, mask: Tile | bool | None = None, cache: Literal["evict_first", "evict_last", "streaming"] | None = None, variant: str | None = None) -> None:
+        """writes a local tile to a place
+
+        Example:
+            x = tj.thread.load(A[0:32, 0:8])
+            tj.thread.store(A[0:32, 0:8], x * 2)
+        """
+    def zeros(self, shape: int | Sequence[int], dtype: DType | DTypeLike, layout: TileLayout | None = None) -> Tile:
+        """a local tile of zeros
+
+        Example:
+            y = tj.thread.load(A[0:32, 0:8])
+            x = tj.thread.zeros((32, 8), tj.float32) + y
+        """
+    def full(self, shape: int | Sequence[int], value: float | Tile, dtype: DType | DTypeLike, layout: TileLayout | None = None) -> Tile:
+        """a local tile of one value
+
+        Example:
+            y = tj.thread.load(A[0:32, 0:8])
+            x = tj.thread.full((32, 8), 0.5, tj.float32) * y
+        """
+
+class _Thread(_Operations):
+    ...
+
+thread: _Thread
+
+class _Warp(_Operations):
+    def gemm(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, precision: str | None = None, variant: str | None = None) -> None:
+        """acc += a @ b on tensor cores; float32 factors are rounded to tf32
+
+        Example:
+            acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32))
+            tj.warp.gemm(acc, a, b)
+        """
+
+warp: _Warp
+
+class _Warpgroup(_Operations):
+    def gemm(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, precision: str | None = None, variant: str | None = None) -> None:
+        """acc += a @ b on tensor cores; float32 factors are rounded to tf32
+
+        Example:
+            acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32))
+            tj.warpgroup.gemm(acc, a, b)
+        """
+
+warpgroup: _Warpgroup
+
+wg: _Warpgroup
+
+class _Cta(_Operations):
+    def gemm(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, precision: str | None = None, variant: str | None = None) -> None:
+        """acc += a @ b on tensor cores; float32 factors are rounded to tf32
+
+        Example:
+            acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32))
+            tj.cta.gemm(acc, a, b)
+        """
+
+cta: _Cta
+
+class _Tcgen05:
+    atom_layout = staticmethod(_atom_layout)
+    def wait_ld(self) -> None:
+        """waits for this thread's loads
+
+        Example:
+            x = tj.alloc_tmem((128, 8), tj.float32)
+            tj.tcgen05.wait_ld()
+        """
+    def wait_st(self) -> None:
+        """waits for this thread's stores
+
+        Example:
+            x = tj.alloc_tmem((128, 8), tj.float32)
+            tj.tcgen05.wait_st()
+        """
+
+tcgen05: _Tcgen05
+
+class _Tmem:
+    datapath = staticmethod(_datapath)
+
+tmem: _Tmem
+
+class _Mma:
+    layout_a = staticmethod(_layout_a)
+    layout_b = staticmethod(_layout_b)
+    layout_c = staticmethod(_layout_c)
+
+mma: _Mma
+
+class _Atomic:
+    @overload
+    def add(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    @overload
+    def add(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
+        """the place has value added; gives what was there
+
+        Example:
+            i = tj.thread_id()
+            before = tj.atomic.add(H[0, 0], i)
+        """
+    @overload
+    def sub(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    @overload
+    def sub(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
+        """the place has value subtracted; gives what was there
+
+        Example:
+            i = tj.thread_id()
+            before = tj.atomic.sub(H[0, 0], i)
+        """
+    @overload
+    def max(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    @overload
+    def max(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
+        """the place becomes value where that is greater; gives what was there
+
+        Example:
+            i = tj.thread_id()
+            before = tj.atomic.max(H[0, 0], i)
+        """
+    @overload
+    def min(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    @overload
+    def min(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
+        """the place becomes value where that is less; gives what was there
+
+        Example:
+            i = tj.thread_id()
+            before = tj.atomic.min(H[0, 0], i)
+        """
+    @overload
+    def and_(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    @overload
+    def and_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
+        """the place keeps the bits that value has; gives what was there
+
+        Example:
+            i = tj.thread_id()
+            before = tj.atomic.and_(H[0, 0], i)
+        """
+    @overload
+    def or_(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    @overload
+    def or_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
+        """the place gets the bits that value has; gives what was there
+
+        Example:
+            i = tj.thread_id()
+            before = tj.atomic.or_(H[0, 0], i)
+        """
+    @overload
+    def xor(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    @overload
+    def xor(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
+        """the place has the bits of value inverted; gives what was there
+
+        Example:
+            i = tj.thread_id()
+            before = tj.atomic.xor(H[0, 0], i)
+        """
+    @overload
+    def exch(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    @overload
+    def exch(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
+        """the place becomes value; gives what was there
+
+        Example:
+            i = tj.thread_id()
+            before = tj.atomic.exch(H[0, 0], i)
+        """
+    @overload
+    def cas(self, place: _Element, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    @overload
+    def cas(self, place: Region | _Gather, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
+        """the place becomes desired where it was expected; gives what was there
+
+        Example:
+            i = tj.thread_id()
+            before = tj.atomic.cas(H[0, 0], 0, i)
+        """
+
+atomic: _Atomic
+
+class _Cp_async:
+    def commit(self) -> None:
+        """the copies started since the last one are a group
+
+        Example:
+            tj.cta.copy_async(tj.alloc_shared((32, 8), tj.float32), A[0:32, 0:8])
+            tj.cp_async.commit()
+        """
+    def wait(self, n: int) -> None:
+        """waits until at most groups groups are unfinished
+
+        Example:
+            tj.cp_async.commit()
+            tj.cp_async.wait(0)
+        """
+
+cp_async: _Cp_async
+
+class _Fast:
+    @overload
+    def exp2(self, x: float) -> Scalar: ...
+    @overload
+    def exp2(self, x: Tile | float) -> Tile:
+        """2 to the power x, as the hardware approximates it
+
+        Example:
+            x = tj.cta.load(A[0:32, 0:8])
+            y = tj.fast.exp2(x)
+        """
+    @overload
+    def exp(self, x: float) -> Scalar: ...
+    @overload
+    def exp(self, x: Tile | float) -> Tile:
+        """e to the power x, as the hardware approximates it
+
+        Example:
+            x = tj.cta.load(A[0:32, 0:8])
+            y = tj.fast.exp(x)
+        """
+    @overload
+    def log2(self, x: float) -> Scalar: ...
+    @overload
+    def log2(self, x: Tile | float) -> Tile:
+        """logarithm to base 2, as the hardware approximates it
+
+        Example:
+            x = tj.cta.load(A[0:32, 0:8])
+            y = tj.fast.log2(x)
+        """
+    @overload
+    def log(self, x: float) -> Scalar: ...
+    @overload
+    def log(self, x: Tile | float) -> Tile:
+        """natural logarithm, as the hardware approximates it
+
+        Example:
+            x = tj.cta.load(A[0:32, 0:8])
+            y = tj.fast.log(x)
+        """
+    @overload
+    def sin(self, x: float) -> Scalar: ...
+    @overload
+    def sin(self, x: Tile | float) -> Tile:
+        """sine, as the hardware approximates it
+
+        Example:
+            x = tj.cta.load(A[0:32, 0:8])
+            y = tj.fast.sin(x)
+        """
+    @overload
+    def cos(self, x: float) -> Scalar: ...
+    @overload
+    def cos(self, x: Tile | float) -> Tile:
+        """cosine, as the hardware approximates it
+
+        Example:
+            x = tj.cta.load(A[0:32, 0:8])
+            y = tj.fast.cos(x)
+        """
+    @overload
+    def tanh(self, x: float) -> Scalar: ...
+    @overload
+    def tanh(self, x: Tile | float) -> Tile:
+        """hyperbolic tangent, as the hardware approximates it
+
+        Example:
+            x = tj.cta.load(A[0:32, 0:8])
+            y = tj.fast.tanh(x)
+        """
+    @overload
+    def sqrt(self, x: float) -> Scalar: ...
+    @overload
+    def sqrt(self, x: Tile | float) -> Tile:
+        """square root, as the hardware approximates it
+
+        Example:
+            x = tj.cta.load(A[0:32, 0:8])
+            y = tj.fast.sqrt(x)
+        """
+    @overload
+    def rsqrt(self, x: float) -> Scalar: ...
+    @overload
+    def rsqrt(self, x: Tile | float) -> Tile:
+        """1 / sqrt(x), as the hardware approximates it
+
+        Example:
+            x = tj.cta.load(A[0:32, 0:8])
+            y = tj.fast.rsqrt(x)
+        """
+    @overload
+    def reciprocal(self, x: float) -> Scalar: ...
+    @overload
+    def reciprocal(self, x: Tile | float) -> Tile:
+        """1 / x, as the hardware approximates it
+
+        Example:
+            x = tj.cta.load(A[0:32, 0:8])
+            y = tj.fast.reciprocal(x)
+        """
+    @overload
+    def div(self, x: float, y: float) -> Scalar: ...
+    @overload
+    def div(self, x: Tile | float, y: Tile | float) -> Tile:
+        """x / y, as the hardware approximates it
+
+        Example:
+            x = tj.cta.load(A[0:32, 0:8])
+            y = tj.fast.div(x, x)
+        """
+
+fast: _Fast
+
+def alloc_shared(shape: int | Sequence[int], dtype: DType | DTypeLike, layout: TileLayout | None = None, swizzle: str | Swizzle | None = None) -> Region:
+    """shared memory
+
+    Example:
+        x = tj.alloc_shared((32, 8), tj.float32)
+        tj.cta.copy(x, A[0:32, 0:8])
+    """
+def alloc_local(shape: int | Sequence[int], dtype: DType | DTypeLike, layout: TileLayout | None = None) -> Tile:
+    """registers
+
+    Example:
+        x = tj.alloc_local((8,), tj.float32)
+        tj.thread.copy(x, A[0, 0:8])
+    """
+def alloc_tmem(shape: int | Sequence[int], dtype: DType | DTypeLike, layout: TileLayout | None = None) -> Region:
+    """tensor memory
+
+    Example:
+        x = tj.alloc_tmem((128, 8), tj.float32)
+        y = x[0:128, 0:4]
+    """
+def assume_in_bounds(region: Region) -> Region:
+    """the region, known not to pass its tensor's edge
+
+    Example:
+        i = tj.cta_id(0)
+        x = tj.cta.load(tj.assume_in_bounds(A.tile((32, 8), (i, 0))))
+    """
+def cta_id(axis: int = 0) -> Scalar:
+    """index of this CTA in the grid, along an axis
+
+    Example:
+        i = tj.cta_id(0)
+        A[i, 0] = 1.0
+    """
+def num_ctas(axis: int = 0) -> Scalar:
+    """CTAs of the grid, along an axis
+
+    Example:
+        i = tj.num_ctas(0)
+        A[i, 0] = 1.0
+    """
+def thread_id() -> Scalar:
+    """index of this thread in its CTA
+
+    Example:
+        i = tj.thread_id()
+        A[i, 0] = 1.0
+    """
+def lane_id() -> Scalar:
+    """index of this thread in its warp
+
+    Example:
+        i = tj.lane_id()
+        A[i, 0] = 1.0
+    """
+def warp_id() -> Scalar:
+    """index of this warp in its CTA
+
+    Example:
+        i = tj.warp_id()
+        A[i, 0] = 1.0
+    """
+def warpgroup_id() -> Scalar:
+    """index of this warpgroup in its CTA
+
+    Example:
+        i = tj.warpgroup_id()
+        A[i, 0] = 1.0
+    """
+def static_range(start: int, stop: int | None = None, step: int | None = None) -> range:
+    """as range, but unrolled: the index is known at compile time
+
+    Example:
+        for k in tj.static_range(8):
+            A[0, k] = 1.0
+    """
+def elect() -> bool:
+    """whether this is the one thread of its warp that is elected
+
+    Example:
+        if tj.elect():
+            A[tj.warp_id(), 0] = 1.0
+    """
+def cat(a: Tile, b: Tile, axis: int) -> Tile:
+    """two tiles side by side along an axis
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.cat(x, x, axis=1)
+    """
+def split(x: Tile, parts: int, axis: int) -> tuple[Tile, ...]:
+    """a tuple of equal parts of a tile along an axis
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        left, right = tj.split(x, 2, axis=1)
+    """
+def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., Any], keepdims: bool = False) -> _Same:
+    """elements of a tile, or of a tuple of tiles, combined along axes by a function, in their order
+
+    Example:
+        def last(a, b): return tj.where(b != 0.0, b, a)
+        x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
+    """
+def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar:
+    """an element, whose last release is acquired: what was done before it comes before what follows
+
+    Example:
+        ready = tj.load_acquire(H[0, 0])
+        later = tj.load_acquire(H[0, 1], scope="sys")
+    """
+def store_release(place: Region | _Gather, value: float | Tile, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> None:
+    """writes an element; who acquires it sees what this thread did before
+
+    Example:
+        if tj.thread_id() == 0:
+            tj.store_release(H[0, 0], 1)
+    """
+def load_volatile(place: Region | _Gather) -> Scalar:
+    """an element, read anew each time
+
+    Example:
+        x = tj.load_volatile(H[0, 0])
+        y = tj.load_volatile(H[0, 0])
+    """
+def fence(scope: Literal["cta", "cluster", "gpu", "sys"]) -> None:
+    """orders this thread's accesses for those that learn of them by a flag
+
+    Example:
+        A[tj.thread_id(), 0] = 1.0
+        tj.fence("gpu")
+    """
+def cta_sync() -> None:
+    """waits for all threads of the CTA; orders their memory accesses
+
+    Example:
+        A[tj.thread_id(), 0] = 1.0
+        tj.cta_sync()
+    """
+def warp_sync() -> None:
+    """waits for all lanes of the warp; orders their memory accesses
+
+    Example:
+        A[tj.thread_id(), 0] = 1.0
+        tj.warp_sync()
+    """
+def warpgroup_sync() -> None:
+    """waits for the 128 threads that name $barrier
+
+    Example:
+        A[tj.thread_id(), 0] = 1.0
+        tj.warpgroup_sync()
+    """
+def grid_sync() -> None:
+    """waits for all threads of a cooperative launch; orders their memory accesses
+
+    Example:
+        A[tj.thread_id(), 0] = 1.0
+        tj.grid_sync()
+    """
+def shuffle(x: float, lane: int) -> Scalar:
+    """the value of another lane of the warp
+
+    Example:
+        i = tj.thread_id()
+        x = tj.shuffle(A[i, 0], 1)
+    """
+def shuffle_xor(x: float, mask: int) -> Scalar:
+    """the value of the lane whose index differs in the bits of a mask
+
+    Example:
+        i = tj.thread_id()
+        x = tj.shuffle_xor(A[i, 0], 1)
+    """
+def shuffle_up(x: float, distance: int) -> Scalar:
+    """the value of the lane some lanes below, or its own where there is none
+
+    Example:
+        i = tj.thread_id()
+        x = tj.shuffle_up(A[i, 0], 1)
+    """
+def shuffle_down(x: float, distance: int) -> Scalar:
+    """the value of the lane some lanes above, or its own where there is none
+
+    Example:
+        i = tj.thread_id()
+        x = tj.shuffle_down(A[i, 0], 1)
+    """
+def vote_any(condition: bool | Scalar) -> bool:
+    """whether any lane's predicate holds
+
+    Example:
+        i = tj.thread_id()
+        x = tj.vote_any(A[i, 0] > 0)
+    """
+def vote_all(condition: bool | Scalar) -> bool:
+    """whether every lane's predicate holds
+
+    Example:
+        i = tj.thread_id()
+        x = tj.vote_all(A[i, 0] > 0)
+    """
+def vote_ballot(condition: bool | Scalar) -> Scalar:
+    """bit i is lane i's predicate
+
+    Example:
+        i = tj.thread_id()
+        x = tj.vote_ballot(A[i, 0] > 0)
+    """
+def uniform(x: float, scope: Any) -> Scalar:
+    """the value, which all threads of the scope hold
+
+    Example:
+        i = tj.thread_id()
+        w = tj.uniform(i // 32, tj.warp)
+    """
+@overload
+def add(x: float, y: float) -> Scalar: ...
+@overload
+def add(x: Tile | float, y: Tile | float) -> Tile:
+    """x + y; integers wrap
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.add(x, x)
+    """
+@overload
+def sub(x: float, y: float) -> Scalar: ...
+@overload
+def sub(x: Tile | float, y: Tile | float) -> Tile:
+    """x - y; integers wrap
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.sub(x, x)
+    """
+@overload
+def mul(x: float, y: float) -> Scalar: ...
+@overload
+def mul(x: Tile | float, y: Tile | float) -> Tile:
+    """x * y; integers wrap
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.mul(x, x)
+    """
+@overload
+def fma(x: float, y: float, z: float) -> Scalar: ...
+@overload
+def fma(x: Tile | float, y: Tile | float, z: Tile | float) -> Tile:
+    """x * y + z, rounded once in the type in which it computes
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fma(x, x, x)
+    """
+@overload
+def neg(x: float) -> Scalar: ...
+@overload
+def neg(x: Tile | float) -> Tile:
+    """-x; integers wrap
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.neg(x)
+    """
+@overload
+def abs(x: float) -> Scalar: ...
+@overload
+def abs(x: Tile | float) -> Tile:
+    """|x|; the least integer stays itself
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.abs(x)
+    """
+@overload
+def div(x: float, y: float) -> Scalar: ...
+@overload
+def div(x: Tile | float, y: Tile | float) -> Tile:
+    """x / y, correctly rounded; of integers in float32
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.div(x, x)
+    """
+@overload
+def floor(x: float) -> Scalar: ...
+@overload
+def floor(x: Tile | float) -> Tile:
+    """the greatest whole number that isn't greater
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.floor(x)
+    """
+@overload
+def ceil(x: float) -> Scalar: ...
+@overload
+def ceil(x: Tile | float) -> Tile:
+    """the least whole number that isn't less
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.ceil(x)
+    """
+@overload
+def round(x: float) -> Scalar: ...
+@overload
+def round(x: Tile | float) -> Tile:
+    """the nearest whole number, ties to even
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.round(x)
+    """
+@overload
+def floordiv(x: float, y: float) -> Scalar: ...
+@overload
+def floordiv(x: Tile | float, y: Tile | float) -> Tile:
+    """x // y rounds down; of integers by zero 0
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.floordiv(x, x)
+    """
+@overload
+def mod(x: float, y: float) -> Scalar: ...
+@overload
+def mod(x: Tile | float, y: Tile | float) -> Tile:
+    """x % y, with the sign of y; of integers by zero 0
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.mod(x, x)
+    """
+@overload
+def relu(x: float) -> Scalar: ...
+@overload
+def relu(x: Tile | float) -> Tile:
+    """x where x > 0, else 0; nan stays nan
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.relu(x)
+    """
+@overload
+def maximum(x: float, y: float) -> Scalar: ...
+@overload
+def maximum(x: Tile | float, y: Tile | float) -> Tile:
+    """the greater; nan if either is nan
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.maximum(x, x)
+    """
+@overload
+def minimum(x: float, y: float) -> Scalar: ...
+@overload
+def minimum(x: Tile | float, y: Tile | float) -> Tile:
+    """the less; nan if either is nan
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.minimum(x, x)
+    """
+@overload
+def clamp(x: float, low: float, high: float) -> Scalar: ...
+@overload
+def clamp(x: Tile | float, low: Tile | float, high: Tile | float) -> Tile:
+    """minimum(maximum(x, lo), hi)
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.clamp(x, x, x)
+    """
+@overload
+def sqrt(x: float) -> Scalar: ...
+@overload
+def sqrt(x: Tile | float) -> Tile:
+    """square root, correctly rounded
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.sqrt(x)
+    """
+@overload
+def rsqrt(x: float) -> Scalar: ...
+@overload
+def rsqrt(x: Tile | float) -> Tile:
+    """1 / sqrt(x)
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.rsqrt(x)
+    """
+@overload
+def reciprocal(x: float) -> Scalar: ...
+@overload
+def reciprocal(x: Tile | float) -> Tile:
+    """1 / x, correctly rounded
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.reciprocal(x)
+    """
+@overload
+def hypot(x: float, y: float) -> Scalar: ...
+@overload
+def hypot(x: Tile | float, y: Tile | float) -> Tile:
+    """sqrt(x**2 + y**2), without overflow on the way
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.hypot(x, x)
+    """
+@overload
+def exp(x: float) -> Scalar: ...
+@overload
+def exp(x: Tile | float) -> Tile:
+    """e to the power x
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.exp(x)
+    """
+@overload
+def exp2(x: float) -> Scalar: ...
+@overload
+def exp2(x: Tile | float) -> Tile:
+    """2 to the power x
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.exp2(x)
+    """
+@overload
+def sigmoid(x: float) -> Scalar: ...
+@overload
+def sigmoid(x: Tile | float) -> Tile:
+    """1 / (1 + exp(-x))
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.sigmoid(x)
+    """
+@overload
+def silu(x: float) -> Scalar: ...
+@overload
+def silu(x: Tile | float) -> Tile:
+    """x / (1 + exp(-x)); nan at -inf
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.silu(x)
+    """
+@overload
+def tanh(x: float) -> Scalar: ...
+@overload
+def tanh(x: Tile | float) -> Tile:
+    """hyperbolic tangent
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.tanh(x)
+    """
+@overload
+def expm1(x: float) -> Scalar: ...
+@overload
+def expm1(x: Tile | float) -> Tile:
+    """exp(x) - 1, exact near 0
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.expm1(x)
+    """
+@overload
+def log(x: float) -> Scalar: ...
+@overload
+def log(x: Tile | float) -> Tile:
+    """natural logarithm
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.log(x)
+    """
+@overload
+def log2(x: float) -> Scalar: ...
+@overload
+def log2(x: Tile | float) -> Tile:
+    """logarithm to base 2
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.log2(x)
+    """
+@overload
+def pow(x: float, y: float) -> Scalar: ...
+@overload
+def pow(x: Tile | float, y: Tile | float) -> Tile:
+    """x to the power y; integers wrap, negative y truncates
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.pow(x, x)
+    """
+@overload
+def softplus(x: float) -> Scalar: ...
+@overload
+def softplus(x: Tile | float) -> Tile:
+    """log(1 + exp(x))
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.softplus(x)
+    """
+@overload
+def log1p(x: float) -> Scalar: ...
+@overload
+def log1p(x: Tile | float) -> Tile:
+    """log(1 + x), exact near 0
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.log1p(x)
+    """
+@overload
+def sin(x: float) -> Scalar: ...
+@overload
+def sin(x: Tile | float) -> Tile:
+    """sine of x radians
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.sin(x)
+    """
+@overload
+def cos(x: float) -> Scalar: ...
+@overload
+def cos(x: Tile | float) -> Tile:
+    """cosine of x radians
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.cos(x)
+    """
+@overload
+def atan2(y: float, x: float) -> Scalar: ...
+@overload
+def atan2(y: Tile | float, x: Tile | float) -> Tile:
+    """the angle of the point (x, y) in radians, from -pi to pi
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.atan2(x, x)
+    """
+@overload
+def erf(x: float) -> Scalar: ...
+@overload
+def erf(x: Tile | float) -> Tile:
+    """error function
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.erf(x)
+    """
+@overload
+def gelu(x: float) -> Scalar: ...
+@overload
+def gelu(x: Tile | float) -> Tile:
+    """x/2 * (1 + erf(x / sqrt(2))); nan at -inf
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.gelu(x)
+    """
+@overload
+def fast_exp2(x: float) -> Scalar: ...
+@overload
+def fast_exp2(x: Tile | float) -> Tile:
+    """2 to the power x, as the hardware approximates it
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fast_exp2(x)
+    """
+@overload
+def fast_exp(x: float) -> Scalar: ...
+@overload
+def fast_exp(x: Tile | float) -> Tile:
+    """e to the power x, as the hardware approximates it
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fast_exp(x)
+    """
+@overload
+def fast_log2(x: float) -> Scalar: ...
+@overload
+def fast_log2(x: Tile | float) -> Tile:
+    """logarithm to base 2, as the hardware approximates it
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fast_log2(x)
+    """
+@overload
+def fast_log(x: float) -> Scalar: ...
+@overload
+def fast_log(x: Tile | float) -> Tile:
+    """natural logarithm, as the hardware approximates it
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fast_log(x)
+    """
+@overload
+def fast_sin(x: float) -> Scalar: ...
+@overload
+def fast_sin(x: Tile | float) -> Tile:
+    """sine, as the hardware approximates it
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fast_sin(x)
+    """
+@overload
+def fast_cos(x: float) -> Scalar: ...
+@overload
+def fast_cos(x: Tile | float) -> Tile:
+    """cosine, as the hardware approximates it
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fast_cos(x)
+    """
+@overload
+def fast_tanh(x: float) -> Scalar: ...
+@overload
+def fast_tanh(x: Tile | float) -> Tile:
+    """hyperbolic tangent, as the hardware approximates it
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fast_tanh(x)
+    """
+@overload
+def fast_sqrt(x: float) -> Scalar: ...
+@overload
+def fast_sqrt(x: Tile | float) -> Tile:
+    """square root, as the hardware approximates it
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fast_sqrt(x)
+    """
+@overload
+def fast_rsqrt(x: float) -> Scalar: ...
+@overload
+def fast_rsqrt(x: Tile | float) -> Tile:
+    """1 / sqrt(x), as the hardware approximates it
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fast_rsqrt(x)
+    """
+@overload
+def fast_reciprocal(x: float) -> Scalar: ...
+@overload
+def fast_reciprocal(x: Tile | float) -> Tile:
+    """1 / x, as the hardware approximates it
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fast_reciprocal(x)
+    """
+@overload
+def fast_div(x: float, y: float) -> Scalar: ...
+@overload
+def fast_div(x: Tile | float, y: Tile | float) -> Tile:
+    """x / y, as the hardware approximates it
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.fast_div(x, x)
+    """
+@overload
+def bitwise_not(x: float) -> Scalar: ...
+@overload
+def bitwise_not(x: Tile | float) -> Tile:
+    """~x; of bool_ its negation
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.bitwise_not(x)
+    """
+@overload
+def bitwise_and(x: float, y: float) -> Scalar: ...
+@overload
+def bitwise_and(x: Tile | float, y: Tile | float) -> Tile:
+    """x & y
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.bitwise_and(x, x)
+    """
+@overload
+def bitwise_or(x: float, y: float) -> Scalar: ...
+@overload
+def bitwise_or(x: Tile | float, y: Tile | float) -> Tile:
+    """x | y
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.bitwise_or(x, x)
+    """
+@overload
+def bitwise_xor(x: float, y: float) -> Scalar: ...
+@overload
+def bitwise_xor(x: Tile | float, y: Tile | float) -> Tile:
+    """x ^ y
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.bitwise_xor(x, x)
+    """
+@overload
+def left_shift(x: float, y: float) -> Scalar: ...
+@overload
+def left_shift(x: Tile | float, y: Tile | float) -> Tile:
+    """x << y; 0 where y isn't in 0 .. bits-1
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.left_shift(x, x)
+    """
+@overload
+def right_shift(x: float, y: float) -> Scalar: ...
+@overload
+def right_shift(x: Tile | float, y: Tile | float) -> Tile:
+    """x >> y; x < 0 ? -1 : 0 where y isn't in 0 .. bits-1
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.right_shift(x, x)
+    """
+@overload
+def equal(x: float, y: float) -> Scalar: ...
+@overload
+def equal(x: Tile | float, y: Tile | float) -> Tile:
+    """x == y
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.equal(x, x)
+    """
+@overload
+def not_equal(x: float, y: float) -> Scalar: ...
+@overload
+def not_equal(x: Tile | float, y: Tile | float) -> Tile:
+    """x != y; true of nan
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.not_equal(x, x)
+    """
+@overload
+def less(x: float, y: float) -> Scalar: ...
+@overload
+def less(x: Tile | float, y: Tile | float) -> Tile:
+    """x < y
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.less(x, x)
+    """
+@overload
+def less_equal(x: float, y: float) -> Scalar: ...
+@overload
+def less_equal(x: Tile | float, y: Tile | float) -> Tile:
+    """x <= y
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.less_equal(x, x)
+    """
+@overload
+def greater(x: float, y: float) -> Scalar: ...
+@overload
+def greater(x: Tile | float, y: Tile | float) -> Tile:
+    """x > y
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.greater(x, x)
+    """
+@overload
+def greater_equal(x: float, y: float) -> Scalar: ...
+@overload
+def greater_equal(x: Tile | float, y: Tile | float) -> Tile:
+    """x >= y
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.greater_equal(x, x)
+    """
+@overload
+def logical_not(x: float) -> Scalar: ...
+@overload
+def logical_not(x: Tile | float) -> Tile:
+    """not x
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.logical_not(x)
+    """
+@overload
+def logical_and(x: float, y: float) -> Scalar: ...
+@overload
+def logical_and(x: Tile | float, y: Tile | float) -> Tile:
+    """x and y
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.logical_and(x, x)
+    """
+@overload
+def logical_or(x: float, y: float) -> Scalar: ...
+@overload
+def logical_or(x: Tile | float, y: Tile | float) -> Tile:
+    """x or y
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.logical_or(x, x)
+    """
+@overload
+def where(condition: float, x: float, y: float) -> Scalar: ...
+@overload
+def where(condition: Tile | float, x: Tile | float, y: Tile | float) -> Tile:
+    """y where the condition x holds, else z
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.where(x > 0, x, x)
+    """
+@overload
+def sum(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
+    """over axes of a tile: the sum
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.sum(x, axis=1)
+    """
+@overload
+def max(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def max(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+    """over axes of a tile: the greatest; nan if any is nan
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.max(x, axis=1)
+    """
+@overload
+def min(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+    """over axes of a tile: the least; nan if any is nan
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.min(x, axis=1)
+    """
+@overload
+def prod(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def prod(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
+    """over axes of a tile: the product
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.prod(x, axis=1)
+    """
+@overload
+def any(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def any(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+    """over axes of a tile: whether any isn't zero
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.any(x, axis=1)
+    """
+@overload
+def all(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def all(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+    """over axes of a tile: whether none is zero
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.all(x, axis=1)
+    """
+@overload
+def argmax(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def argmax(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+    """over axes of a tile: where the first nan is, else the first of the greatest
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.argmax(x, axis=1)
+    """
+@overload
+def argmin(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
+@overload
+def argmin(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
+    """over axes of a tile: where the first nan is, else the first of the least
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8])
+        y = tj.argmin(x, axis=1)
+    """
