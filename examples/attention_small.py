@@ -65,7 +65,8 @@ def check(heads: int, queries: int, keys: int, d: int, causal: bool, dtype: tj.D
         scores = np.where(np.arange(keys) <= np.arange(queries)[:, None] + keys - queries, scores, -np.inf)
     e = np.exp(scores - scores.max(2, keepdims=True))
     expected = e / e.sum(2, keepdims=True) @ v64
-    rounding = {tj.float16: 2e-3, tj.bfloat16: 1.6e-2}[dtype]
+    roundings: dict[tj.DType, float] = {tj.float16: 2e-3, tj.bfloat16: 1.6e-2}
+    rounding = roundings[dtype]
     np.testing.assert_allclose(out.astype(np.float64), expected, rtol=rounding, atol=rounding)
     kind = "causal" if causal else "full"
     print(f"{heads} heads, {queries} queries, {keys} keys of {d} {dtype}, {kind}, on {tj.device()}: right")

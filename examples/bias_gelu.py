@@ -44,7 +44,8 @@ def check(rows: int, columns: int, dtype: tj.DType = tj.float16) -> None:
 
     t = (h.astype(np.float32) + bias).astype(h.dtype).astype(np.float64)
     expected = x.astype(np.float64) + t * (1 + np.vectorize(erf)(t / sqrt(2))) / 2
-    rounding = {tj.float32: 2e-6, tj.float16: 2e-3, tj.bfloat16: 1.6e-2}[dtype]
+    roundings: dict[tj.DType, float] = {tj.float32: 2e-6, tj.float16: 2e-3, tj.bfloat16: 1.6e-2}
+    rounding = roundings[dtype]
     np.testing.assert_allclose(y.astype(np.float64), expected, rtol=rounding, atol=rounding)
     print(f"{rows} x {columns} {dtype} on {tj.device()}: right")
 

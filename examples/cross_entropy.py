@@ -17,6 +17,8 @@ value for that argument (`python -m tilejit operations`), which is rounded to fl
 Run it: `python examples/cross_entropy.py`.
 """
 
+from typing import Literal, TypeAlias
+
 import numpy as np
 
 import tilejit as tj
@@ -29,10 +31,11 @@ FUSED_BLOCK = (4, FUSED_THREADS, 8)
 FUSED_WIDE = 16384
 LOWEST = -1e30  # not -inf: -inf - -inf is NaN
 LOG2E = 1.4426950408889634
+Cache: TypeAlias = Literal["evict_first", "evict_last"] | None
 
 
 @tj.function
-def log_sum_exp(X, row, block, cache):
+def log_sum_exp(X: tj.Tensor, row: int, block: tuple[int, int, int], cache: Cache) -> tj.Scalar:
     """log(sum(exp(x))) of a row. block: vectors a thread, threads, elements of a vector."""
     vectors, threads, width = block
     step = vectors * threads * width
@@ -48,7 +51,9 @@ def log_sum_exp(X, row, block, cache):
 
 
 @tj.function
-def gradient(X, row, start, width, log_sum, target, dloss, cache):
+def gradient(
+    X: tj.Tensor, row: int, start: int, width: int, log_sum: float, target: int, dloss: float, cache: Cache
+) -> tj.Tile:
     """d loss / d x of `width` elements of a row from `start` on."""
     x = tj.cta.load(X[row, start : start + width], cache=cache).astype(tj.float32)
     p = tj.fast.exp2(tj.fma(x, LOG2E, -log_sum * LOG2E))
@@ -65,14 +70,16 @@ def cross_entropy(X: tj.Tensor, targets: tj.Tensor, losses: tj.Tensor, log_sums:
 
 
 @tj.kernel(threads=THREADS)
-def cross_entropy_backward(X, targets, log_sums, dlosses, dX) -> None:
+def cross_entropy_backward(
+    X: tj.Tensor, targets: tj.Tensor, log_sums: tj.Tensor, dlosses: tj.Tensor, dX: tj.Tensor
+) -> None:
     row, start = tj.cta_id(1), tj.cta_id(0) * WIDE
     dx = gradient(X, row, start, WIDE, log_sums[row], targets[row], dlosses[row], None)
     tj.cta.store(dX[row, start : start + WIDE], dx)
 
 
 @tj.kernel(threads=FUSED_THREADS)
-def cross_entropy_fused(X, targets, losses, dX, dloss: tj.float32) -> None:
+def cross_entropy_fused(X: tj.Tensor, targets: tj.Tensor, losses: tj.Tensor, dX: tj.Tensor, dloss: tj.float32) -> None:
     """dloss: the derivative by each of the losses, 1 / rows for their mean."""
     row, target = tj.cta_id(0), targets[tj.cta_id(0)]
     log_sum = log_sum_exp(X, row, FUSED_BLOCK, "evict_last")
@@ -101,7 +108,8 @@ def check(rows: int, columns: int, dtype: tj.DType = tj.float32) -> None:
     log_sum = top + np.log(np.exp(wide - top).sum(1, keepdims=True))
     p = np.exp(wide - log_sum)
     p[each, targets] -= 1
-    rounding = {tj.float32: 1e-5, tj.float16: 1e-3, tj.bfloat16: 8e-3}[dtype]
+    roundings: dict[tj.DType, float] = {tj.float32: 1e-5, tj.float16: 1e-3, tj.bfloat16: 8e-3}
+    rounding = roundings[dtype]
     for result in losses, at_once:
         np.testing.assert_allclose(result, log_sum[:, 0] - wide[each, targets], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(dx.astype(np.float64), p * dlosses[:, None], rtol=rounding, atol=1e-6)

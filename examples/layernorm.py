@@ -12,7 +12,10 @@ one instruction and one rounding; nothing else is contracted.
 Run it: `python examples/layernorm.py`.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 import tilejit as tj
 
@@ -21,7 +24,10 @@ TALL, WIDE = 128, 32  # of the tiles that the last launch adds up
 
 
 @tj.kernel(threads=256)
-def layernorm(X, gain, bias, Y, means, scales, N: tj.constexpr, epsilon: tj.float32) -> None:
+def layernorm(
+    X: tj.Tensor, gain: tj.Tensor, bias: tj.Tensor, Y: tj.Tensor, means: tj.Tensor, scales: tj.Tensor,
+    N: tj.constexpr, epsilon: tj.float32,
+) -> None:
     """means, scales: of each row, what the backward pass needs."""
     row = tj.cta_id(0)
     x = tj.cta.load(X[row, 0:N]).astype(tj.float32)
@@ -34,7 +40,10 @@ def layernorm(X, gain, bias, Y, means, scales, N: tj.constexpr, epsilon: tj.floa
 
 
 @tj.kernel(threads=256)
-def layernorm_backward(X, gain, means, scales, dY, dX, dgains, dbiases, N: tj.constexpr) -> None:
+def layernorm_backward(
+    X: tj.Tensor, gain: tj.Tensor, means: tj.Tensor, scales: tj.Tensor, dY: tj.Tensor,
+    dX: tj.Tensor, dgains: tj.Tensor, dbiases: tj.Tensor, N: tj.constexpr,
+) -> None:
     """dgains, dbiases: CTAs × N, float32: each CTA's part of the sums."""
     first, step, last = tj.cta_id(0), tj.num_ctas(0), X.shape[0] - 1
     g = tj.cta.load(gain[0:N])
@@ -58,7 +67,7 @@ def layernorm_backward(X, gain, means, scales, dY, dX, dgains, dbiases, N: tj.co
 
 
 @tj.kernel(threads=1024)
-def sum_of_rows(parts, totals) -> None:
+def sum_of_rows(parts: tj.Tensor, totals: tj.Tensor) -> None:
     """totals[i] = the sum of the rows of parts[i]: CTA (k, i) sums the k-th columns."""
     column, which = tj.cta_id(0), tj.cta_id(1)
     sums = tj.cta.zeros((1, TALL, WIDE), tj.float32)
@@ -92,8 +101,9 @@ def check(rows: int, columns: int, dtype: tj.DType = tj.float32, ctas: int = CTA
     print(f"{rows} x {columns} {dtype} on {tj.device()}: right")
 
 
-def compare(name: str, result: np.ndarray, expected: np.ndarray, dtype: tj.DType) -> None:
-    rounding = {tj.float32: 1e-5, tj.float16: 1e-3, tj.bfloat16: 8e-3}[dtype]
+def compare(name: str, result: npt.NDArray[Any], expected: npt.NDArray[Any], dtype: tj.DType) -> None:
+    roundings: dict[tj.DType, float] = {tj.float32: 1e-5, tj.float16: 1e-3, tj.bfloat16: 8e-3}
+    rounding = roundings[dtype]
     np.testing.assert_allclose(result.astype(np.float64), expected, rtol=rounding, atol=rounding, err_msg=name)
 
 

@@ -23,14 +23,14 @@ GROUP = 8  # rows of CTA tiles that are worked on together, so that their part o
 
 
 @tj.function
-def tile_of(cta, columns):
+def tile_of(cta: int, columns: int) -> tuple[int, int]:
     """The tile of C that a CTA makes: down groups of GROUP rows of tiles, so that neighbours share A and B in L2."""
     within = cta % (GROUP * columns)
     return cta // (GROUP * columns) * GROUP + within % GROUP, within // GROUP
 
 
 @tj.kernel(threads=256)
-def matmul(A: tj.Tensor, B: tj.Tensor, bias, C: tj.Tensor, activation: tj.constexpr) -> None:
+def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor | None, C: tj.Tensor, activation: tj.constexpr) -> None:
     """bias: M × N, where a row of N that repeats has stride 0 (`np.broadcast_to`, `torch.expand`), or None."""
     row, column = tile_of(tj.cta_id(0), tj.cdiv(C.shape[1], BN))
     if row * BM >= C.shape[0]:

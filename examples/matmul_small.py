@@ -41,7 +41,8 @@ def check(m: int, n: int, k: int, dtype: tj.DType = tj.float16) -> None:
     matmul[grid(m, n)](a, b, c)
 
     expected = a.astype(np.float64) @ b.astype(np.float64)
-    rounding = {tj.float16: 1e-3, tj.bfloat16: 8e-3}[dtype]
+    roundings: dict[tj.DType, float] = {tj.float16: 1e-3, tj.bfloat16: 8e-3}
+    rounding = roundings[dtype]
     np.testing.assert_allclose(c.astype(np.float64), expected, rtol=rounding, atol=rounding)
     print(f"{m} x {n} x {k} {dtype} on {tj.device()}: right")
 

@@ -7,7 +7,10 @@ of the tile that it meets, run-time ones too, so `x * scales[row]` would be floa
 Run it: `python examples/rmsnorm.py`.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 import tilejit as tj
 
@@ -16,7 +19,9 @@ TALL, WIDE = 128, 32  # of the tiles that the last launch adds up
 
 
 @tj.kernel(threads=256)
-def rmsnorm(X, gain, Y, scales, N: tj.constexpr, epsilon: tj.float32) -> None:
+def rmsnorm(
+    X: tj.Tensor, gain: tj.Tensor, Y: tj.Tensor, scales: tj.Tensor, N: tj.constexpr, epsilon: tj.float32
+) -> None:
     """scales: of each row, what the backward pass needs."""
     row = tj.cta_id(0)
     x = tj.cta.load(X[row, 0:N]).astype(tj.float32)
@@ -26,7 +31,9 @@ def rmsnorm(X, gain, Y, scales, N: tj.constexpr, epsilon: tj.float32) -> None:
 
 
 @tj.kernel(threads=256)
-def rmsnorm_backward(X, gain, scales, dY, dX, dgains, N: tj.constexpr) -> None:
+def rmsnorm_backward(
+    X: tj.Tensor, gain: tj.Tensor, scales: tj.Tensor, dY: tj.Tensor, dX: tj.Tensor, dgains: tj.Tensor, N: tj.constexpr
+) -> None:
     """dgains: CTAs × N, float32: each CTA's part of dgain."""
     first, step, last = tj.cta_id(0), tj.num_ctas(0), X.shape[0] - 1
     g = tj.cta.load(gain[0:N])
@@ -46,7 +53,7 @@ def rmsnorm_backward(X, gain, scales, dY, dX, dgains, N: tj.constexpr) -> None:
 
 
 @tj.kernel(threads=1024)
-def sum_of_rows(parts, total) -> None:
+def sum_of_rows(parts: tj.Tensor, total: tj.Tensor) -> None:
     """total = the sum of the rows of `parts`: a CTA for some columns."""
     column = tj.cta_id(0)
     sums = tj.cta.zeros((TALL, WIDE), tj.float32)
@@ -76,8 +83,9 @@ def check(rows: int, columns: int, dtype: tj.DType = tj.float32, ctas: int = CTA
     print(f"{rows} x {columns} {dtype} on {tj.device()}: right")
 
 
-def compare(name: str, result: np.ndarray, expected: np.ndarray, dtype: tj.DType) -> None:
-    rounding = {tj.float32: 1e-5, tj.float16: 1e-3, tj.bfloat16: 8e-3}[dtype]
+def compare(name: str, result: npt.NDArray[Any], expected: npt.NDArray[Any], dtype: tj.DType) -> None:
+    roundings: dict[tj.DType, float] = {tj.float32: 1e-5, tj.float16: 1e-3, tj.bfloat16: 8e-3}
+    rounding = roundings[dtype]
     np.testing.assert_allclose(result.astype(np.float64), expected, rtol=rounding, atol=rounding, err_msg=name)
 
 

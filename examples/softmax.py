@@ -22,7 +22,9 @@ finite number, because -inf - -inf would be NaN.
 Run it: `python examples/softmax.py`.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +44,7 @@ def softmax(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr) -> None:
 
 
 @tj.function
-def powers(x, greatest):
+def powers(x: tj.Tile, greatest: float) -> tj.Tile:
     return tj.fast.exp(x.astype(tj.float32) - greatest)
 
 
@@ -90,11 +92,11 @@ def threads_for(row_bytes: int) -> int:
     return min(threads, 1024)
 
 
-def is_contiguous(x) -> bool:
-    return x.flags.c_contiguous if hasattr(x, "flags") else x.is_contiguous()
+def is_contiguous(x: Any) -> bool:
+    return bool(x.flags.c_contiguous if hasattr(x, "flags") else x.is_contiguous())
 
 
-def launch_for(x, y):
+def launch_for(x: Any, y: Any) -> Callable[[], None]:
     """What computes y = softmax(x) along rows when it is called: the kernel that fits them, with its arguments."""
     rows, columns = x.shape
     size = x.dtype.itemsize
@@ -109,7 +111,7 @@ def launch_for(x, y):
     return partial(fast_softmax[(rows,), threads], x, y, N=columns)
 
 
-def softmax_of_rows(x, y) -> None:
+def softmax_of_rows(x: Any, y: Any) -> None:
     """y = softmax(x) along rows, of NumPy arrays or a GPU's."""
     launch_for(x, y)()
 
@@ -123,7 +125,8 @@ def check(rows: int, columns: int, dtype: tj.DType = tj.float32) -> None:
     softmax_of_rows(x, y)
 
     e = np.exp(x.astype(np.float64) - x.astype(np.float64).max(1, keepdims=True))
-    rounding = {tj.float32: 2e-6, tj.float16: 1e-3, tj.bfloat16: 8e-3}[dtype]
+    roundings: dict[tj.DType, float] = {tj.float32: 2e-6, tj.float16: 1e-3, tj.bfloat16: 8e-3}
+    rounding = roundings[dtype]
     np.testing.assert_allclose(y.astype(np.float64), e / e.sum(1, keepdims=True), rtol=rounding, atol=1e-7)
     print(f"{rows} x {columns} {dtype} on {tj.device()}: right")
 

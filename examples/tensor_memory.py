@@ -5,7 +5,10 @@ fragments, four lanes to a row, is stored in one shape and loaded in another, an
 Both run on the simulator of sm_100a; for each copy the chosen shape is printed, and the PTX that was emitted.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 import tilejit as tj
 from tilejit import S, tid_in_wg
@@ -45,23 +48,24 @@ def transpose(A: tj.Tensor, B: tj.Tensor) -> None:
         B[thread, k] = rows.registers[k]
 
 
-def rows_of(registers: np.ndarray) -> np.ndarray:
+def rows_of(registers: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The rows of a tile of which thread t holds registers[t] as 16x256b fragments.
 
     Lane 4a + b of warp w holds row 32w + 16s + 8h + a, columns 8n + 2b + p, in register 4(Ns + n) + 2h + p.
     """
     w, a, b, s, n, h, p = range(7)
-    digits = registers.reshape(4, 8, 4, 2, COLUMNS // 8, 2, 2)
-    return digits.transpose(w, s, h, a, n, b, p).reshape(128, COLUMNS)
+    digits: npt.NDArray[Any] = registers.reshape(4, 8, 4, 2, COLUMNS // 8, 2, 2)
+    rows: npt.NDArray[Any] = digits.transpose(w, s, h, a, n, b, p).reshape(128, COLUMNS)
+    return rows
 
 
-def show(kernel: tj.Kernel, a: np.ndarray, b: np.ndarray) -> None:
+def show(kernel: tj.Kernel, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> None:
     """What became of the kernel's asynchronous copies."""
     compiled = kernel.compile(a, b, target="sm_100a")
     print(f"{compiled.name}:")
     for verdict in compiled.verdicts:
         if verdict.variant == "tcgen05_ldst":
-            plan, source = verdict.plan, verdict.span.text.strip()
+            plan, source = verdict.plan, verdict.span.text.strip() if verdict.span else ""
             print(f"  .{plan.shape}, num {plan.num}, slabs {plan.slabs}, issues {plan.issues}: {source}")
     for line in compiled.ptx.splitlines():
         if "tcgen05." in line:

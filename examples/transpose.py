@@ -61,7 +61,7 @@ def profile(dtype: tj.DType = tj.float32) -> None:
             assert line.bank_conflicts == 0, f"line {number} has {line.bank_conflicts} bank conflicts"
             assert line.traffic.sectors == line.traffic.ideal_sectors
         passes = sum(line.traffic.wavefronts for line in report.lines.values())
-        print(f"{kernel.__name__} of {x.shape[0]} x {x.shape[1]} {dtype}: {passes} wavefronts, no conflicts")
+        print(f"{kernel.name} of {x.shape[0]} x {x.shape[1]} {dtype}: {passes} wavefronts, no conflicts")
 
 
 def main() -> None:

@@ -7,9 +7,6 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from numpy.typing import DTypeLike
 
-from .dtypes import (
-    DType as DType,
-)
 from .errors import (
     AsyncHazardError as AsyncHazardError,
     DeadlockError as DeadlockError,
@@ -95,6 +92,7 @@ from .runtime.devices import (
 )
 
 _Same = TypeVar("_Same")
+_Value = TypeVar("_Value", bound=Tile | float)
 
 __version__: str
 __all__ = [
@@ -110,6 +108,7 @@ __all__ = [
 ]
 
 constexpr: TypeAlias = Any
+DType: TypeAlias = _ElementType
 
 class bool_(Scalar, metaclass=_ElementType): ...
 class int8(Scalar, metaclass=_ElementType): ...
@@ -887,100 +886,70 @@ class _Cp_async:
 cp_async: _Cp_async
 
 class _Fast:
-    @overload
-    def exp2(self, x: float) -> Scalar: ...
-    @overload
-    def exp2(self, x: Tile | float) -> Tile:
+    def exp2(self, x: _Value) -> _Value:
         """2 to the power x, as the hardware approximates it
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.exp2(x)
         """
-    @overload
-    def exp(self, x: float) -> Scalar: ...
-    @overload
-    def exp(self, x: Tile | float) -> Tile:
+    def exp(self, x: _Value) -> _Value:
         """e to the power x, as the hardware approximates it
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.exp(x)
         """
-    @overload
-    def log2(self, x: float) -> Scalar: ...
-    @overload
-    def log2(self, x: Tile | float) -> Tile:
+    def log2(self, x: _Value) -> _Value:
         """logarithm to base 2, as the hardware approximates it
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.log2(x)
         """
-    @overload
-    def log(self, x: float) -> Scalar: ...
-    @overload
-    def log(self, x: Tile | float) -> Tile:
+    def log(self, x: _Value) -> _Value:
         """natural logarithm, as the hardware approximates it
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.log(x)
         """
-    @overload
-    def sin(self, x: float) -> Scalar: ...
-    @overload
-    def sin(self, x: Tile | float) -> Tile:
+    def sin(self, x: _Value) -> _Value:
         """sine, as the hardware approximates it
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.sin(x)
         """
-    @overload
-    def cos(self, x: float) -> Scalar: ...
-    @overload
-    def cos(self, x: Tile | float) -> Tile:
+    def cos(self, x: _Value) -> _Value:
         """cosine, as the hardware approximates it
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.cos(x)
         """
-    @overload
-    def tanh(self, x: float) -> Scalar: ...
-    @overload
-    def tanh(self, x: Tile | float) -> Tile:
+    def tanh(self, x: _Value) -> _Value:
         """hyperbolic tangent, as the hardware approximates it
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.tanh(x)
         """
-    @overload
-    def sqrt(self, x: float) -> Scalar: ...
-    @overload
-    def sqrt(self, x: Tile | float) -> Tile:
+    def sqrt(self, x: _Value) -> _Value:
         """square root, as the hardware approximates it
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.sqrt(x)
         """
-    @overload
-    def rsqrt(self, x: float) -> Scalar: ...
-    @overload
-    def rsqrt(self, x: Tile | float) -> Tile:
+    def rsqrt(self, x: _Value) -> _Value:
         """1 / sqrt(x), as the hardware approximates it
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.rsqrt(x)
         """
-    @overload
-    def reciprocal(self, x: float) -> Scalar: ...
-    @overload
-    def reciprocal(self, x: Tile | float) -> Tile:
+    def reciprocal(self, x: _Value) -> _Value:
         """1 / x, as the hardware approximates it
 
         Example:
@@ -1257,20 +1226,14 @@ def fma(x: Tile | float, y: Tile | float, z: Tile | float) -> Tile:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fma(x, x, x)
     """
-@overload
-def neg(x: float) -> Scalar: ...
-@overload
-def neg(x: Tile | float) -> Tile:
+def neg(x: _Value) -> _Value:
     """-x; integers wrap
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.neg(x)
     """
-@overload
-def abs(x: float) -> Scalar: ...
-@overload
-def abs(x: Tile | float) -> Tile:
+def abs(x: _Value) -> _Value:
     """|x|; the least integer stays itself
 
     Example:
@@ -1287,30 +1250,21 @@ def div(x: Tile | float, y: Tile | float) -> Tile:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.div(x, x)
     """
-@overload
-def floor(x: float) -> Scalar: ...
-@overload
-def floor(x: Tile | float) -> Tile:
+def floor(x: _Value) -> _Value:
     """the greatest whole number that isn't greater
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.floor(x)
     """
-@overload
-def ceil(x: float) -> Scalar: ...
-@overload
-def ceil(x: Tile | float) -> Tile:
+def ceil(x: _Value) -> _Value:
     """the least whole number that isn't less
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.ceil(x)
     """
-@overload
-def round(x: float) -> Scalar: ...
-@overload
-def round(x: Tile | float) -> Tile:
+def round(x: _Value) -> _Value:
     """the nearest whole number, ties to even
 
     Example:
@@ -1337,10 +1291,7 @@ def mod(x: Tile | float, y: Tile | float) -> Tile:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.mod(x, x)
     """
-@overload
-def relu(x: float) -> Scalar: ...
-@overload
-def relu(x: Tile | float) -> Tile:
+def relu(x: _Value) -> _Value:
     """x where x > 0, else 0; nan stays nan
 
     Example:
@@ -1377,30 +1328,21 @@ def clamp(x: Tile | float, low: Tile | float, high: Tile | float) -> Tile:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.clamp(x, x, x)
     """
-@overload
-def sqrt(x: float) -> Scalar: ...
-@overload
-def sqrt(x: Tile | float) -> Tile:
+def sqrt(x: _Value) -> _Value:
     """square root, correctly rounded
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.sqrt(x)
     """
-@overload
-def rsqrt(x: float) -> Scalar: ...
-@overload
-def rsqrt(x: Tile | float) -> Tile:
+def rsqrt(x: _Value) -> _Value:
     """1 / sqrt(x)
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.rsqrt(x)
     """
-@overload
-def reciprocal(x: float) -> Scalar: ...
-@overload
-def reciprocal(x: Tile | float) -> Tile:
+def reciprocal(x: _Value) -> _Value:
     """1 / x, correctly rounded
 
     Example:
@@ -1417,80 +1359,56 @@ def hypot(x: Tile | float, y: Tile | float) -> Tile:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.hypot(x, x)
     """
-@overload
-def exp(x: float) -> Scalar: ...
-@overload
-def exp(x: Tile | float) -> Tile:
+def exp(x: _Value) -> _Value:
     """e to the power x
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.exp(x)
     """
-@overload
-def exp2(x: float) -> Scalar: ...
-@overload
-def exp2(x: Tile | float) -> Tile:
+def exp2(x: _Value) -> _Value:
     """2 to the power x
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.exp2(x)
     """
-@overload
-def sigmoid(x: float) -> Scalar: ...
-@overload
-def sigmoid(x: Tile | float) -> Tile:
+def sigmoid(x: _Value) -> _Value:
     """1 / (1 + exp(-x))
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.sigmoid(x)
     """
-@overload
-def silu(x: float) -> Scalar: ...
-@overload
-def silu(x: Tile | float) -> Tile:
+def silu(x: _Value) -> _Value:
     """x / (1 + exp(-x)); nan at -inf
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.silu(x)
     """
-@overload
-def tanh(x: float) -> Scalar: ...
-@overload
-def tanh(x: Tile | float) -> Tile:
+def tanh(x: _Value) -> _Value:
     """hyperbolic tangent
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.tanh(x)
     """
-@overload
-def expm1(x: float) -> Scalar: ...
-@overload
-def expm1(x: Tile | float) -> Tile:
+def expm1(x: _Value) -> _Value:
     """exp(x) - 1, exact near 0
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.expm1(x)
     """
-@overload
-def log(x: float) -> Scalar: ...
-@overload
-def log(x: Tile | float) -> Tile:
+def log(x: _Value) -> _Value:
     """natural logarithm
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.log(x)
     """
-@overload
-def log2(x: float) -> Scalar: ...
-@overload
-def log2(x: Tile | float) -> Tile:
+def log2(x: _Value) -> _Value:
     """logarithm to base 2
 
     Example:
@@ -1507,40 +1425,28 @@ def pow(x: Tile | float, y: Tile | float) -> Tile:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.pow(x, x)
     """
-@overload
-def softplus(x: float) -> Scalar: ...
-@overload
-def softplus(x: Tile | float) -> Tile:
+def softplus(x: _Value) -> _Value:
     """log(1 + exp(x))
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.softplus(x)
     """
-@overload
-def log1p(x: float) -> Scalar: ...
-@overload
-def log1p(x: Tile | float) -> Tile:
+def log1p(x: _Value) -> _Value:
     """log(1 + x), exact near 0
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.log1p(x)
     """
-@overload
-def sin(x: float) -> Scalar: ...
-@overload
-def sin(x: Tile | float) -> Tile:
+def sin(x: _Value) -> _Value:
     """sine of x radians
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.sin(x)
     """
-@overload
-def cos(x: float) -> Scalar: ...
-@overload
-def cos(x: Tile | float) -> Tile:
+def cos(x: _Value) -> _Value:
     """cosine of x radians
 
     Example:
@@ -1557,120 +1463,84 @@ def atan2(y: Tile | float, x: Tile | float) -> Tile:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.atan2(x, x)
     """
-@overload
-def erf(x: float) -> Scalar: ...
-@overload
-def erf(x: Tile | float) -> Tile:
+def erf(x: _Value) -> _Value:
     """error function
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.erf(x)
     """
-@overload
-def gelu(x: float) -> Scalar: ...
-@overload
-def gelu(x: Tile | float) -> Tile:
+def gelu(x: _Value) -> _Value:
     """x/2 * (1 + erf(x / sqrt(2))); nan at -inf
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.gelu(x)
     """
-@overload
-def fast_exp2(x: float) -> Scalar: ...
-@overload
-def fast_exp2(x: Tile | float) -> Tile:
+def fast_exp2(x: _Value) -> _Value:
     """2 to the power x, as the hardware approximates it
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_exp2(x)
     """
-@overload
-def fast_exp(x: float) -> Scalar: ...
-@overload
-def fast_exp(x: Tile | float) -> Tile:
+def fast_exp(x: _Value) -> _Value:
     """e to the power x, as the hardware approximates it
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_exp(x)
     """
-@overload
-def fast_log2(x: float) -> Scalar: ...
-@overload
-def fast_log2(x: Tile | float) -> Tile:
+def fast_log2(x: _Value) -> _Value:
     """logarithm to base 2, as the hardware approximates it
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_log2(x)
     """
-@overload
-def fast_log(x: float) -> Scalar: ...
-@overload
-def fast_log(x: Tile | float) -> Tile:
+def fast_log(x: _Value) -> _Value:
     """natural logarithm, as the hardware approximates it
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_log(x)
     """
-@overload
-def fast_sin(x: float) -> Scalar: ...
-@overload
-def fast_sin(x: Tile | float) -> Tile:
+def fast_sin(x: _Value) -> _Value:
     """sine, as the hardware approximates it
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_sin(x)
     """
-@overload
-def fast_cos(x: float) -> Scalar: ...
-@overload
-def fast_cos(x: Tile | float) -> Tile:
+def fast_cos(x: _Value) -> _Value:
     """cosine, as the hardware approximates it
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_cos(x)
     """
-@overload
-def fast_tanh(x: float) -> Scalar: ...
-@overload
-def fast_tanh(x: Tile | float) -> Tile:
+def fast_tanh(x: _Value) -> _Value:
     """hyperbolic tangent, as the hardware approximates it
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_tanh(x)
     """
-@overload
-def fast_sqrt(x: float) -> Scalar: ...
-@overload
-def fast_sqrt(x: Tile | float) -> Tile:
+def fast_sqrt(x: _Value) -> _Value:
     """square root, as the hardware approximates it
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_sqrt(x)
     """
-@overload
-def fast_rsqrt(x: float) -> Scalar: ...
-@overload
-def fast_rsqrt(x: Tile | float) -> Tile:
+def fast_rsqrt(x: _Value) -> _Value:
     """1 / sqrt(x), as the hardware approximates it
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_rsqrt(x)
     """
-@overload
-def fast_reciprocal(x: float) -> Scalar: ...
-@overload
-def fast_reciprocal(x: Tile | float) -> Tile:
+def fast_reciprocal(x: _Value) -> _Value:
     """1 / x, as the hardware approximates it
 
     Example:
@@ -1687,10 +1557,7 @@ def fast_div(x: Tile | float, y: Tile | float) -> Tile:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_div(x, x)
     """
-@overload
-def bitwise_not(x: float) -> Scalar: ...
-@overload
-def bitwise_not(x: Tile | float) -> Tile:
+def bitwise_not(x: _Value) -> _Value:
     """~x; of bool_ its negation
 
     Example:
@@ -1807,10 +1674,7 @@ def greater_equal(x: Tile | float, y: Tile | float) -> Tile:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.greater_equal(x, x)
     """
-@overload
-def logical_not(x: float) -> Scalar: ...
-@overload
-def logical_not(x: Tile | float) -> Tile:
+def logical_not(x: _Value) -> _Value:
     """not x
 
     Example:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class DType:
         return self.is_float and self.bits == 8
 
     @cached_property
-    def numpy(self) -> np.dtype:
+    def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype; bfloat16 and the two float8 come from ml_dtypes."""
         if self.name == "bool_":
             return np.dtype(np.bool_)

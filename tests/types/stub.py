@@ -26,12 +26,12 @@ from numpy.typing import DTypeLike
 '''
 
 #: what isn't imported from its home: to a type checker it is something else than at run time
-DECLARED = {"constexpr": "constexpr: TypeAlias = Any\n"}
+DECLARED = {"constexpr": "constexpr: TypeAlias = Any\n", "DType": "DType: TypeAlias = _ElementType\n"}
 
 
 def stub() -> str:
     """The whole file."""
-    parts = [HEADER, *_imports(), "\n_Same = TypeVar(\"_Same\")\n\n__version__: str\n", _all(), "\n"]
+    parts = [HEADER, *_imports(), "\n_Same = TypeVar(\"_Same\")\n_Value = TypeVar(\"_Value\", bound=Tile | float)\n\n__version__: str\n", _all(), "\n"]
     parts += [*DECLARED.values(), "\n", *_types(), "\n"]
     words = intrinsics()
     parts += _scopes({n: w for n, w in words.items() if isinstance(w, ScopeNamespace)})
@@ -47,7 +47,8 @@ def _imports() -> Iterator[str]:
         shown = [f"{name} as {name}" for name in names if name not in DECLARED and name not in DTYPES]
         shown += [f"{name} as _{name}" for name in private.get(module, ())]
         shown += [f"{f.__name__} as _{f.__name__}" for f in functions] if module == "layout" else []
-        yield f"from .{module} import (\n{''.join(f'    {name},{chr(10)}' for name in sorted(shown))})\n"
+        if shown:
+            yield f"from .{module} import (\n{''.join(f'    {name},{chr(10)}' for name in sorted(shown))})\n"
 
 
 def _all() -> str:
@@ -125,7 +126,9 @@ def _listed(parameters: Iterable[CallParameter]) -> Iterator[str]:
 def _forms(call: Intrinsic) -> Iterator[tuple[list[CallParameter], str]]:
     """(parameters, what it gives) for each kind of arguments."""
     first, *others = call.parameters or [CallParameter("", "")]
-    if call.gives == EACH:
+    if call.gives == EACH and not others:
+        yield [_as(first, "_Value")], "_Value"
+    elif call.gives == EACH:
         yield [CallParameter(p.name, "float") for p in call.parameters], "Scalar"
         yield list(call.parameters), "Tile"
     elif call.gives == REDUCED:

@@ -79,7 +79,7 @@ def _parameter(source: KernelSource, arg: ast.arg, declared: Any) -> Parameter:
         if annotation not in (None, Tensor):
             raise _error(source, arg, f"{arg.arg} has a tj.spec as default but is annotated {annotation!r}")
         return Parameter(arg.arg, ParameterKind.ARRAY, None, default)
-    if annotation is None or annotation in (int, float, bool):
+    if annotation is None or annotation in (int, float, bool, Tensor | None):
         return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
     if annotation is Tensor:
         return Parameter(arg.arg, ParameterKind.ARRAY, None, None, default)
