@@ -8,6 +8,9 @@ grid is a function, because how many CTAs there are depends on the configuration
 Run it: `python examples/autotune.py`. On the simulator it counts what each configuration costs.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 import tilejit as tj
@@ -18,13 +21,13 @@ import tilejit as tj
     key=["X"],
 )
 @tj.kernel
-def row_sums(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr, ROWS: tj.constexpr):
+def row_sums(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr, ROWS: tj.constexpr) -> None:
     first = tj.cta_id(0) * ROWS
     x = tj.cta.load(X[first : first + ROWS, 0:N])
     tj.cta.store(Y[first : first + ROWS], tj.sum(x, axis=1))
 
 
-def grid(meta) -> int:
+def grid(meta: Mapping[str, Any]) -> int:
     return tj.cdiv(meta["X"].shape[0], meta["ROWS"])
 
 

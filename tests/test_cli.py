@@ -72,6 +72,13 @@ def file(tmp_path):
     return write
 
 
+def test_version_is_the_package_s(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"tilejit {tj.__version__}\n"
+
+
 def test_doctor_says_what_will_be_used_and_why(run):
     status, out, _ = run("doctor")
     assert status == 0

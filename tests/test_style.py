@@ -35,8 +35,9 @@ def test_mypy_finds_nothing() -> None:
 
 FILES = sorted((ROOT / "tilejit").rglob("*.py"))
 
-#: classes of one name in several files, and why: each variant has its `Plan`; a `Kernel` is the user's, and its IR
-SEVERAL = {"Plan", "Kernel"}
+#: classes of one name in several files, and why: each variant has its `Plan`; a `Kernel` is the user's, and its IR;
+#: `Region`, `Scalar` and `Tile` are annotations, and what the compiler makes of such values
+SEVERAL = {"Plan", "Kernel", "Region", "Scalar", "Tile"}
 
 
 def test_there_are_no_rulers() -> None:

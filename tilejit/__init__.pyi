@@ -7,6 +7,13 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from numpy.typing import DTypeLike
 
+from .ahead import (
+    CompiledKernel as CompiledKernel,
+    load_compiled as load_compiled,
+)
+from .compiled import (
+    Compiled as Compiled,
+)
 from .errors import (
     AsyncHazardError as AsyncHazardError,
     DeadlockError as DeadlockError,
@@ -27,10 +34,10 @@ from .errors import (
     UnsupportedInstructionError as UnsupportedInstructionError,
 )
 from .frontend.annotations import (
-    Element as _Element,
     ElementType as _ElementType,
     Gather as _Gather,
     Region as Region,
+    RegionElement as _RegionElement,
     Scalar as Scalar,
     Tensor as Tensor,
     Tile as Tile,
@@ -77,8 +84,8 @@ from .lower.ask import (
     operand as operand,
     sym as sym,
 )
-from .pipeline import (
-    Compiled as Compiled,
+from .precompile import (
+    compile_many as compile_many,
 )
 from .runtime.arrays import (
     DeviceArray as DeviceArray,
@@ -90,21 +97,26 @@ from .runtime.devices import (
     to_device as to_device,
     use_device as use_device,
 )
+from .tuning import (
+    Config as Config,
+    autotune as autotune,
+)
 
 _Same = TypeVar("_Same")
 _Value = TypeVar("_Value", bound=Tile | float)
 
 __version__: str
 __all__ = [
-    "AsyncHazardError", "Compiled", "DType", "DeadlockError", "DeviceArray", "DeviceError", "DispatchError",
-    "DivergenceError", "Kernel", "KernelSyntaxError", "KernelTypeError", "LaunchError", "LayoutError",
-    "MisalignedError", "OutOfBoundsError", "PreparedLaunch", "R", "RaceError", "Region", "ResourceError", "S",
-    "Scalar", "SimulationError", "Spec", "Swizzle", "TCol", "TLane", "Tensor", "Tile", "TileLayout", "TilejitError",
-    "UninitializedReadError", "UnsupportedInstructionError", "bfloat16", "bool_", "cdiv", "constexpr", "device",
-    "dispatch", "empty", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16",
-    "int32", "int64", "int8", "kernel", "laneid", "m", "nan", "next_power_of_2", "no_recompile", "operand",
-    "simulate", "spec", "static_assert", "sym", "synchronize", "tid_in_wg", "to_device", "tx", "uint16", "uint32",
-    "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
+    "AsyncHazardError", "Compiled", "CompiledKernel", "Config", "DType", "DeadlockError", "DeviceArray",
+    "DeviceError", "DispatchError", "DivergenceError", "Kernel", "KernelSyntaxError", "KernelTypeError",
+    "LaunchError", "LayoutError", "MisalignedError", "OutOfBoundsError", "PreparedLaunch", "R", "RaceError", "Region",
+    "ResourceError", "S", "Scalar", "SimulationError", "Spec", "Swizzle", "TCol", "TLane", "Tensor", "Tile",
+    "TileLayout", "TilejitError", "UninitializedReadError", "UnsupportedInstructionError", "autotune", "bfloat16",
+    "bool_", "cdiv", "compile_many", "constexpr", "device", "dispatch", "empty", "float16", "float32", "float64",
+    "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16", "int32", "int64", "int8", "kernel", "laneid",
+    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "operand", "simulate", "spec", "static_assert",
+    "sym", "synchronize", "tid_in_wg", "to_device", "tx", "uint16", "uint32", "uint64", "uint8", "use_device",
+    "warpid", "wgid", "wid_in_wg",
 ]
 
 constexpr: TypeAlias = Any
@@ -160,14 +172,14 @@ class _Operations:
 
         Example:
             x = tj.alloc_local((32, 8), tj.float32, layout=tj.S[(32, 8) : (1 @ tj.laneid, 1)])
-            tj.thread.reshape(x, tj.thread.load(A[0:32, 0:8]).reshape((4, 64)))
+            tj.warp.reshape(x, tj.warp.load(A[0:32, 0:8]).reshape((4, 64)))
         """
     def indices(self, shape: int | Sequence[int], axis: int, layout: TileLayout | None = None) -> Tile:
         """a local tile of int32: each element's index along an axis
 
         Example:
             rows = tj.S[(32, 8) : (1 @ tj.laneid, 1)]
-            x = tj.thread.indices((32, 8), 0, layout=rows)
+            x = tj.warp.indices((32, 8), 0, layout=rows)
         """
     def add(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
         """dst = add(...): x + y; integers wrap
@@ -240,14 +252,14 @@ class _Operations:
             tj.thread.round(x, A[0:32, 0:8])
         """
     def floordiv(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = floordiv(...): x // y rounds down; of integers by zero 0
+        """dst = floordiv(...): x // y rounds down; of integers by zero 0, an error in checked builds where x and y are scalars
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.floordiv(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def mod(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = mod(...): x % y, with the sign of y; of integers by zero 0
+        """dst = mod(...): x % y, with the sign of y; of integers by zero as //
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
@@ -366,7 +378,7 @@ class _Operations:
             tj.thread.log2(x, A[0:32, 0:8])
         """
     def pow(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = pow(...): x to the power y; integers wrap, negative y truncates
+        """dst = pow(...): x to the power y; of integers it wraps, and for negative y is 1 / x**-y toward zero, of 0 too
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
@@ -671,7 +683,7 @@ class _Operations:
 
         Example:
             def last(a, b): return tj.where(b != 0.0, b, a)
-            x = tj.reduce(tj.thread.load(A[0:32, 0:8]), 1, last)
+            x = tj.alloc_local((32,), tj.float32); tj.thread.reduce(x, tj.thread.load(A[0:32, 0:8]), 1, last)
         """
     def load(self, place: Region | _Gather, layout: TileLayout | None = None, mask: Tile | bool | None = None, fill: float = 0, cache: Literal["evict_first", "evict_last", "streaming"] | None = None) -> Tile:
         """a local tile with what the place holds
@@ -712,7 +724,7 @@ class _Warp(_Operations):
         """acc += a @ b on tensor cores; float32 factors are rounded to tf32
 
         Example:
-            acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32))
+            acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)
             tj.warp.gemm(acc, a, b)
         """
 
@@ -723,8 +735,8 @@ class _Warpgroup(_Operations):
         """acc += a @ b on tensor cores; float32 factors are rounded to tf32
 
         Example:
-            acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32))
-            tj.warpgroup.gemm(acc, a, b)
+            acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)
+            tj.warp.gemm(acc, a, b)
         """
 
 warpgroup: _Warpgroup
@@ -736,8 +748,8 @@ class _Cta(_Operations):
         """acc += a @ b on tensor cores; float32 factors are rounded to tf32
 
         Example:
-            acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32))
-            tj.cta.gemm(acc, a, b)
+            acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)
+            tj.warp.gemm(acc, a, b)
         """
 
 cta: _Cta
@@ -775,7 +787,7 @@ mma: _Mma
 
 class _Atomic:
     @overload
-    def add(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    def add(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def add(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
         """the place has value added; gives what was there
@@ -785,7 +797,7 @@ class _Atomic:
             before = tj.atomic.add(H[0, 0], i)
         """
     @overload
-    def sub(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    def sub(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def sub(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
         """the place has value subtracted; gives what was there
@@ -795,7 +807,7 @@ class _Atomic:
             before = tj.atomic.sub(H[0, 0], i)
         """
     @overload
-    def max(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    def max(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def max(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
         """the place becomes value where that is greater; gives what was there
@@ -805,7 +817,7 @@ class _Atomic:
             before = tj.atomic.max(H[0, 0], i)
         """
     @overload
-    def min(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    def min(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def min(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
         """the place becomes value where that is less; gives what was there
@@ -815,7 +827,7 @@ class _Atomic:
             before = tj.atomic.min(H[0, 0], i)
         """
     @overload
-    def and_(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    def and_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def and_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
         """the place keeps the bits that value has; gives what was there
@@ -825,7 +837,7 @@ class _Atomic:
             before = tj.atomic.and_(H[0, 0], i)
         """
     @overload
-    def or_(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    def or_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def or_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
         """the place gets the bits that value has; gives what was there
@@ -835,7 +847,7 @@ class _Atomic:
             before = tj.atomic.or_(H[0, 0], i)
         """
     @overload
-    def xor(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    def xor(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def xor(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
         """the place has the bits of value inverted; gives what was there
@@ -845,7 +857,7 @@ class _Atomic:
             before = tj.atomic.xor(H[0, 0], i)
         """
     @overload
-    def exch(self, place: _Element, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    def exch(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def exch(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
         """the place becomes value; gives what was there
@@ -855,7 +867,7 @@ class _Atomic:
             before = tj.atomic.exch(H[0, 0], i)
         """
     @overload
-    def cas(self, place: _Element, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
+    def cas(self, place: _RegionElement, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def cas(self, place: Region | _Gather, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
         """the place becomes desired where it was expected; gives what was there
@@ -1275,7 +1287,7 @@ def round(x: _Value) -> _Value:
 def floordiv(x: float, y: float) -> Scalar: ...
 @overload
 def floordiv(x: Tile | float, y: Tile | float) -> Tile:
-    """x // y rounds down; of integers by zero 0
+    """x // y rounds down; of integers by zero 0, an error in checked builds where x and y are scalars
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1285,7 +1297,7 @@ def floordiv(x: Tile | float, y: Tile | float) -> Tile:
 def mod(x: float, y: float) -> Scalar: ...
 @overload
 def mod(x: Tile | float, y: Tile | float) -> Tile:
-    """x % y, with the sign of y; of integers by zero 0
+    """x % y, with the sign of y; of integers by zero as //
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1419,7 +1431,7 @@ def log2(x: _Value) -> _Value:
 def pow(x: float, y: float) -> Scalar: ...
 @overload
 def pow(x: Tile | float, y: Tile | float) -> Tile:
-    """x to the power y; integers wrap, negative y truncates
+    """x to the power y; of integers it wraps, and for negative y is 1 / x**-y toward zero, of 0 too
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])

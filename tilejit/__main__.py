@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import __version__
 from .dtypes import DTYPES
 from .errors import DeviceError, LaunchError, TilejitError
 from .frontend import NO_DEFAULT, ParameterKind
@@ -65,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tilejit", description=sys.modules["tilejit"].__doc__)
+    parser.add_argument("--version", action="version", version=f"tilejit {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("doctor", help="device, driver, versions, and what will be used and why")
     explained = commands.add_parser("explain", help="which variant each tile operation gets, and why not another")

@@ -35,6 +35,20 @@ def load_compiled(path: str | Path) -> CompiledKernel:
 
     path: of a .ptx or .cubin file. PTX is trusted as a program is: load what you made, or would run.
     raises: LaunchError for a file that holds none, or that has changed since it was saved.
+
+    Example:
+        import os
+        import tempfile
+
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        a = np.zeros(32, np.float32)
+        path = os.path.join(tempfile.mkdtemp(), "k.ptx")
+        k.compile(a, target="sm_90a").save(path)
+        tj.load_compiled(path)[1](a)
+        assert (a == 1).all()
     """
     if not isinstance(path, (str, Path)) or Path(path).suffix not in SUFFIXES:
         raise LaunchError(f"{path!r} is no file of a compiled kernel", hint=f"its name ends in {' or '.join(SUFFIXES)}")
@@ -45,6 +59,20 @@ class CompiledKernel:
     """A kernel that was compiled for one signature: `k[grid](*args)` launches it.
 
     Compile-time arguments have the values that it was compiled for, and may be left out.
+
+    Example:
+        import os
+        import tempfile
+
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        a = np.zeros(32, np.float32)
+        path = os.path.join(tempfile.mkdtemp(), "k.ptx")
+        k.compile(a, target="sm_90a").save(path)
+        loaded: tj.CompiledKernel = tj.load_compiled(path)
+        loaded[1](a)
     """
 
     def __init__(self, executable: Executable, path: Path) -> None:

@@ -55,6 +55,14 @@ class Compiled:
     executable: what a launch needs. timings: milliseconds by stage. made: how it was made, or what finds out by
     compiling it, where it came from the disk. measurement: what a driver said that has loaded it.
     assemble: gives the machine code that a driver makes of it.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        compiled = k.compile(tj.spec(32, tj.float32), target="sm_90a")
+        print(compiled.ptx, compiled.explain())
     """
 
     executable: Executable

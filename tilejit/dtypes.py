@@ -20,6 +20,9 @@ class DType:
 
     name: as users write it (`float32`). kind: "bool", "int", "uint" or "float".
     bits: width in memory; `bool_` takes 8.
+
+    Example:
+        assert tj.float16.bits == 16 and tj.float16.numpy == np.float16
     """
 
     name: str

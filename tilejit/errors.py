@@ -23,6 +23,13 @@ class TilejitError(Exception):
     message: what was wrong, as one sentence with the numbers that matter.
     span: the place in the user's source, or None where there is none.
     hint: what to do about it; printed last.
+
+    Example:
+        try:
+            tj.spec("x", tj.float32)
+        except tj.TilejitError as error:
+            assert error.hint is not None
+            raise
     """
 
     def __init__(self, message: str, *, span: Rendered | None = None, hint: str | None = None) -> None:
@@ -41,21 +48,45 @@ class TilejitError(Exception):
 
 
 class KernelSyntaxError(TilejitError):
-    """The kernel's text uses something that kernels can't."""
+    """The kernel's text uses something that kernels can't.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            import numpy
+
+        k.compile(tj.spec(8, tj.float32))
+    """
 
 
 class KernelTypeError(TilejitError):
-    """The kernel's types, shapes or names don't fit together."""
+    """The kernel's types, shapes or names don't fit together.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[0] = A.size
+
+        k.compile(tj.spec(8, tj.float32))
+    """
 
 
 class LayoutError(TilejitError):
-    """A layout that doesn't fit, isn't injective where it must be, or has a wrong size."""
+    """A layout that doesn't fit, isn't injective where it must be, or has a wrong size.
+
+    Example:
+        S[(32, 8) : (1 @ laneid,)]
+    """
 
 
 class DispatchError(TilejitError):
     """No variant accepts a tile operation.
 
     declines: variant name -> its reasons, one string each.
+
+    Example:
+        tmem, shared = (tj.operand(space, (128, 8), tj.float32) for space in ("tmem", "shared"))
+        tj.dispatch("copy", "warpgroup", shared, tmem, threads=128, target="sm_100a")
     """
 
     def __init__(
@@ -71,15 +102,37 @@ class DispatchError(TilejitError):
 
 
 class ResourceError(TilejitError):
-    """Shared memory, tensor memory, registers or threads beyond the target's limit."""
+    """Shared memory, tensor memory, registers or threads beyond the target's limit.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            x = tj.alloc_shared((1024, 1024), tj.float32)
+            tj.cta.fill(x, 0)
+
+        k.compile(tj.spec(8, tj.float32))
+    """
 
 
 class LaunchError(TilejitError):
-    """Arguments, grid or stream that can't be launched, or a CUDA error by its name."""
+    """Arguments, grid or stream that can't be launched, or a CUDA error by its name.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        k[0.5](np.zeros(32, np.float32))
+    """
 
 
 class DeviceError(TilejitError):
-    """No such device, a driver too old for the target, or PTX that the driver refused."""
+    """No such device, a driver too old for the target, or PTX that the driver refused.
+
+    Example:
+        with tj.use_device("gpu"):
+            pass
+    """
 
 
 class SimulationError(TilejitError):
@@ -89,6 +142,13 @@ class SimulationError(TilejitError):
 
     instructions: numbers of both parties' instructions in the kernel's PTX, of the first alone, or none.
     threads: numbers in the grid, from 0, of those of the first party.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        tj.simulate(k, 1, np.zeros(31, np.float32))
     """
 
     def __init__(
@@ -106,7 +166,15 @@ class SimulationError(TilejitError):
 
 
 class OutOfBoundsError(SimulationError):
-    """An access outside every array, buffer or window."""
+    """An access outside every array, buffer or window.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        tj.simulate(k, 1, np.zeros(31, np.float32))
+    """
 
 
 class MisalignedError(SimulationError):
@@ -114,15 +182,41 @@ class MisalignedError(SimulationError):
 
 
 class UninitializedReadError(SimulationError):
-    """A read of memory or of a register that nothing has written."""
+    """A read of memory or of a register that nothing has written.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            x = tj.alloc_shared(32, tj.float32)
+            A[tj.thread_id()] = x[tj.thread_id()]
+
+        tj.simulate(k, 1, np.zeros(32, np.float32))
+    """
 
 
 class RaceError(SimulationError):
-    """Two threads access one place, at least one writes, and nothing orders them."""
+    """Two threads access one place, at least one writes, and nothing orders them.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[0] = tj.thread_id()
+
+        tj.simulate(k, 1, np.zeros(1, np.int32))
+    """
 
 
 class DeadlockError(SimulationError):
-    """Threads that wait for something that can no longer happen, or whose loop can no longer end."""
+    """Threads that wait for something that can no longer happen, or whose loop can no longer end.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            while tj.load_acquire(A[0]) == 0:
+                pass
+
+        tj.simulate(k, 1, np.zeros(1, np.int32))
+    """
 
 
 class DivergenceError(SimulationError):
@@ -130,7 +224,17 @@ class DivergenceError(SimulationError):
 
 
 class AsyncHazardError(SimulationError):
-    """The result of an asynchronous operation touched before its wait."""
+    """The result of an asynchronous operation touched before its wait.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            x = tj.alloc_shared(32, tj.float32)
+            tj.cta.copy_async(x, A[0:32])
+            A[tj.thread_id()] = x[tj.thread_id()]
+
+        tj.simulate(k, 1, np.zeros(32, np.float32))
+    """
 
 
 class UnsupportedInstructionError(SimulationError):

@@ -45,7 +45,18 @@ _TYPES_OF_GRIDS = frozenset((int,) * n for n in (1, 2, 3))
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
-    """Inside, a launch that would compile raises a LaunchError that says what differs."""
+    """Inside, a launch that would compile raises a LaunchError that says what differs.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        a = np.zeros(32, np.float32)
+        k[1](a)
+        with tj.no_recompile():
+            k[1](a)
+    """
     with without_compiling("inside tj.no_recompile()"):
         yield
 
@@ -69,7 +80,17 @@ class Options:
 
 
 class Kernel:
-    """A decorated function: `k[grid](*args)` launches it."""
+    """A decorated function: `k[grid](*args)` launches it.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        a = np.zeros(32, np.float32)
+        k[1](a)
+        assert (a == 1).all()
+    """
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, fn)
@@ -421,7 +442,19 @@ class Launcher(LaunchBase):
 
 
 class PreparedLaunch(LaunchBase):
-    """A launch that has been resolved: `p()` repeats it, `p(*args)` takes others of the same signature."""
+    """A launch that has been resolved: `p()` repeats it, `p(*args)` takes others of the same signature.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] += 1
+
+        a = np.zeros(32, np.float32)
+        launch = k[1].bind(a)
+        launch()
+        launch()
+        assert (a == 2).all()
+    """
 
     __slots__ = ("_launcher", "_values", "_resolved", "_generated", "_hold", "_quick", "_run")
 
@@ -545,6 +578,13 @@ def kernel(
     cluster: CTAs of a cluster in each dimension. nonportable_cluster: it may have more CTAs than every GPU runs.
     cooperative: all CTAs of a launch run at the same time, which `tj.grid_sync()` needs.
     debug: a GPU runs the checked build, as the simulator does.
+
+    Example:
+        @tj.kernel(threads=64)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        k[1](np.zeros(64, np.float32))
     """
     options = Options(
         check_threads(threads),
@@ -607,6 +647,14 @@ def simulate(
     last are kept, and in kernels with named barriers, fences or releases the last of each of eight groups of warps: a
     write that is ordered behind all of these, and not behind another reader, passes. Of threads that stored equal
     values to one place, 16 million pairs of a writer and one who asks for the order are looked at in each access.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        report = tj.simulate(k, 1, np.zeros(32, np.float32), profile=True)
+        assert report.line(3).bank_conflicts == 0
     """
     from .runtime.simulated import SimulatedFunction
 

@@ -64,6 +64,14 @@ def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compi
     workers: how many processes; 0 for none, None for one per processor where starting them pays.
     returns: what was compiled, in the order of the jobs.
     raises: what the first of the jobs that fail raises, once all others are done.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        specs = [tj.spec(32, dtype) for dtype in (tj.float32, tj.int32)]
+        compiled = tj.compile_many([(k, spec) for spec in specs], workers=0)
     """
     if workers is not None and (type(workers) is not int or workers < 0):
         raise LaunchError(f"workers={workers!r} is not a number of processes", hint="write 0, 1, ... or leave it out")

@@ -25,13 +25,20 @@ from numpy.typing import DTypeLike
 
 '''
 
+VARIABLES = """
+_Same = TypeVar("_Same")
+_Value = TypeVar("_Value", bound=Tile | float)
+
+__version__: str
+"""
+
 #: what isn't imported from its home: to a type checker it is something else than at run time
 DECLARED = {"constexpr": "constexpr: TypeAlias = Any\n", "DType": "DType: TypeAlias = _ElementType\n"}
 
 
 def stub() -> str:
     """The whole file."""
-    parts = [HEADER, *_imports(), "\n_Same = TypeVar(\"_Same\")\n_Value = TypeVar(\"_Value\", bound=Tile | float)\n\n__version__: str\n", _all(), "\n"]
+    parts = [HEADER, *_imports(), VARIABLES, _all(), "\n"]
     parts += [*DECLARED.values(), "\n", *_types(), "\n"]
     words = intrinsics()
     parts += _scopes({n: w for n, w in words.items() if isinstance(w, ScopeNamespace)})
@@ -41,7 +48,7 @@ def stub() -> str:
 
 
 def _imports() -> Iterator[str]:
-    private = {"frontend.annotations": ("Element", "ElementType", "Gather")}
+    private = {"frontend.annotations": ("ElementType", "Gather", "RegionElement")}
     functions = {f for word in intrinsics().values() if isinstance(word, Namespace) for f in _plain(word)}
     for module, names in sorted(tilejit._PUBLIC.items()):
         shown = [f"{name} as {name}" for name in names if name not in DECLARED and name not in DTYPES]
@@ -136,7 +143,7 @@ def _forms(call: Intrinsic) -> Iterator[tuple[list[CallParameter], str]]:
         yield [_as(p, scalar.get(p.name, p.type)) for p in call.parameters], "Scalar"
         yield list(call.parameters), "Tile"
     elif call.gives == OLD:
-        yield [_as(first, "_Element"), *others], "Scalar"
+        yield [_as(first, "_RegionElement"), *others], "Scalar"
         yield [first, *others], "Tile"
     elif call.gives == SAME:
         yield [_as(first, "_Same"), *others], "_Same"

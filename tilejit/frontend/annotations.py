@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 else:
     _Number = object
 
-__all__ = ["Element", "Gather", "Region", "Scalar", "Tensor", "Tile", "TileElement"]
+__all__ = ["RegionElement", "Gather", "Region", "Scalar", "Tensor", "Tile", "TileElement"]
 
 
 class Scalar(_Number):
@@ -126,7 +126,7 @@ class Region:
         """The dimensions in the opposite order; nothing is moved."""
 
     @overload
-    def __getitem__(self, index: int | tuple[int, ...], /) -> Element: ...
+    def __getitem__(self, index: int | tuple[int, ...], /) -> RegionElement: ...
     @overload
     def __getitem__(self, index: Indices, /) -> Region: ...
     def __getitem__(self, index: Indices, /) -> Region:
@@ -165,7 +165,7 @@ class Tensor(Region):
     """
 
 
-class Element(Scalar, Region):
+class RegionElement(Scalar, Region):
     """What an index of integers names: an element as a value or as a place, or a region of fewer dimensions."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:

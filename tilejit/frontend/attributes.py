@@ -20,15 +20,16 @@ from .regions import strides_of
 from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Value, describe, owner_scope
 from .vocabulary import NOT_YET, Namespace, ScopeNamespace
 
-__all__ = ["attribute"]
+__all__ = ["OF_MEMORY", "OF_ROWS", "OF_SCALAR", "attribute"]
 
 _MISSING = object()
 
-_MEMORY = ("T", "astype", "at", "dtype", "layout", "ndim", "permute", "registers", "reshape", "scope", "shape",
-           "strides", "tile", "view")
-_MEMORY_METHODS = ("astype", "at", "permute", "reshape", "tile", "view")
-_ROWS = ("dtype", "ndim", "shape")
-_SCALAR = ("astype", "dtype")
+#: the attributes of each kind of value; `annotations` has them for type checkers
+OF_MEMORY = ("T", "astype", "at", "dtype", "layout", "ndim", "permute", "registers", "reshape", "scope", "shape",
+             "strides", "tile", "view")
+_METHODS_OF_MEMORY = ("astype", "at", "permute", "reshape", "tile", "view")
+OF_ROWS = ("dtype", "ndim", "shape")
+OF_SCALAR = ("astype", "dtype")
 
 
 def attribute(ctx: Context, node: ast.Attribute, base: Value) -> Value:
@@ -91,9 +92,9 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
         return mem.permute(ctx, node, base, tuple(reversed(range(len(base.dims)))))
     if name == "registers":
         return mem.registers(ctx, node, base)
-    if name in _MEMORY_METHODS:
+    if name in _METHODS_OF_MEMORY:
         return Method(base, name)
-    raise _missing(ctx, node, describe(base), _MEMORY)
+    raise _missing(ctx, node, describe(base), OF_MEMORY)
 
 
 def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
@@ -103,7 +104,7 @@ def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
         return Constant(base.dtype)
     if node.attr == "ndim":
         return Constant(len(base.extents))
-    raise _missing(ctx, node, describe(base), _ROWS)
+    raise _missing(ctx, node, describe(base), OF_ROWS)
 
 
 def _shape(extents: Sequence[int | Expr | None]) -> Items:
@@ -116,7 +117,7 @@ def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
         return Constant(base.dtype)
     if node.attr == "astype":
         return Method(base, "astype")
-    raise _missing(ctx, node, describe(base), _SCALAR)
+    raise _missing(ctx, node, describe(base), OF_SCALAR)
 
 
 def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:

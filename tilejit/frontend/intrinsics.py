@@ -27,13 +27,13 @@ from .reductions import reduce, reduced
 from .scalars import convert
 from .values import Constant, Memory, Scalar, Value
 
-__all__ = ["call_intrinsic", "convert_to"]
+__all__ = ["HANDLERS", "call_intrinsic", "convert_to"]
 
 
 def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
     """What a call of `tj.<name>` gives."""
     arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
-    handler = _INTRINSICS.get(callee.name)
+    handler = HANDLERS.get(callee.name)
     if handler is not None:
         return handler(ctx, node, arguments)
     name = callee.name.replace(".", "_")
@@ -109,7 +109,8 @@ def _assume_in_bounds(ctx: Context, node: ast.Call, arguments: Arguments) -> Val
     return replace(memory_operand(ctx, arguments["region"], "what is assumed in bounds"), in_bounds=True)
 
 
-_INTRINSICS: dict[str, Handler] = {
+#: name -> what a call of it gives; the others are operations
+HANDLERS: dict[str, Handler] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
     **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},

@@ -102,7 +102,15 @@ class Intrinsic(LanguageName):
 
 @dataclass(frozen=True, slots=True)
 class Constexpr:
-    """Annotation of a compile-time parameter."""
+    """Annotation of a compile-time parameter.
+
+    Example:
+        @tj.kernel(threads=32)
+        def fill(A: tj.Tensor, N: tj.constexpr) -> None:
+            tj.cta.store(A[0:N], tj.cta.zeros((N,), A.dtype))
+
+        fill[1](np.ones(7, np.float32), N=7)
+    """
 
     def __repr__(self) -> str:
         return "tj.constexpr"
@@ -113,7 +121,11 @@ constexpr: Any = Constexpr()
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """An array's type without an array: shape, dtype and strides in elements."""
+    """An array's type without an array: shape, dtype and strides in elements.
+
+    Example:
+        assert tj.spec((32, 8), tj.float32).strides == (8, 1)
+    """
 
     shape: tuple[int, ...]
     dtype: DType
@@ -134,6 +146,13 @@ def spec(
     """Describe an array: to pin a parameter's type, or to compile without arrays.
 
     strides: in elements; C-contiguous where none are given.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        assert "st.global" in k.compile(tj.spec(32, tj.float32), target="sm_90a").ptx
     """
     if not isinstance(shape, (int, Sequence)) or isinstance(shape, (bool, str)):
         raise KernelTypeError(f"{shape!r} is not a shape", hint="write an integer or a tuple of integers")
@@ -176,7 +195,19 @@ Helper = TypeVar("Helper", bound=Callable[..., Any])
 
 
 def function(fn: Helper) -> Helper:
-    """Decorate a helper so that kernels can call it; it is inlined."""
+    """Decorate a helper so that kernels can call it; it is inlined.
+
+    Example:
+        @tj.function
+        def double(x: tj.Tile) -> tj.Tile:
+            return x + x
+
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            tj.cta.store(A[0:32], double(tj.cta.load(A[0:32])))
+
+        k[1](np.ones(32, np.float32))
+    """
     if not callable(fn):
         raise KernelSyntaxError("@tj.function takes no arguments", hint="write @tj.function above the def")
     # to a type checker it is what it was
@@ -188,17 +219,29 @@ nan = math.nan
 
 
 def cdiv(a: int, b: int) -> int:
-    """a / b, rounded up."""
+    """a / b, rounded up.
+
+    Example:
+        assert tj.cdiv(7, 2) == 4
+    """
     return -(-a // b)
 
 
 def next_power_of_2(n: int) -> int:
-    """The least power of two that is not below `n`; 1 for n below 1."""
+    """The least power of two that is not below `n`; 1 for n below 1.
+
+    Example:
+        assert tj.next_power_of_2(33) == 64
+    """
     return 1 << max(n - 1, 0).bit_length()
 
 
 def static_assert(condition: object, message: str = "") -> None:
-    """Raise unless the condition holds; in a kernel when it is compiled."""
+    """Raise unless the condition holds; in a kernel when it is compiled.
+
+    Example:
+        tj.static_assert(32 % 8 == 0, "rows must divide into vectors")
+    """
     if not condition:
         raise KernelTypeError(
             f"static_assert failed{': ' + message if message else ''}", hint="change what the condition tests"

@@ -159,6 +159,10 @@ def _type_of(attribute: Attribute) -> str:
     return f"{named} | None" if attribute.default is None else named
 
 
+#: what makes a tile of certain threads: a layout, and a tile without one, which is a thread's own
+_REGISTERS = re.compile(r"layout|alloc_local")
+
+
 @functools.cache
 def _operation(scope: Scope, name: str) -> Intrinsic:
     """`tj.<scope>.<name>`."""
@@ -169,5 +173,7 @@ def _operation(scope: Scope, name: str) -> Intrinsic:
 
 
 def _example(scope: Scope, call: TileOperation | Shorthand) -> str:
-    """The record's, on a scope that has its operation."""
+    """The record's; on this scope, unless what it has in registers is other threads'."""
+    if _REGISTERS.search(call.example):
+        return call.example
     return re.sub(r"tj\.(?:thread|warp|warpgroup|cta)\.", f"tj.{scope}.", call.example)

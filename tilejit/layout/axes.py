@@ -48,6 +48,10 @@ class Axis:
 
     Thread axes (`laneid`, `tx`, …) count a `unit` within a larger one; every other name is a
     memory axis. `3 @ axis` makes a stride or an offset along it.
+
+    Example:
+        layout = S[(32, 8) : (1 @ laneid, 1)]
+        assert layout(3, 5) == {"laneid": 3, "m": 5}
     """
 
     name: str

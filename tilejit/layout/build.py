@@ -15,7 +15,12 @@ __all__ = ["R", "S"]
 
 
 class _ShardBuilder:
-    """`S[(e0, e1) : (s0, s1 @ axis)]`; with no strides, row-major on m."""
+    """`S[(e0, e1) : (s0, s1 @ axis)]`; with no strides, row-major on m.
+
+    Example:
+        layout = S[(32, 8) : (1 @ laneid, 1)]
+        assert layout.owners(3, 0) is not None
+    """
 
     def __getitem__(self, spec: object) -> TileLayout:
         return TileLayout(_iters(spec))
@@ -25,7 +30,12 @@ class _ShardBuilder:
 
 
 class _ReplicaBuilder:
-    """`R[(e0, e1) : (s0, s1 @ axis)]`, to be added to a layout."""
+    """`R[(e0, e1) : (s0, s1 @ axis)]`, to be added to a layout.
+
+    Example:
+        layout = S[(32,) : (1,)] + tj.R[32 : 1 @ laneid]
+        assert len(layout(5)) == 32
+    """
 
     def __getitem__(self, spec: object) -> Replica:
         return Replica(_iters(spec))

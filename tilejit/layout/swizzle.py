@@ -40,6 +40,10 @@ class Swizzle:
     Applying it twice gives the address back, and it repeats every `period` elements.
 
     bits, base, shift: in CuTe's order; shift >= bits.
+
+    Example:
+        rows = S[(8, 64) : (64, 1)].swizzled(tj.Swizzle(3, 3, 3))
+        assert rows(0, 8) == {"m": 8} and rows(1, 8) == {"m": 64}
     """
 
     bits: int

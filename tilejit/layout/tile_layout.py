@@ -50,6 +50,10 @@ class TileLayout:
         along            warpid laneid m        37 lives in warp 2, lane 8, register 1
 
     source: the tile layouts of Apache TVM's TIRx.
+
+    Example:
+        layout = tj.TileLayout(S[(32, 8) : (8, 1)])
+        assert layout.shape == (32, 8) and layout.is_bijective()
     """
 
     shard: tuple[Iter, ...]

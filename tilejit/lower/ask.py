@@ -80,6 +80,9 @@ def operand(
 
     space: "global", "shared", "local" or "tmem". region: (start, extent) a dimension; a start may be a `sym`.
     strides: "runtime" for a global tensor whose strides are known only at launch. align: bytes.
+
+    Example:
+        tile = tj.operand("local", (32, 8), tj.float32, layout=S[(32, 8) : (1 @ laneid, 1)])
     """
     if space not in SPACES:
         raise KernelTypeError(f"no memory space {space!r}", hint=f"one of {', '.join(SPACES)}")
@@ -125,7 +128,11 @@ def _check_inside(window: Sequence[tuple[Start, int]], shape: tuple[int, ...], s
 
 
 def sym(name: str, *, multiple_of: int = 1, dtype: DType = int64) -> Var:
-    """A value known only at run time, of which `multiple_of` is known to be a divisor."""
+    """A value known only at run time, of which `multiple_of` is known to be a divisor.
+
+    Example:
+        part = tj.operand("global", (64, 64), tj.float16, region=((tj.sym("i", multiple_of=8), 8), (0, 64)))
+    """
     return Var(name, dtype, multiple_of)
 
 
@@ -144,6 +151,10 @@ def dispatch(
     given. threads: of the CTA.
     attrs: the operation's attributes, such as variant="reg", require_bits=128, or precision="tf32" of a gemm.
     raises: DispatchError where no variant accepts.
+
+    Example:
+        dst, src = (tj.operand(space, (32, 32), tj.float16) for space in ("shared", "global"))
+        assert tj.dispatch("copy", "warp", dst, src, threads=32, target="sm_90a").variant == "gmem_smem"
     """
     if name not in TILE_OPERATIONS:
         raise DispatchError(f"no tile operation {name!r}", hint=f"one of {', '.join(TILE_OPERATIONS)}")

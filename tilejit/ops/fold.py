@@ -112,7 +112,7 @@ REDUCE = TileOperation(
     meaning="dst, dst2, ... = src, src2, ..., combined over axes by one function, in the order of the elements",
     example=(
         "def last(a, b): return tj.where(b != 0.0, b, a)\n"
-        "x = tj.reduce(tj.thread.load(A[0:32, 0:8]), 1, last)"
+        "x = tj.alloc_local((32,), tj.float32); tj.thread.reduce(x, tj.thread.load(A[0:32, 0:8]), 1, last)"
     ),
     reference=_reference,
     relation=relation.REDUCTION,

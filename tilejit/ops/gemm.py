@@ -86,7 +86,7 @@ GEMM = TileOperation(
     attrs=(Attribute("precision", str, '"tf32" for float32, which is rounded to it'), VARIANT_NAME),
     meaning="acc += a @ b on tensor cores; float32 factors are rounded to tf32",
     example=(
-        "acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32))\n"
+        "acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)\n"
         "tj.warp.gemm(acc, a, b)"
     ),
     reference=reference,

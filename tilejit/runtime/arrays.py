@@ -407,6 +407,11 @@ class DeviceArray:
     """A row-major array in a device's memory, from `tj.to_device` or `tj.empty`.
 
     Its memory goes back when it is freed or no longer referred to.
+
+    Example:
+        with tj.use_device("sim"):
+            a = tj.to_device(np.ones((4, 8), np.float32))
+        assert a.shape == (4, 8) and (a.numpy() == 1).all()
     """
 
     __slots__ = ("shape", "dtype", "_facts", "_memory")

@@ -50,6 +50,14 @@ def use_device(name: str) -> Iterator[None]:
     """Launches inside run on this device: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
 
     raises: DeviceError at once where there is no such device.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        with tj.use_device("sim:sm_100a"):
+            k[1](np.zeros(32, np.float32))
     """
     named(name).open()
     token = _chosen.set(name)
@@ -60,7 +68,12 @@ def use_device(name: str) -> Iterator[None]:
 
 
 def device() -> str:
-    """The name of the device on which a launch without device arrays runs now."""
+    """The name of the device on which a launch without device arrays runs now.
+
+    Example:
+        with tj.use_device("sim"):
+            assert tj.device().startswith("sim")
+    """
     chosen = default()
     chosen.open()
     return chosen.name
@@ -206,7 +219,12 @@ def _cuda(ordinal: int) -> Device:
 
 @entry_point
 def to_device(array: Any, device: str | None = None) -> DeviceArray:
-    """A copy of an array in a device's memory, row-major; `device` else the one in use."""
+    """A copy of an array in a device's memory, row-major; `device` else the one in use.
+
+    Example:
+        with tj.use_device("sim"):
+            a = tj.to_device(np.ones(8, np.float32))
+    """
     source = np.ascontiguousarray(array).reshape(np.shape(array))
     made = empty(source.shape, source.dtype, device)
     made.copy_from(source)
@@ -215,7 +233,12 @@ def to_device(array: Any, device: str | None = None) -> DeviceArray:
 
 @entry_point
 def empty(shape: int | Sequence[int], dtype: DType | DTypeLike, device: str | None = None) -> DeviceArray:
-    """An array in a device's memory that nothing has been written to; `device` else the one in use."""
+    """An array in a device's memory that nothing has been written to; `device` else the one in use.
+
+    Example:
+        with tj.use_device("sim"):
+            a = tj.empty((4, 8), tj.float32)
+    """
     kind = as_dtype(dtype)
     if kind is None:
         raise LaunchError(f"{dtype!r} is not an element type", hint=f"one of {', '.join(DTYPES)}")
@@ -256,6 +279,15 @@ def machine_code(executable: Executable) -> MachineCode:
 
 
 def synchronize() -> None:
-    """Waits until every device has done its work, and raises what asserts and the driver report."""
+    """Waits until every device has done its work, and raises what asserts and the driver report.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = 1
+
+        k[1](np.zeros(32, np.float32))
+        tj.synchronize()
+    """
     for used in tuple(_used.values()):
         used.synchronize()

@@ -32,6 +32,15 @@ def autotune(
     `tilejit.testing.do_bench` does; on the simulator their cost is counted. The table is kept on the disk; `k.tuning`
     and `k.explain` show it. One that can't be compiled or launched is a row with the reason.
     TILEJIT_AUTOTUNE=print prints each table, TILEJIT_AUTOTUNE=off takes the first configuration and times nothing.
+
+    Example:
+        @tj.autotune(configs=[tj.Config({"BM": 32}), tj.Config({"BM": 64}, threads=64)], key=["A"])
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor, BM: tj.constexpr) -> None:
+            tj.cta.store(A.tile(BM, tj.cta_id(0)), tj.cta.zeros((BM,), A.dtype))
+
+        k[lambda meta: (tj.cdiv(100, meta["BM"]),)](np.ones(100, np.float32))
+        print(k.tuning)
     """
 
     @entry_point

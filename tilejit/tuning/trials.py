@@ -18,6 +18,9 @@ class Config:
     """One way to compile a tuned kernel: values of constexpr parameters by name, and threads of a CTA.
 
     threads: None for those that the kernel says.
+
+    Example:
+        config = tj.Config({"BM": 128}, threads=256)
     """
 
     __slots__ = ("_frozen", "threads", "values")
