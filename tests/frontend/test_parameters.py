@@ -40,6 +40,11 @@ def test_annotations_say_the_kind_of_each_parameter() -> None:
     assert [p.default for p in found] == [NO_DEFAULT] * 4 + [2, 3]
 
 
+def test_an_array_that_may_be_left_out_is_annotated_so() -> None:
+    (parameter,) = of("def k(A: tj.Tensor | None = None):\n    pass\n")
+    assert (parameter.kind, parameter.default) == (ParameterKind.ANY, None)
+
+
 def test_string_annotations_are_evaluated_where_the_kernel_was_defined() -> None:
     found = of(
         "from __future__ import annotations\ndef make(half):\n"

@@ -15,6 +15,11 @@ def half(x: tj.Tile) -> tj.Tile:
     return x * 0.5
 
 
+@tj.function
+def both(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    return a[0] + b[0], a[1]
+
+
 @tj.kernel(threads=128)
 def right(A: tj.Tensor, B: tj.Tensor, n: tj.int32, N: tj.constexpr) -> None:
     """All that stands here is right."""
@@ -27,6 +32,39 @@ def right(A: tj.Tensor, B: tj.Tensor, n: tj.int32, N: tj.constexpr) -> None:
     for k in range(row, last, tj.num_ctas()):
         tj.cta.store(B.tile((1, N), (k, 0)), y.astype(B.dtype))
     tj.atomic.add(B[0, 0], y[0])
+
+
+@tj.kernel
+def also_right(A: tj.Tensor = tj.spec((128, 64), tj.float16), bias: tj.Tensor | None = None, n: int = 3) -> None:
+    """As is what stands here."""
+    shared = tj.alloc_shared((128, 64), A.dtype, swizzle="128B")
+    fragment = tj.mma.layout_c((128, 64), tj.float32, warps=(4, 1))
+    sums = tj.alloc_local((128, 64), tj.float32, layout=fragment)
+    tj.cta.copy_async(shared, A[:, :], variant="ldgsts")
+    tj.cp_async.commit()
+    tj.cp_async.wait(0)
+    tj.cta_sync()
+    tj.cta.fill(sums, 0)
+    x = tj.cta.load(shared)
+    sums += x @ tj.cta.load(shared[0:64].T)
+    column = tj.cta.indices((64,), 0)
+    x = tj.where((column[None, :] < n) & (x != 0), x, -x / 2)
+    if bias is not None:
+        x = x + tj.cta.load(bias[0:64], mask=column >= 4, cache="evict_last")
+    greatest, total = -1e30, 0.0
+    for k in tj.static_range(4):
+        greatest = max(greatest, tj.max(x[:, k]))
+        total += tj.sum(x[:, k], dtype=tj.float32)
+    values, weights = tj.reduce((x, x), 1, both)
+    lane: tj.Scalar = tj.shuffle_xor(tj.lane_id(), 1) * 2 + 1
+    low = tj.minimum(lane, 3.0).astype(tj.int32) // 2
+    while tj.load_acquire(A[0, 0]) == 0 or tj.vote_any(low > 1):
+        sums.registers[0] = A[low % 4, n] * 2.0 + total
+    rows = A.at(column, axis=0)[:, 0:32]
+    tj.atomic.add(rows, tj.cta.load(rows), order="acq_rel")
+    tj.thread.exp(sums.registers, tj.fast.exp(greatest))
+    assert values.shape == weights.shape and tj.cdiv(A.shape[0], 2) > 0, "extents"
+    tj.cta.cast(shared, sums.reshape((128, -1)))
 
 
 @tj.kernel(threads=128)

@@ -58,8 +58,8 @@ def pyright() -> list[Finding]:
         [program("basedpyright"), "-p", str(file), "--pythonpath", sys.executable, "--outputjson"],
         cwd=ROOT, capture_output=True, text=True, timeout=300,
     )
-    found = json.loads(run.stdout)["generalDiagnostics"]
-    return [(Path(d["file"]).name, d["range"]["start"]["line"] + 1, d["message"]) for d in found]
+    findings = json.loads(run.stdout)["generalDiagnostics"]
+    return [(Path(d["file"]).name, d["range"]["start"]["line"] + 1, d["message"]) for d in findings]
 
 
 CHECKERS = pytest.mark.parametrize("check", (mypy, pyright), ids=("mypy", "pyright"))
@@ -67,8 +67,8 @@ CHECKERS = pytest.mark.parametrize("check", (mypy, pyright), ids=("mypy", "pyrig
 
 @CHECKERS
 def test_the_examples_pass_in_strict_mode(check: Callable[[], list[Finding]]) -> None:
-    found = [f"{file}:{line}: {text}" for file, line, text in check() if file != MISTAKES.name]
-    assert not found, "\n".join(found)
+    findings = [f"{file}:{line}: {text}" for file, line, text in check() if file != MISTAKES.name]
+    assert not findings, "\n".join(findings)
 
 
 @CHECKERS

@@ -40,6 +40,10 @@ def need_public(text: str) -> None:
     assert not missing, f"the stub lacks {', '.join(sorted(missing))}: pytest tests/types --bless writes it"
 
 
+def test_type_checkers_are_told_that_there_are_types() -> None:
+    assert (PACKAGE / "py.typed").exists()
+
+
 def test_the_stub_is_what_the_records_say(request: pytest.FixtureRequest) -> None:
     made = stub()
     if request.config.getoption("--bless"):

@@ -70,27 +70,23 @@ _PARAMETERS: dict[str, CallParameter] = {
 
 def parameter(name: str, *, optional: bool = False) -> CallParameter:
     """The parameter of this name; where it is optional and has no default of its own, None."""
-    known = _PARAMETERS[name]
+    usual = _PARAMETERS[name]
     if not optional:
-        return CallParameter(name, known.type, known.meaning)
-    default = None if known.default is REQUIRED else known.default
-    type_ = known.type if default is not None or "None" in known.type else f"{known.type} | None"
-    return CallParameter(name, type_, known.meaning, default)
+        return CallParameter(name, usual.type, usual.meaning)
+    if usual.default is not REQUIRED:
+        return usual
+    return CallParameter(name, f"{usual.type} | None", usual.meaning, None)
 
 
-def _word(
-    name: str, meaning: str, gives: str, example: str, required: str = "", optional: str = "",
-    *others: CallParameter,
-) -> Intrinsic:
-    """required, optional: names of parameters. others: parameters that no other call has so."""
-    listed = (*map(parameter, required.split()), *(parameter(o, optional=True) for o in optional.split()), *others)
+def _word(name: str, meaning: str, gives: str, example: str, required: str = "", optional: str = "") -> Intrinsic:
+    """A call whose parameters are all usual ones. required, optional: their names."""
+    listed = (*map(parameter, required.split()), *(parameter(o, optional=True) for o in optional.split()))
     return Intrinsic(name, meaning, listed, gives, example)
 
 
 _AXIS = CallParameter("axis", "int", "of the grid", 0)
-_ROW = "i = tj.thread_id()\n"
+_THREAD = "i = tj.thread_id()\n"
 _LOAD = "x = tj.cta.load(A[0:32, 0:8])\n"
-_ID = "{}A[i, 0] = 1.0"
 
 _MEMORY = (
     _word("alloc_shared", "shared memory", "Region",
@@ -178,14 +174,14 @@ def _lanes() -> Iterator[Intrinsic]:
     for name, meaning in _SHUFFLED.items():
         by = SHUFFLES[name][1]
         other = CallParameter(by, "int", "the bits") if by == "mask" else parameter(by)
-        yield Intrinsic(name, meaning, (value, other), "Scalar", f"{_ROW}x = tj.{name}(A[i, 0], 1)")
+        yield Intrinsic(name, meaning, (value, other), "Scalar", f"{_THREAD}x = tj.{name}(A[i, 0], 1)")
     for name, asked in VOTES.items():
         gives = "Scalar" if asked == "ballot" else "bool"
-        yield _word(name, VOTE[asked].meaning, gives, f"{_ROW}x = tj.{name}(A[i, 0] > 0)", "condition")
+        yield _word(name, VOTE[asked].meaning, gives, f"{_THREAD}x = tj.{name}(A[i, 0] > 0)", "condition")
     yield Intrinsic(
         "uniform", "the value, which all threads of the scope hold",
         (value, CallParameter("scope", "Any", "tj.warp, tj.warpgroup or tj.cta")), "Scalar",
-        f"{_ROW}w = tj.uniform(i // 32, tj.warp)",
+        f"{_THREAD}w = tj.uniform(i // 32, tj.warp)",
     )
 
 
@@ -203,7 +199,7 @@ def _atomics() -> Iterator[Intrinsic]:
         values = ", ".join(("0", "i") if len(operation.operands) == 2 else "i")
         yield _word(
             f"atomic.{name}", f"the place {meaning.replace('$', '')}; gives what was there", OLD,
-            f"{_ROW}before = tj.atomic.{name}(H[0, 0], {values})",
+            f"{_THREAD}before = tj.atomic.{name}(H[0, 0], {values})",
             " ".join(("place", *operation.operands)), "order scope mask",
         )
 
