@@ -604,19 +604,6 @@ def test_the_collector_waits_for_a_compilation_and_is_as_it_was_behind_it(monkey
         (gc.enable if before else gc.disable)()
 
 
-@pytest.mark.parametrize("keeps", [False, True])
-def test_what_a_compilation_leaves_is_old_unless_the_program_keeps_objects_from_the_collector(keeps):
-    vector = tj.spec((64,), tj.float32)
-    gc.freeze() if keeps else gc.unfreeze()
-    kept = gc.get_freeze_count()
-    try:
-        compiled = make_add().compile(vector, vector)
-        is_old = any(thing is compiled.derivation.lane.body for thing in gc.get_objects(generation=2))
-        assert (is_old, gc.get_freeze_count() > 0) == (not keeps, keeps) and bool(kept) == keeps
-    finally:
-        gc.unfreeze()
-
-
 def test_a_compiled_kernel_says_how_long_each_stage_took():
     @tj.kernel(threads=32)
     def one(A):

@@ -38,7 +38,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (1, 1), (5, 1024), (3, 997, tj.int8, BF16), (3, 509, tj.float8_e4m3fn), (2, 256, tj.float8_e5m2, F32),
     ],
     "histogram": [(1,), (16,), (8192, 1), (30_011, 3)],
-    "autotune": [(1, 1), (37, 300)],
+    "autotune": [(1, 1), (37, 300), (64, 130)],
     "attention_small": [
         (1, 1, 1, 64, True), (2, 64, 64, 64, False), (1, 101, 131, 64, True, BF16), (1, 67, 31, 32, False),
         (1, 45, 67, 40, True), (1, 33, 33, 13, False, BF16), (1, 5, 40, 1, True),
@@ -163,6 +163,7 @@ def test_an_example_runs_and_explains_itself(name: str, capsys: pytest.CaptureFi
 def test_a_wrong_result_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where launches do nothing, the check fails."""
     monkeypatch.setattr(SimulatedFunction, "simulate", lambda *args, **options: None)
+    monkeypatch.setenv("TILEJIT_AUTOTUNE", "off")
     with tj.use_device("sim"), pytest.raises(AssertionError):
         import_module(f"examples.{name}").check(*CASES[name][1])
 

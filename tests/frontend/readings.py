@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tilejit.frontend.context import Context, Trial
+from tilejit.frontend.context import Context, Tentative
 from tilejit.frontend.statements import STATEMENTS
 
 
@@ -60,7 +60,7 @@ def dropped_trials() -> Iterator[list[bool]]:
         return [list(ctx.block), list(ctx.allocations), dict(ctx.used), dict(ctx.definitions), env, exits]
 
     @contextmanager
-    def watched(ctx: Context) -> Iterator[Trial]:
+    def watched(ctx: Context) -> Iterator[Tentative]:
         before = made(ctx)
         with trial(ctx) as opened:
             yield opened

@@ -89,7 +89,8 @@ def module(folder, text, name="kernels"):
     """The module of a file with this text."""
     path = folder / f"{name}.py"
     path.write_text(text)
-    importlib.invalidate_caches()
+    # Python takes bytecode for up to date whose source had this size in this second
+    path.with_name("__pycache__").exists() and shutil.rmtree(path.with_name("__pycache__"))
     loader = importlib.util.spec_from_file_location(f"{folder.name}_{name}", path)
     made = importlib.util.module_from_spec(loader)
     loader.loader.exec_module(made)

@@ -29,7 +29,7 @@ from .source import KernelSource, local_names
 from .stand_ins import StandIn
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, describe, is_number
 
-__all__ = ["Context", "Frame", "Trial", "fitting"]
+__all__ = ["Context", "Frame", "Tentative", "fitting"]
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +56,7 @@ class Frame:
 
 
 @dataclass(slots=True)
-class Trial:
+class Tentative:
     """A reading that may prove wrong: unless it is kept, its changes are undone."""
 
     kept: bool = False
@@ -204,12 +204,12 @@ class Context:
         self.journal.set(self.frame, "env", env)
 
     @contextmanager
-    def trial(self) -> Iterator[Trial]:
+    def trial(self) -> Iterator[Tentative]:
         """Read what may prove wrong, into a block of its own."""
-        trial, changes, block = Trial(), len(self.journal.undo), Draft()
+        reading, changes, block = Tentative(), len(self.journal.undo), Draft()
         with self.into(block):
-            yield trial
-        if trial.kept:
+            yield reading
+        if reading.kept:
             self.block.extend(block)
         else:
             self.journal.back(changes)

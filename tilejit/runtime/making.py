@@ -157,8 +157,7 @@ class Maker:
 class _Uncollected:
     """Inside, Python's cyclic collector doesn't run by itself, in any thread; it goes on when the last thread leaves.
 
-    It took 8 % of the matmul kernel's compilation, which leaves 270 objects in cycles: a later collection has those.
-    What compilation leaves counts as old at once. To look at it all as at young objects took another 3 %.
+    It took 8 % of the matmul kernel's compilation, which leaves 270 objects in cycles: the next collection has those.
     """
 
     def __init__(self) -> None:
@@ -177,16 +176,7 @@ class _Uncollected:
         with self._lock:
             self._inside -= 1
             if not self._inside and self._was_enabled:
-                _let_age()
                 gc.enable()
-
-
-def _let_age() -> None:
-    """Makes all objects those of the oldest generation, which are seldom looked at."""
-    # there and back, unless the program keeps objects there
-    if gc.get_freeze_count() == 0:
-        gc.freeze()
-        gc.unfreeze()
 
 
 _uncollected = _Uncollected()
