@@ -11,7 +11,9 @@ import tilejit
 
 PACKAGE = Path(tilejit.__file__).parent
 
-BASE = {"errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "usage", "distinct", "progress"}
+BASE = {
+    "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "usage", "distinct", "progress", "wording",
+}
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
 #: part of the package -> the parts that it may import besides itself

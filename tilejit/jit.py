@@ -32,6 +32,7 @@ from .runtime.signature import Call, bind, describe, hypothetical
 from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
 from .target import Target
 from .target import target as find_target
+from .wording import counted, shown
 
 if TYPE_CHECKING:
     from .compiled import Compiled
@@ -532,8 +533,9 @@ class PreparedLaunch(LaunchBase):
             return args
         runtime = [i for i, p in enumerate(parameters) if p.kind is not ParameterKind.CONSTEXPR]
         if len(args) != len(runtime):
+            which = "that is no constexpr" if len(runtime) == 1 else "that aren't constexprs"
             raise LaunchError(
-                f"{self.kernel.name} takes {len(runtime)} arguments that aren't constexprs; got {len(args)}",
+                f"{self.kernel.name} takes {counted(len(runtime), 'argument')} {which}; got {len(args)}",
                 hint="pass all of them, or none to launch with those it was bound with",
             )
         values = list(self._values)
@@ -659,9 +661,9 @@ def simulate(
     from .runtime.simulated import SimulatedFunction
 
     if not isinstance(k, Kernel):
-        raise LaunchError(f"{k!r} is not a kernel", hint="pass what @tj.kernel made, without a grid")
+        raise LaunchError(f"{shown(k)} is not a kernel", hint="pass what @tj.kernel made, without a grid")
     if not isinstance(schedule, int) or schedule < 0:
-        raise LaunchError(f"schedule={schedule!r} is not the number of a schedule", hint="write 0, 1, 2, ...")
+        raise LaunchError(f"schedule={shown(schedule)} is not the number of a schedule", hint="write 0, 1, 2, ...")
     chosen = find_target(target) if target is not None else k.options.target or devices.named("sim").target
     launcher, values = k.launched(grid, threads, args, constexprs, chosen)
     call = Call(k.parameters, values)

@@ -23,7 +23,7 @@ REFUSED = [
     (lambda: tj.operand("shared", (3, 0), F32), tj.KernelTypeError, "must be positive; got (3, 0)", "at least 1"),
     (lambda: tj.operand("shared", (3,), F32, 8), tj.KernelTypeError, "8 is not a layout", "S["),
     (lambda: tj.operand("shared", (32, 8), F32, S[(8, 8)]), tj.LayoutError, "shape (32, 8) has 256", "size"),
-    (lambda: tj.operand("shared", (8, 8), F32, region=((0, 8),)), tj.KernelTypeError, "1 dimensions", "extent)"),
+    (lambda: tj.operand("shared", (8, 8), F32, region=((0, 8),)), tj.KernelTypeError, "1 dimension ", "extent)"),
     (
         lambda: tj.operand("shared", (8, 8), F32, region=((4, 8), (0, 8))),
         tj.KernelTypeError, "[4 : 4 + 8] leaves dimension 0 of the shared buffer, whose extent is 8", "global tensors",

@@ -6,6 +6,7 @@ import ast
 import difflib
 from collections.abc import Callable
 
+from ..wording import counted
 from .context import Context
 from .values import Constant, Value
 
@@ -30,7 +31,8 @@ def bind(
             raise ctx.syntax_error(argument, "* and ** can't be used in calls in a kernel", "write the arguments out")
     if len(node.args) > len(parameters):
         raise ctx.type_error(
-            node, f"{what} takes {_count(parameters)}; got {len(node.args)}", f"its parameters: {', '.join(parameters)}"
+            node, f"{what} takes {_count(parameters)}; got {len(node.args)}",
+            f"its parameters: {', '.join(parameters)}" if parameters else f"write {what}()",
         )
     expressions = dict(zip(parameters, node.args, strict=False))
     for keyword in node.keywords:
@@ -49,7 +51,7 @@ def bind(
 
 
 def _count(parameters: tuple[str, ...]) -> str:
-    return "no arguments" if not parameters else f"at most {len(parameters)} argument{'s' * (len(parameters) > 1)}"
+    return f"at most {counted(len(parameters), 'argument')}" if parameters else "no arguments"
 
 
 def optional(ctx: Context, argument: ast.expr | None) -> Value | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..dtypes import DType
+from ..wording import counted
 from .carried import is_literal
 from .context import Context
 from .joins import can_take
@@ -125,7 +126,8 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")
     if len(value.items) != len(target.elts):
         raise ctx.type_error(
-            target, f"{len(target.elts)} names for a tuple of {len(value.items)}", "give each item a name, or _"
+            target, f"{counted(len(target.elts), 'name')} for a tuple of {len(value.items)}",
+            "give each item a name, or _",
         )
     for inner, item in zip(target.elts, value.items, strict=True):
         assign_to(ctx, inner, item)

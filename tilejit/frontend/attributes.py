@@ -12,6 +12,7 @@ from ..dtypes import DType
 from ..ir.nodes import Expr, Strided
 from ..layout import TileLayout
 from ..scopes import SCOPES
+from ..wording import shown
 from . import memory as mem
 from .context import Context
 from .fixing import fixed_layout
@@ -138,6 +139,6 @@ def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
     if isinstance(value, (bool, int, float)) and node.attr == "astype":
         return Method(Constant(value), "astype")
     raise ctx.type_error(
-        node, f"{value!r} has no attribute {node.attr} that a kernel can use",
+        node, f"{shown(value)} has no attribute {node.attr} that a kernel can use",
         "compute it outside and capture the number, or pass it as a tj.constexpr",
     )

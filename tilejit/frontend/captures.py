@@ -8,6 +8,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..layout import Swizzle, TileLayout
+from ..wording import with_article
 from .language import Function, LanguageName
 from .source import KernelSource
 
@@ -142,5 +143,5 @@ def _described(token: Any) -> str:
     if kind == "tuple":
         return f"({', '.join(map(_described, parts[0]))})"
     if kind == "opaque":
-        return f"a {parts[0]}"
+        return with_article(parts[0])
     return repr(parts[0]) if kind == "str" else str(parts[-1])

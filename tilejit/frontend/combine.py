@@ -18,6 +18,7 @@ from ..ir import nodes as ir
 from ..ir.arithmetic import build
 from ..ir.combine import Combine
 from ..source import Span
+from ..wording import counted, with_article
 from .context import Context
 from .drafts import Draft, sealed
 from .inline import closure_of, run
@@ -70,7 +71,7 @@ def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, st
     names = [arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs) if arg.arg not in closure.defaults]
     if len(names) != 2:
         raise ctx.type_error(
-            node, f"{closure.node.name} takes {len(names)} arguments; combine is called with two",
+            node, f"{closure.node.name} takes {counted(len(names), 'argument')}; combine is called with two",
             "the lower value and the higher one; of several tiles each of the two is a tuple",
         )
     return names[0], names[1]
@@ -163,7 +164,7 @@ class _Reading:
             case ir.Break():
                 return ir.FALSE
             case _:
-                self.refuse(_WORDS.get(type(stmt), f"a {type(stmt).__name__.lower()}"), stmt.span)
+                self.refuse(_WORDS.get(type(stmt), with_article(type(stmt).__name__.lower())), stmt.span)
         return holds
 
     def branch(self, stmt: ir.If, holds: ir.Expr) -> ir.Expr:

@@ -19,6 +19,7 @@ from ..layout.grid import Projection
 from ..scopes import THREAD
 from ..source import Span
 from ..target import Target
+from ..wording import shown
 from .carried import Carried
 from .drafts import Draft, Late, Nest
 from .empties import is_idle
@@ -306,7 +307,7 @@ class Context:
         """A compile-time integer."""
         number = self.constant(value, node, what)
         if isinstance(number, bool) or not isinstance(number, int):
-            raise self.type_error(node, f"{what} must be an integer; got {number!r}", "write a whole number")
+            raise self.type_error(node, f"{what} must be an integer; got {shown(number)}", "write a whole number")
         return number
 
 

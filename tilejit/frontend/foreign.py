@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from ..ops.elementwise import ELEMENTWISE
+from ..wording import shown
 from .context import Context
 
 __all__ = ["INSTEAD", "instead", "is_kernel", "launched", "not_callable"]
@@ -81,7 +82,7 @@ def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
         name = ast.unparse(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else repr(callee)
         hints = filter(None, (instead(callee), "compute it outside and capture the value"))
         return ctx.syntax_error(node, f"{name} can't be called in a kernel", "; or ".join(hints))
-    return ctx.type_error(node, f"{callee!r} can't be called", "call a @tj.function or an operation of tilejit")
+    return ctx.type_error(node, f"{shown(callee)} can't be called", "call a @tj.function or an operation of tilejit")
 
 
 def is_kernel(callee: Any) -> bool:

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 from ..dataclass import dataclass
 from ..dtypes import DType, as_dtype
 from ..errors import KernelSyntaxError, KernelTypeError
+from ..wording import counted, shown
 from .annotations import Tensor
 from .source import KernelSource
 
@@ -155,11 +156,11 @@ def spec(
         assert "st.global" in k.compile(tj.spec(32, tj.float32), target="sm_90a").ptx
     """
     if not isinstance(shape, (int, Sequence)) or isinstance(shape, (bool, str)):
-        raise KernelTypeError(f"{shape!r} is not a shape", hint="write an integer or a tuple of integers")
+        raise KernelTypeError(f"{shown(shape)} is not a shape", hint="write an integer or a tuple of integers")
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     element = as_dtype(dtype)
     if element is None:
-        raise KernelTypeError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
+        raise KernelTypeError(f"{shown(dtype)} is not an element type", hint="write tj.float32, or another type")
     if any(not isinstance(e, int) or e < 0 for e in extents):
         raise KernelTypeError(f"extents are integers that are not negative; got {extents}", hint="change the shape")
     if strides is None:
@@ -167,7 +168,8 @@ def spec(
         return PinnedTensor(extents, element, dense)
     if len(strides) != len(extents):
         raise KernelTypeError(
-            f"{len(strides)} strides {tuple(strides)} for shape {extents}", hint="give one stride for each dimension"
+            f"{counted(len(strides), 'stride')} {tuple(strides)} for shape {extents}",
+            hint="give one stride for each dimension",
         )
     if any(not isinstance(s, int) for s in strides):
         raise KernelTypeError(f"strides are integers; got {tuple(strides)}", hint="count them in elements")

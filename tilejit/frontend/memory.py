@@ -16,6 +16,7 @@ from ..layout import Swizzle, TileLayout
 from ..layout.iters import groups_to
 from ..layout.stock import swizzled_atom_layout
 from ..target import TENSOR_MEMORY_TARGETS
+from ..wording import shown
 from .arguments import Arguments, bind, optional
 from .context import Context
 from .enclosures import Construct
@@ -43,7 +44,7 @@ def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
     name = ctx.constant(value, node, "the element type")
     dtype = as_dtype(name)
     if dtype is None:
-        raise ctx.type_error(node, f"{name!r} is not an element type", "write tj.float32, or A.dtype")
+        raise ctx.type_error(node, f"{shown(name)} is not an element type", "write tj.float32, or A.dtype")
     return dtype
 
 

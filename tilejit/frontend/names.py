@@ -11,6 +11,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..layout import TileLayout
+from ..wording import array, is_array, with_article
 from .context import Context
 from .language import Function, LanguageName
 from .sizes import check_elements
@@ -68,14 +69,18 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "") -> Value:
             return Items(tuple(captured(ctx, node, item, f"{name}[{k}]") for k, item in enumerate(value)))
     if isinstance(value, (list, dict, set, bytearray)):
         raise ctx.type_error(
-            node, f"{name or ast.unparse(node)} is a {type(value).__name__}; a kernel captures numbers, types, layouts "
-            "and tuples of these", "make it a tuple, or pass it as a tj.constexpr",
+            node,
+            f"{name or ast.unparse(node)} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
+            "layouts and tuples of these",
+            "make it a tuple, or pass it as a tj.constexpr",
         )
     if hasattr(value, "__array_interface__") and value.shape == ():
         return Constant(value.item())
-    if any(hasattr(value, protocol) for protocol in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")):
+    if is_array(value):
         raise ctx.type_error(
-            node, f"{name or ast.unparse(node)} is an array; a kernel doesn't capture arrays", "pass it as an argument"
+            node,
+            f"{name or ast.unparse(node)} is an array, {with_article(array(value))}; a kernel doesn't capture arrays",
+            "pass it as an argument",
         )
     return Constant(value)
 

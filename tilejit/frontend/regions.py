@@ -29,6 +29,7 @@ from ..ir.nodes import (
 )
 from ..layout import R, S, TileLayout
 from ..scopes import THREAD
+from ..wording import counted
 from .context import Context
 from .empties import is_empty
 from .foreign import is_kernel, launched
@@ -133,7 +134,8 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
     indices = [part for part in parts if part is not None]
     if len(indices) > len(memory.dims):
         raise ctx.type_error(
-            node, f"{len(indices)} indices for {len(memory.dims)} dimensions of {memory.buffer.name}",
+            node,
+            f"{counted(len(indices), 'index')} for {counted(len(memory.dims), 'dimension')} of {memory.buffer.name}",
             "give one index or slice for each dimension",
         )
     box = _box(ctx, node, memory, indices)

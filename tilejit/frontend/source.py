@@ -13,6 +13,7 @@ from typing import Any
 from ..dataclass import dataclass, field
 from ..errors import KernelSyntaxError
 from ..source import Span
+from ..wording import shown, with_article
 
 __all__ = ["KernelSource"]
 
@@ -116,12 +117,12 @@ def _no_function(value: Any) -> KernelSyntaxError:
     if isinstance(value, (staticmethod, classmethod)):
         kind = type(value).__name__
         return KernelSyntaxError(
-            f"{value.__qualname__} is a {kind}, no Python function",
+            f"{value.__qualname__} is {with_article(kind)}, no Python function",
             hint="write the kernel's decorator below @staticmethod, directly above the def"
             if kind == "staticmethod" else "define it outside the class",
         )
     return KernelSyntaxError(
-        f"{value!r} is not a Python function", hint="put the decorator directly above a def at the bottom"
+        f"{shown(value)} is not a Python function", hint="put the decorator directly above a def at the bottom"
     )
 
 

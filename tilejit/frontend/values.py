@@ -14,6 +14,7 @@ from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Gathered, Open, Region
 from ..scopes import THREAD
 from ..source import Span
+from ..wording import shown
 from .sizes import check_elements, check_value
 from .source import KernelSource
 
@@ -274,7 +275,7 @@ def owner_scope(buffer: Buffer) -> str:
 def describe(value: Value) -> str:
     """What a value is, for error messages."""
     if isinstance(value, Constant):
-        return f"the constant {value.value!r}"
+        return f"the constant {shown(value.value)}"
     if isinstance(value, Scalar):
         return f"a scalar of {value.dtype}"
     if isinstance(value, Items):

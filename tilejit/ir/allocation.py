@@ -11,6 +11,7 @@ from functools import lru_cache
 from ..dtypes import DType
 from ..errors import KernelTypeError, LayoutError
 from ..layout import TMEM_LANES, Swizzle, TileLayout, datapath
+from ..wording import shown
 
 #: bytes that divide the address; tensor memory is addressed by whole columns of 32 bits
 _ALIGN = {"shared": 128, "local": 16, "tmem": 4}
@@ -51,7 +52,7 @@ def fitting_layout(layout: object, shape: tuple[int, ...], space: str) -> TileLa
     if isinstance(layout, Swizzle):
         layout = TileLayout.row_major(shape, layout)
     if not isinstance(layout, TileLayout):
-        raise KernelTypeError(f"{layout!r} is not a layout", hint="write S[(32, 8) : (1 @ laneid, 1)]")
+        raise KernelTypeError(f"{shown(layout)} is not a layout", hint="write S[(32, 8) : (1 @ laneid, 1)]")
     return _fitting(layout, shape, space)
 
 

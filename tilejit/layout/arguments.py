@@ -7,20 +7,11 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from ..errors import LayoutError
+from ..wording import shown, with_article
 
-__all__ = ["extents", "instance", "integer", "integers", "items", "shown"]
+__all__ = ["extents", "instance", "integer", "integers", "items"]
 
 T = TypeVar("T")
-
-#: how much of a value a message shows
-_SHOWN = 60
-
-
-def shown(value: object) -> str:
-    """A value as messages show it."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
 
 def integer(value: object, what: str, hint: str, *, least: int | None = None) -> int:
     """An integer; also of a type that counts as one, such as NumPy's.
@@ -58,5 +49,5 @@ def extents(shape: object, what: str = "a shape") -> tuple[int, ...]:
 def instance(value: object, kind: type[T], what: str, hint: str) -> T:
     """A value of one of our classes."""
     if not isinstance(value, kind):
-        raise LayoutError(f"{what} must be a {kind.__name__}; got {shown(value)}", hint=hint)
+        raise LayoutError(f"{what} must be {with_article(kind.__name__)}; got {shown(value)}", hint=hint)
     return value

@@ -16,7 +16,8 @@ from typing import ClassVar
 from ..dataclass import dataclass
 from ..errors import LayoutError
 from ..scopes import CTA, LEVELS
-from .arguments import integer, shown
+from ..wording import shown
+from .arguments import integer
 
 __all__ = [
     "Axis",

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 
 from ..errors import LayoutError
-from .arguments import shown
+from ..wording import shown
 from .axes import Axis, Term, m
 from .iters import Iter, weights
 from .tile_layout import Replica, TileLayout

@@ -19,7 +19,7 @@ from ..dtypes import DTYPES, DType, as_dtype, float16, float32, int32
 from ..errors import LayoutError
 from ..scopes import SCOPES
 from ..target import WARP, WARPGROUP
-from .arguments import shown
+from ..wording import shown
 from .axes import Axis, axis_between, laneid, m
 from .grid import Projection, projected
 from .iters import Iter

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from ..dataclass import dataclass
 from ..errors import LayoutError
-from .arguments import integer, integers, items, shown
+from ..wording import shown
+from .arguments import integer, integers, items
 from .axes import Axis, Term, m
 
 __all__ = [

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ..dataclass import dataclass
 from ..errors import LayoutError
-from .arguments import extents, integer, shown
+from ..wording import shown
+from .arguments import extents, integer
 from .axes import Axis, TCol, TLane, laneid, m, tid_in_wg, wid_in_wg
 from .iters import Iter, weights
 from .swizzle import Swizzle

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from ..dataclass import dataclass
 from ..dtypes import as_dtype
 from ..errors import LayoutError
-from .arguments import instance, integer, shown
+from ..wording import shown
+from .arguments import instance, integer
 
 __all__ = ["SWIZZLE_BITS", "Swizzle"]
 

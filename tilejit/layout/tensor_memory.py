@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..dtypes import DType, as_dtype
 from ..errors import LayoutError
-from .arguments import integer, shown
+from ..wording import shown
+from .arguments import integer
 from .axes import m
 from .iters import Iter
 from .stock import TCGEN05_SHAPES, tcgen05_atom_layout, tmem_datapath_layout

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ..dataclass import dataclass
 from ..errors import LayoutError
 from ..remember import remembered
+from ..wording import counted, shown
 from . import arguments, iters, places, tiling
-from .arguments import shown
 from .axes import Axis, Term, fusion, m, scope_of
 from .draw import svg
 from .grouping import group_many
@@ -264,7 +264,7 @@ class TileLayout:
         """
         shape, region = arguments.extents(shape), iters.windows(region)
         if len(region) != len(shape):
-            raise LayoutError(f"a region of {len(region)} dimensions doesn't slice shape {tuple(shape)}")
+            raise LayoutError(f"a region of {counted(len(region), 'dimension')} doesn't slice shape {tuple(shape)}")
         for dim, ((start, extent), full) in enumerate(zip(region, shape, strict=True)):
             if start < 0 or extent < 1 or start + extent > full:
                 raise LayoutError(f"[{start}, {start + extent}) leaves dimension {dim} of extent {full}")
@@ -473,7 +473,7 @@ def _axes(layout: TileLayout) -> tuple[Axis, ...]:
 
 def _check_coord(coord: Sequence[int], shape: Sequence[int]) -> None:
     if len(coord) != len(shape):
-        raise LayoutError(f"{len(coord)} coordinates {shown(coord)} for shape {tuple(shape)}")
+        raise LayoutError(f"{counted(len(coord), 'coordinate')} {shown(coord)} for shape {tuple(shape)}")
     for dim, (x, extent) in enumerate(zip(coord, shape, strict=True)):
         if x < 0 or (dim > 0 and x >= extent):
             raise LayoutError(f"coordinate {shown(x)} leaves dimension {dim} of extent {extent}")

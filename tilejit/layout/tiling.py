@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import LayoutError
-from .arguments import extents, integer, shown
+from ..wording import shown
+from .arguments import extents, integer
 from .axes import Axis, axis_between, m, threads_in
 from .iters import Iter, merged, refined
 

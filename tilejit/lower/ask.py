@@ -18,6 +18,7 @@ from ..layout import Swizzle, TileLayout
 from ..ops.record import TILE, AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import SCOPES
+from ..wording import counted, shown
 from . import VARIANTS
 from .engine import Verdict
 from .engine import dispatch as _dispatch
@@ -88,7 +89,7 @@ def operand(
         raise KernelTypeError(f"no memory space {space!r}", hint=f"one of {', '.join(SPACES)}")
     element = as_dtype(dtype)
     if element is None:
-        raise KernelTypeError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
+        raise KernelTypeError(f"{shown(dtype)} is not an element type", hint="write tj.float32, or another type")
     extents = tuple(int(n) for n in shape)
     allocation.check_extents(extents)
     if space != "global":
@@ -101,7 +102,8 @@ def operand(
     window = None if region is None else tuple((s if isinstance(s, Var) else int(s), int(e)) for s, e in region)
     if window is not None and len(window) != len(extents):
         raise KernelTypeError(
-            f"a region of {len(window)} dimensions doesn't fit shape {extents}", hint="one (start, extent) a dimension"
+            f"a region of {counted(len(window), 'dimension')} doesn't fit shape {extents}",
+            hint="one (start, extent) a dimension",
         )
     if window is not None and space != "global":
         _check_inside(window, extents, space)
@@ -192,7 +194,7 @@ def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Ex
     if isinstance(value, (Var, Const, Special, Op, Cast)):
         return value
     if not isinstance(value, (bool, int, float)):
-        raise KernelTypeError(f"{value!r} is no operand", hint=_OPERANDS)
+        raise KernelTypeError(f"{shown(value)} is no operand", hint=_OPERANDS)
     if isinstance(value, bool):
         return Const(value, bool_)
     wanted = tile_types[-1] if tile_types else int32

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ..dtypes import DType
+from ..wording import counted
 from . import relation
 from .combine import CombineFunction
 from .copies import DST, VARIANT_NAME
@@ -68,7 +69,8 @@ def _type_fault(dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
             )
     if len(combine.gives) != len(types):
         return Fault(
-            f"combine gives {_values(len(combine.gives))}; there {_are(len(types))}", "return one value for each tile"
+            f"combine gives {counted(len(combine.gives), 'value')}; there {_are(len(types))}",
+            "return one value for each tile",
         )
     if combine.takes != types:
         taken = ", ".join(map(str, combine.takes))
@@ -83,12 +85,8 @@ def _type_fault(dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
     return None
 
 
-def _values(count: int) -> str:
-    return "1 value" if count == 1 else f"{count} values"
-
-
 def _are(tiles: int) -> str:
-    return "is 1 tile" if tiles == 1 else f"are {tiles} tiles"
+    return f"{'is' if tiles == 1 else 'are'} {counted(tiles, 'tile')}"
 
 
 def folded(sources: Sequence[Array], axes: tuple[int, ...], combine: CombineFunction) -> tuple[Array, ...]:

@@ -19,6 +19,7 @@ import numpy as np
 from ..dataclass import dataclass
 from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import LaunchError
+from ..wording import with_article
 from . import dlpack
 
 _INTERFACE = "__cuda_array_interface__"
@@ -271,7 +272,7 @@ def _interface(value: Any) -> Any:
         return getattr(value, _INTERFACE, None)
     except Exception as error:
         raise LaunchError(
-            f"{_INTERFACE} of a {type(value).__name__} can't be read: {type(error).__name__}: {error}",
+            f"{_INTERFACE} of {with_article(type(value).__name__)} can't be read: {type(error).__name__}: {error}",
             hint="pass an array that tells its address, shape and type",
         ) from error
 
@@ -284,12 +285,13 @@ def _checked_interface(value: Any, interface: Any) -> tuple[int, bool, np.dtype[
     def refused(name: str, wanted: str) -> LaunchError:
         entry = f"{name} is {interface[name]!r}" if name in interface else f"{name} is missing"
         return LaunchError(
-            f"{_INTERFACE} of a {type(value).__name__} is broken: {entry}", hint=f"{name} is {wanted}"
+            f"{_INTERFACE} of {with_article(type(value).__name__)} is broken: {entry}", hint=f"{name} is {wanted}"
         )
 
     if not isinstance(interface, Mapping):
         raise LaunchError(
-            f"{_INTERFACE} of a {type(value).__name__} is {interface!r}", hint="it is a dict with data, shape, typestr"
+            f"{_INTERFACE} of {with_article(type(value).__name__)} is {interface!r}",
+            hint="it is a dict with data, shape, typestr",
         )
     data: Any = interface.get("data")
     shape: Any = interface.get("shape")

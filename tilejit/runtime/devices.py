@@ -24,6 +24,7 @@ from ..dtypes import DTYPES, DType, as_dtype
 from ..errors import DeviceError, LaunchError, ResourceError, entry_point
 from ..executable import Executable, MachineCode
 from ..target import target as find_target
+from ..wording import shown
 from .arrays import SIMULATOR, DeviceArray
 from .device import NO_DRIVER, Device
 from .preparation import Preparation, import_during
@@ -163,7 +164,7 @@ chosen = _chosen.get
 def named(name: str) -> Device:
     """The device called `name`; a DeviceError where there is none."""
     if not isinstance(name, str):
-        raise DeviceError(f"unknown device {name!r}", hint=_SYNTAX)
+        raise DeviceError(f"unknown device {shown(name)}", hint=_SYNTAX)
     kind, colon, rest = name.partition(":")
     if kind == "sim":
         # the simulator takes 60 ms to import, which a program on a GPU needn't wait for
@@ -172,7 +173,7 @@ def named(name: str) -> Device:
         return SimulatedDevice(find_target(rest) if colon else None)
     if kind == "cuda" and (not colon or rest.isdecimal()):
         return _cuda(int(rest or 0))
-    raise DeviceError(f"unknown device {name!r}", hint=_SYNTAX)
+    raise DeviceError(f"unknown device {shown(name)}", hint=_SYNTAX)
 
 
 @cache
@@ -241,10 +242,10 @@ def empty(shape: int | Sequence[int], dtype: DType | DTypeLike, device: str | No
     """
     kind = as_dtype(dtype)
     if kind is None:
-        raise LaunchError(f"{dtype!r} is not an element type", hint=f"one of {', '.join(DTYPES)}")
+        raise LaunchError(f"{shown(dtype)} is not an element type", hint=f"one of {', '.join(DTYPES)}")
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if any(not hasattr(n, "__index__") or n < 0 for n in given):
-        raise LaunchError(f"an array can't have shape {shape!r}", hint="write an integer or a tuple of integers")
+        raise LaunchError(f"an array can't have shape {shown(shape)}", hint="write an integer or a tuple of integers")
     extents = tuple(map(int, given))
     where = named(device) if device is not None else default()
     size = math.prod(extents) * kind.bytes

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from ..errors import LaunchError, ResourceError
 from ..target import MAX_THREADS
+from ..wording import shown
 
 _LIMITS = (2**31 - 1, 65535, 65535)
 _LONG_GRID = "axis 0 may be the longest: put the largest extent there, or give each CTA more work"
@@ -47,7 +48,8 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
     given = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
     if not 1 <= len(given) <= 3 or not all(_is_integer(n) for n in given):
         raise LaunchError(
-            f"{grid!r} is not a grid", hint="write an int, a tuple of one to three ints, or a function that returns one"
+            f"{shown(grid)} is not a grid",
+            hint="write an int, a tuple of one to three ints, or a function that returns one",
         )
     sizes = tuple(operator.index(n) for n in given)
     for axis, (size, limit) in enumerate(zip(sizes, _LIMITS, strict=False)):
@@ -116,7 +118,7 @@ class GridFunction:
 
 def check_threads(threads: Any) -> int:
     if not _is_integer(threads) or operator.index(threads) < 1:
-        raise LaunchError(f"{threads!r} is not a number of threads", hint=f"from 1 to {MAX_THREADS}")
+        raise LaunchError(f"{shown(threads)} is not a number of threads", hint=f"from 1 to {MAX_THREADS}")
     count = operator.index(threads)
     if count > MAX_THREADS:
         raise ResourceError(f"a CTA of {count} threads; at most {MAX_THREADS} fit", hint="use more CTAs")
@@ -126,7 +128,8 @@ def check_threads(threads: Any) -> int:
 def check_registers(limit: Any) -> int:
     if not _is_integer(limit) or not 1 <= operator.index(limit) <= _MAX_REGISTERS:
         raise ResourceError(
-            f"max_registers={limit!r}; a thread has 1 to {_MAX_REGISTERS}", hint="leave it out for no limit of your own"
+            f"max_registers={shown(limit)}; a thread has 1 to {_MAX_REGISTERS}",
+            hint="leave it out for no limit of your own",
         )
     return operator.index(limit)
 
@@ -134,7 +137,7 @@ def check_registers(limit: Any) -> int:
 def check_cluster(cluster: Sequence[int]) -> tuple[int, int, int]:
     sizes = (cluster,) if isinstance(cluster, int) else tuple(cluster)
     if not 1 <= len(sizes) <= 3 or any(not _is_integer(n) or n < 1 for n in sizes):
-        raise LaunchError(f"{cluster!r} is not a cluster", hint="write one to three positive numbers of CTAs")
+        raise LaunchError(f"{shown(cluster)} is not a cluster", hint="write one to three positive numbers of CTAs")
     return _three(tuple(sizes))
 
 

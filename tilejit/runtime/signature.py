@@ -18,6 +18,7 @@ from ..frontend import NO_DEFAULT, Parameter, ParameterKind, captures
 from ..frontend.language import Function, Spec
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, compile_time
 from ..target import Target
+from ..wording import counted, shown, with_article
 from .arrays import Argument, ArrayView, device_name, facts_of, is_array, readers, row_major, view_of
 
 _NO_ARGUMENT = object()
@@ -45,7 +46,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
         return list(args)
     if len(args) > len(parameters):
         raise LaunchError(
-            f"{name} takes {len(parameters)} arguments; {len(args)} positional ones were given",
+            f"{name} takes {counted(len(parameters), 'argument')}; {len(args)} positional ones were given",
             hint=f"its parameters: {', '.join(p.name for p in parameters)}",
         )
     values = list(args) + [_NO_ARGUMENT] * (len(parameters) - len(args))
@@ -181,7 +182,7 @@ def _frozen(value: Any, name: str) -> Any:
         hash(value)
     except TypeError:
         raise LaunchError(
-            f"{name} is a constexpr; a {kind.__name__} can't be one because it can change",
+            f"{name} is a constexpr; {with_article(kind.__name__)} can't be one because it can change",
             hint="pass numbers, strings, dtypes, layouts or tuples of these",
         ) from None
     return (kind, value)
@@ -190,7 +191,7 @@ def _frozen(value: Any, name: str) -> Any:
 def _refuse_number(parameter: Parameter, value: Any) -> None:
     if isinstance(value, (int, float, np.generic)):
         raise LaunchError(
-            f"{parameter.name} is an array parameter; got {type(value).__name__} {value!r}",
+            f"{parameter.name} is an array parameter; got {type(value).__name__} {shown(value)}",
             hint=f"annotate it, `{parameter.name}: tj.int32` or `tj.constexpr`, to pass a number",
         ) from None
 
@@ -219,7 +220,7 @@ def scalar_dtype(parameter: Parameter, value: Any) -> DType:
     elif isinstance(value, float):
         return float32
     raise LaunchError(
-        f"{parameter.name} can't be a {type(value).__name__}",
+        f"{parameter.name} can't be {with_article(type(value).__name__)}",
         hint=f"pass an array or a number, or annotate it: `{parameter.name}: tj.constexpr`",
     )
 
@@ -258,7 +259,7 @@ def _rounded(number: float, dtype: DType) -> float:
 
 def _no_number(parameter: Parameter, value: Any, dtype: DType) -> float:
     raise LaunchError(
-        f"{parameter.name} is {dtype.name}; got {type(value).__name__} {value!r}",
+        f"{parameter.name} is {dtype.name}; got {type(value).__name__} {shown(value)}",
         hint=f"pass {dtype.kind}s, or change its annotation",
     )
 
