@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilejit.wording import counted, shown, with_article
+from tilejit.wording import counted, shown, typed, with_article
 
 CLASS = type("Opaque", (), {})
 
@@ -56,3 +56,8 @@ class Tensor:
 )
 def test_a_value_is_shown_in_a_few_words(value, said):
     assert shown(value) == said
+
+
+def test_a_value_may_be_said_with_its_type():
+    assert typed(200) == "int 200" and typed("x") == "str 'x'"
+    assert typed(np.zeros(3)) == "ndarray of shape (3,) and float64"

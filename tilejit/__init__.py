@@ -75,7 +75,9 @@ def _intrinsic(name: str) -> Any:
     """A name that exists inside kernels: `tj.cta_id`, `tj.warp`, `tj.exp`."""
     table = importlib.import_module(".frontend.vocabulary", __name__).intrinsics()
     if name not in table:
-        raise AttributeError(f"module 'tilejit' has no attribute {name!r}")
+        word = importlib.import_module(".frontend.foreign_words", __name__).foreign_word(name)
+        hint = "" if word is None else f"; in a kernel {word.hint}"
+        raise AttributeError(f"module 'tilejit' has no attribute {name!r}{hint}")
     return table[name]
 
 

@@ -404,6 +404,13 @@ class Launcher(LaunchBase):
         """Launches; returns before the kernel ends where the device works on its own."""
         self.start(args, constexprs)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or not hasattr(Kernel, name):
+            raise AttributeError(f"a kernel with a grid has no attribute {name!r}: it has bind, and is called")
+        raise AttributeError(
+            f"a kernel with a grid has no attribute {name!r}: write {self.kernel.name}.{name}, without [...]"
+        )
+
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
         """Resolves everything now, so that `p()` only launches."""

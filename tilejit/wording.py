@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["array", "counted", "is_array", "shown", "with_article"]
+__all__ = ["array", "counted", "is_array", "shown", "typed", "with_article"]
 
 #: how much of a value a message shows
 _SHOWN = 60
@@ -44,6 +44,11 @@ def shown(value: object) -> str:
         inside = ", ".join(map(shown, value))
         return _cut(f"({inside}{',' * (len(value) == 1)})" if isinstance(value, tuple) else f"[{inside}]")
     return array(value) if is_array(value) else _cut(repr(value))
+
+
+def typed(value: object) -> str:
+    """A value with its type: `int 200`, `ndarray of shape (3, 4) and float32`."""
+    return array(value) if is_array(value) else f"{type(value).__name__} {shown(value)}"
 
 
 def array(value: Any) -> str:

@@ -455,3 +455,40 @@ def test_unrolled_loops_within_each_other_have_one_limit():
 def test_unrolled_loops_one_after_the_other_are_not_counted_together():
     names, _ = execute("import tilejit as tj\n" + kernel_text("for j in tj.static_range(4096):\n    pass\n" * 5, "A"))
     assert names["k"].compile(tj.spec((1,), tj.float32)).ptx
+
+
+ROWS = "x = tj.alloc_local((64, 8), tj.float32, layout=S[(64, 8) : (1 @ tx, 1)])\ntj.cta.fill(x, 1)\n"
+TURNED = "y = tj.alloc_local((64, 8), tj.float32, layout=S[(8, 8, 8) : (1 @ tx, 8 @ tx, 1)])\ntj.cta.fill(y, 1)\n"
+PRIVATE = "r = tj.alloc_local((4, 8), tj.float32)\n"
+# what two tiles are made of, the operation that refuses them, and the same one on {} when the help was followed
+DIFFERENT_LAYOUTS = [
+    (ROWS + TURNED, "z = x + y", "z = x + {}"),
+    (ROWS + TURNED, "tj.cta.add(x, x, y)", "tj.cta.add(x, x, {})"),
+    (ROWS + TURNED, "tj.cta.exp(x, y)", "tj.cta.exp(x, {})"),
+    (ROWS + TURNED + "h = tj.alloc_local((64, 8), tj.float16, layout=x.layout)\n", "tj.cta.cast(h, y)",
+     "tj.cta.cast(h, {})"),
+    (ROWS + TURNED + "m = y > 0\n", "tj.cta.copy(x, A[0:64, 0:8], mask=m)", "tj.cta.copy(x, A[0:64, 0:8], mask={})"),
+]
+
+
+@pytest.mark.parametrize(("tiles", "refusing", "mended"), DIFFERENT_LAYOUTS)
+def test_what_the_help_says_of_different_layouts_can_be_done(tiles, refusing, mended):
+    error, _ = refused(kernel_text(tiles + refusing), default_arguments())
+    assert type(error) is DISPATCH and "to different threads" in error.message
+    allocation = re.fullmatch(r"copy (\w+) to a tile with .*'s layout first: (t = .*), and then copy\(t, \1\)", error.hint)
+    copied = f"{allocation[2]}\ntj.cta.copy(t, {allocation[1]})\n"
+    namespace, _ = execute(kernel_text(tiles + copied + mended.format("t")))
+    namespace["k"].compile(*default_arguments(), target="sm_90a")
+
+
+@pytest.mark.parametrize("scope", ["cta", "thread"])
+@pytest.mark.parametrize("spread", ["tj.cta.load(A[0:4, 0:8])", "tj.cta.zeros((4, 8), tj.float32)"])
+def test_a_tile_of_each_thread_beside_one_of_many_isn_t_sent_from_scope_to_scope(scope, spread):
+    error, marked = refused(
+        kernel_text(f"{PRIVATE}y = {spread}\n«tj.{scope}.copy(r, y)»"), default_arguments()
+    )
+    words = f"{scope}.copy of r, a tile of a thread, and y, one of a cta"
+    check(error, marked, TYPE, words, "give r a layout with thread axes")
+    through = "s = tj.alloc_shared((4, 8), tj.float32)\ntj.cta.store(s, y)\ntj.cta_sync()\nr = tj.thread.load(s)"
+    namespace, _ = execute(kernel_text(f"y = {spread}\n{through}"))
+    namespace["k"].compile(*default_arguments(), target="sm_90a")

@@ -223,7 +223,7 @@ OPTIONS = [
     (lambda: tj.spec(None, tj.float32), tj.KernelTypeError, "None is not a shape", "a tuple of integers"),
     (lambda: tj.spec((3,), "float33"), tj.KernelTypeError, "'float33' is not an element type", "tj.float32"),
     (lambda: tj.spec((-1,), tj.float32), tj.KernelTypeError, "not negative; got (-1,)", "change the shape"),
-    (lambda: tj.spec((3, 4), tj.float32, (1,)), tj.KernelTypeError, "1 strides (1,) for shape (3, 4)", "one stride"),
+    (lambda: tj.spec((3, 4), tj.float32, (1,)), tj.KernelTypeError, "1 stride (1,) for shape (3, 4)", "one stride"),
     (lambda: tj.spec(3, tj.float32, ("a",)), tj.KernelTypeError, "strides are integers; got ('a',)", "elements"),
     (lambda: tj.TileLayout(3), tj.LayoutError, "3 is not a layout", "S[extents : strides]"),
 ]
@@ -482,3 +482,65 @@ def test_a_schedule_is_a_number_from_zero(schedule):
 def test_only_kernels_are_simulated():
     with pytest.raises(tj.LaunchError, match="is not a kernel"):
         tj.simulate(len, 1, np.zeros(1, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("threads", "hint"),
+    [
+        ((32, 8), "write threads=256, and in the kernel t = tj.thread_id(); x = t % 32; y = t // 32"),
+        ([64], "write threads=64, and in the kernel t = tj.thread_id(); x = t"),
+        ((8, 4, 2), "write threads=64, and in the kernel t = tj.thread_id(); x = t % 8; y = t // 8 % 4; z = t // 32"),
+        ((1, 2, 3, 4), "from 1 to 1024"),
+        ("many", "from 1 to 1024"),
+    ],
+)
+def test_threads_of_several_dimensions_are_made_of_one_index(threads, hint):
+    for refuse in (lambda: tj.kernel(threads=threads), lambda: add[(1,), threads]):
+        with pytest.raises(LAUNCH, match="is not a number of threads") as caught:
+            refuse()
+        assert caught.value.hint == hint
+
+
+def test_the_indices_that_the_help_makes_count_as_cuda_does():
+    @tj.kernel(threads=64)
+    def indices(X):
+        t = tj.thread_id()
+        x = t % 8
+        y = t // 8 % 4
+        z = t // 32
+        X[z, y, x] = t
+
+    X = np.zeros((2, 4, 8), np.int32)
+    indices[1](X)
+    assert np.array_equal(X.ravel(), np.arange(64))
+
+
+def test_what_a_kernel_has_is_asked_of_it_without_a_grid():
+    for name in ("compile", "explain", "signatures"):
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}': write add\.{name}, without \[...\]"):
+            getattr(add[1], name)
+    with pytest.raises(AttributeError, match="has no attribute 'run': it has bind, and is called"):
+        add[1].run  # noqa: B018
+    assert not hasattr(add[1], "__array_interface__")
+
+
+# a launch with an array in a wrong place, and what the message says of it
+ARRAYS = np.arange(1000.0).reshape(10, 100)
+DUMPS = [
+    (lambda: add[ARRAYS], "ndarray of shape (10, 100) and float64 is not a grid"),
+    (lambda: add[[ARRAYS, 1]](A, B), "[ndarray of shape (10, 100) and float64, 1] is not a grid"),
+    (lambda: tj.kernel(threads=ARRAYS), "ndarray of shape (10, 100) and float64 is not a number of threads"),
+    (lambda: typed[1](B, ARRAYS, 1.0, 1), "n is int8; got ndarray of shape (10, 100) and float64"),
+    (lambda: tj.spec(ARRAYS, tj.float32), "ndarray of shape (10, 100) and float64 is not a shape"),
+    (lambda: tj.spec((1,), ARRAYS), "ndarray of shape (10, 100) and float64 is not an element type"),
+    (lambda: tj.simulate(ARRAYS, 1), "ndarray of shape (10, 100) and float64 is not a kernel"),
+    (lambda: typed[1](B, 1, 1.0, 1, K=ARRAYS), "K is a constexpr; an ndarray can't be one"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), DUMPS, ids=[case[1] for case in DUMPS])
+def test_an_array_in_a_message_is_its_shape_and_dtype(call, words):
+    with pytest.raises(tj.TilejitError) as caught:
+        call()
+    assert words in str(caught.value)
+    assert "\n" not in caught.value.message and " 1., " not in str(caught.value)

@@ -122,7 +122,7 @@ WRONG = {
     "no function": ("", "tj.reduce(x, 1, «2»)", "combine must be a @tj.function of two values; this is the constant 2"),
     "an operation": ("", "tj.reduce(x, 1, «tj.maximum»)", "combine must be a @tj.function of two values; this is"),
     "a plain function": ("", "tj.reduce(x, 1, «plain»)", "combine must be a @tj.function of two values; this is"),
-    "one argument": ("", "tj.reduce(x, 1, «helper»)", "helper takes 1 arguments; combine is called with two"),
+    "one argument": ("", "tj.reduce(x, 1, «helper»)", "helper takes 1 argument; combine is called with two"),
     "recursion": (
         "def f(a, b):\n    return «f(a, b)»", "tj.reduce(x, 1, f)", "f calls itself",
     ),

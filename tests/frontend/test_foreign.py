@@ -1,10 +1,12 @@
-"""Functions of other libraries: each one that has a match in kernels is refused with its name there."""
+"""Names of other libraries and languages: each is refused with what is written here, which exists."""
 
 from __future__ import annotations
 
 import builtins
 import math
 import re
+import textwrap
+import types
 
 import numpy as np
 import pytest
@@ -12,30 +14,57 @@ import pytest
 import tilejit as tj
 from tests.support.programs import array, tile_ir
 from tilejit import dtypes
-from tilejit.errors import TilejitError
-from tilejit.frontend.foreign import INSTEAD
+from tilejit.errors import KernelTypeError, TilejitError
+from tilejit.frontend.foreign_words import HOST, WORDS, foreign_word, foreign_word_in
 from tilejit.ops.elementwise import ELEMENTWISE
 
 LIBRARIES = {"builtins": builtins, "math": math, "np": np}
+NAMES = [word.name for word in WORDS if word.of is HOST]
 #: what a kernel calls itself, by another way
 CALLED = {"builtins.abs"}
 CALLS = [
     f"{library}.{name}"
-    for library, module in LIBRARIES.items() for name in (*INSTEAD, *ELEMENTWISE) if hasattr(module, name)
+    for library, module in LIBRARIES.items() for name in (*NAMES, *ELEMENTWISE) if hasattr(module, name)
 ]
 
+#: what stands for the table's placeholders: of tiles, and of scalars
+PRELUDES = (
+    "x, y = tj.cta.load(A[0:8, 0:8]), tj.cta.load(A[8:16, 0:8])",
+    "x, y = A[0, 0], A[0, 1]",
+    "x, y = n, n + 1",
+)
+NAMED = """\
+shape, dtype, axis, value, low, high, THREADS = (8, 8), tj.float32, 0, 1, 0, 1, 64
+i, j, lane, mask, distance = n, n + 1, 3, 1, 2
+a = tj.cta.load(A[0:16, 0:16]).astype(tj.float16)
+b = tj.cta.load(A[16:32, 0:16]).astype(tj.float16)
+"""
 
-def test_the_table_has_only_what_no_operation_of_its_name_is_and_what_some_library_has() -> None:
-    assert not [name for name, written in INSTEAD.items() if written == f"tj.{name}"]
-    assert set(INSTEAD) <= {call.partition(".")[2] for call in CALLS}
+
+def test_no_name_stands_in_the_table_twice_or_is_an_operation_of_its_own() -> None:
+    names = [word.name for word in WORDS]
+    assert len(names) == len(set(names))
+    assert not [word for word in WORDS if word.instead == f"tj.{word.name}"]
 
 
-def test_what_is_written_instead_exists() -> None:
-    for name in re.findall(r"tj\.(?:\w+\.)*\w+", " ".join(INSTEAD.values())):
-        owner: object = tj
-        for part in name.split(".")[1:]:
-            assert part in dir(owner) or hasattr(owner, part), name
-            owner = getattr(owner, part)
+def test_functions_that_python_can_run_outside_are_those_that_a_library_has() -> None:
+    assert set(NAMES) <= {call.partition(".")[2] for call in CALLS}
+
+
+@pytest.mark.parametrize("word", WORDS, ids=[word.name for word in WORDS])
+def test_what_is_written_instead_compiles(word) -> None:
+    """As an expression or a statement, with tiles or with scalars in place of x and y."""
+    written = word.instead.replace("place", "A.view(tj.int32)[i, j]")
+    statement = written if written.startswith(("assert ", "print(")) else f"result = {written}"
+    reasons = []
+    for prelude in PRELUDES:
+        text = textwrap.indent(f"{prelude}\n{NAMED}{statement}\n", "    ")
+        try:
+            tile_ir(f"def k(A, n):\n{text}", array(rank=2), dtypes.int32, threads=64)
+            return
+        except tj.TilejitError as error:
+            reasons.append(f"{prelude}: {error}")
+    raise AssertionError("\n".join(reasons))
 
 
 @pytest.mark.parametrize("call", sorted({*CALLS} - CALLED))
@@ -43,6 +72,101 @@ def test_a_call_names_what_there_is_at_run_time(call: str) -> None:
     with pytest.raises(TilejitError) as caught:
         tile_ir(f"def k(A, x):\n    y = {call}(x)\n", array(), dtypes.float32, **LIBRARIES)
     library, _, alias = call.partition(".")
-    name = getattr(LIBRARIES[library], alias).__name__
-    assert f"at run time there is {INSTEAD.get(name, f'tj.{name}')}" in (caught.value.hint or "")
+    word = foreign_word(getattr(LIBRARIES[library], alias).__name__)
+    assert word is not None and word.hint in (caught.value.hint or "")
     assert caught.value.span is not None
+
+
+# a statement, and what the help says
+MISSING = [
+    ("i = tj.program_id(0)", "write tj.cta_id(axis)"),
+    ("i = tl.program_id(0)", "write tj.cta_id(axis)"),
+    ("i = blockIdx.y", "write tj.cta_id(1)"),
+    ("i = cuda.blockIdx.z", "write tj.cta_id(2)"),
+    ("i = threadIdx.x", "write tj.thread_id(): a CTA's threads have one index"),
+    ("__syncthreads()", "write tj.cta_sync()"),
+    ("cuda.syncthreads()", "write tj.cta_sync()"),
+    ("tj.syncthreads()", "write tj.cta_sync()"),
+    ("i = tl.arange(0, 32)", "tj.cta.indices(shape, axis)"),
+    ("i = tj.cta.arange(0, 32)", "tj.cta.indices(shape, axis)"),
+    ("i = tj.block_id(0)", "write tj.cta_id(axis)"),
+    ("i = cuda.grid(1)", "write tj.cta_id(0) * THREADS + tj.thread_id()"),
+    ("s = cuda.shared.array((8, 8), tj.float32)", "write tj.alloc_shared(shape, dtype)"),
+    ("x = tl.load(A)", "write tj.cta.load(A.tile(shape, (i, j)))"),
+    ("x = tj.load(A)", "call it on the threads that carry it out: tj.cta.load"),
+    ("x = expf(A[0])", "write tj.exp"),
+    ("x = np.sqrt(A[0])", "tj.sqrt"),
+    ("x = sqrt(A[0])", "at run time there is tj.sqrt"),
+    ("x = A[0:8].sum()", "tj.sum(x)"),
+    ("x = A[0].to(tj.float16)", "write x.astype(dtype)"),
+    ("i = tj.cta_id.y", "call it: tj.cta_id(1)"),
+    ("i = tj.thread_id.x", "call it: tj.thread_id()"),
+    ("i = other.load(A)", "assign it, or define it at the top of the module"),
+]
+
+
+@pytest.mark.parametrize(("statement", "hint"), MISSING, ids=[case[0] for case in MISSING])
+def test_a_foreign_name_is_refused_with_ours(statement: str, hint: str) -> None:
+    with pytest.raises(TilejitError) as caught:
+        tile_ir(f"def k(A):\n    {statement}\n", array())
+    assert hint in (caught.value.hint or ""), caught.value
+    assert caught.value.span is not None
+
+
+def numba() -> types.ModuleType:
+    """What numba.cuda looks like."""
+    cuda = types.ModuleType("numba.cuda")
+    cuda.threadIdx = type("threadIdx", (), {})()
+    cuda.shared = type("shared", (), {"array": staticmethod(lambda shape, dtype: None)})
+
+    def grid(ndim):
+        return ndim
+
+    grid.__module__ = "numba.cuda"
+    cuda.grid = grid
+    return cuda
+
+
+@pytest.mark.parametrize(
+    ("statement", "hint"),
+    [
+        ("i = cuda.grid(1)", "write tj.cta_id(0) * THREADS + tj.thread_id()"),
+        ("i = cuda.threadIdx.x", "write tj.thread_id()"),
+        ("s = cuda.shared.array(32, tj.float32)", "write tj.alloc_shared(shape, dtype)"),
+        ("i = cuda.syncwarp()", "write tj.warp_sync()"),
+    ],
+)
+def test_so_are_names_of_a_library_that_is_imported(statement: str, hint: str) -> None:
+    with pytest.raises(TilejitError) as caught:
+        tile_ir(f"def k(A):\n    {statement}\n", array(), cuda=numba())
+    assert hint in (caught.value.hint or ""), caught.value
+
+
+def test_outside_kernels_a_foreign_name_of_tilejit_says_what_kernels_write() -> None:
+    with pytest.raises(AttributeError, match=re.escape("no attribute 'program_id'; in a kernel write tj.cta_id(axis)")):
+        tj.program_id  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        tj.nonsense  # noqa: B018
+
+
+def test_a_word_of_two_parts_comes_before_one_of_them() -> None:
+    assert foreign_word_in("cuda.shared.array").instead == "tj.alloc_shared(shape, dtype)"
+    assert foreign_word("array") is None and foreign_word_in("nothing.like.it") is None
+
+
+# what is printed, and what the help says can be
+PRINTED = [
+    ("x = tj.cta.load(A[0:64])", "x", "print(x.registers[0])"),
+    ("x = tj.thread.zeros((2, 2), tj.float32)", "x", "print(x[0, 0])"),
+    ("x = tj.cta.load(A[0:64])", "x.registers", "print(x.registers[0])"),
+    ("x = tj.alloc_shared((8,), tj.float32)", "x", "print(A[i, j])"),
+]
+
+
+@pytest.mark.parametrize(("made", "printed", "hint"), PRINTED)
+def test_a_tile_can_be_printed_as_the_help_says(made: str, printed: str, hint: str) -> None:
+    with pytest.raises(KernelTypeError, match="print takes scalars and text") as caught:
+        tile_ir(f"def k(A):\n    {made}\n    print({printed})\n", array())
+    assert hint in caught.value.hint
+    shown = re.search(r"print\(.*\)", caught.value.hint)[0].replace("A[i, j]", "x[0]")
+    tile_ir(f"def k(A):\n    {made}\n    {shown}\n", array())

@@ -241,7 +241,7 @@ def test_a_window_outside_the_shape_is_refused() -> None:
     for region, text in (((120, 16), "[120, 136)"), ((-1, 4), "[-1, 3)"), ((0, 0), "[0, 0)")):
         with refuses(f"{text} leaves dimension 0 of extent 128"):
             S[(128, 8)].slice((128, 8), [region, (0, 8)])
-    with refuses("a region of 1 dimensions doesn't slice shape (128, 8)"):
+    with refuses("a region of 1 dimension doesn't slice shape (128, 8)"):
         S[(128, 8)].slice((128, 8), [(0, 8)])
 
 
@@ -259,7 +259,7 @@ def test_coordinates_that_dont_fit_are_refused() -> None:
         S[(2, 3, 4)](1, 2, 4)
     with refuses("coordinate -1 leaves dimension 0 of extent 24"):
         S[(2, 3, 4)](-1)
-    with refuses("1 coordinates (3,) for shape (4, 6)"):
+    with refuses("1 coordinate (3,) for shape (4, 6)"):
         S[(2, 3, 4)].apply(3, shape=(4, 6))
 
 

@@ -3,65 +3,63 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
-from ..ops.elementwise import ELEMENTWISE
 from ..wording import shown
 from .context import Context
+from .foreign_words import AXES, HOST, ForeignWord, foreign_word, foreign_word_in
+from .language import Intrinsic
 
-__all__ = ["INSTEAD", "instead", "is_kernel", "launched", "not_callable"]
-
-#: name of a function of Python's, math's, NumPy's or another library's -> what there is at run time, where that is no
-#: elementwise operation of the same name
-INSTEAD: Mapping[str, str] = {
-    "absolute": "tj.abs",
-    "add": "x + y",
-    "around": "tj.round",
-    "arctan2": "tj.atan2",
-    "bitwise_and": "x & y",
-    "bitwise_or": "x | y",
-    "bitwise_xor": "x ^ y",
-    "clip": "tj.clamp",
-    "divide": "x / y",
-    "dot": "tj.warp.gemm(acc, a, b)",
-    "empty": "tj.alloc_local(shape, dtype)",
-    "fabs": "tj.abs",
-    "floor_divide": "x // y",
-    "full": "tj.cta.full(shape, value, dtype)",
-    "invert": "~x",
-    "isnan": "x != x",
-    "len": "the extents of memory: .shape",
-    "matmul": "tj.warp.gemm(acc, a, b)",
-    "multiply": "x * y",
-    "negative": "-x",
-    "ones": "tj.cta.full(shape, 1, dtype)",
-    "pow": "x ** y",
-    "power": "x ** y",
-    "remainder": "x % y",
-    "rint": "tj.round",
-    "square": "x * x",
-    "subtract": "x - y",
-    "sum": "tj.sum, of tiles",
-    "trunc": "int(x)",
-    "zeros": "tj.cta.zeros(shape, dtype)",
-}
-
+__all__ = ["hint_for_name", "instead", "is_kernel", "launched", "no_attribute", "not_callable"]
 
 #: packages whose functions nobody decorates
-_LIBRARIES = frozenset(("cupy", "jax", "numpy", "scipy", "torch"))
+_LIBRARIES = frozenset(("cupy", "cutlass", "jax", "numba", "numpy", "scipy", "torch", "triton", "warp"))
+
+
+#: what users call them, and parts of them
+_ALIASES = _LIBRARIES | frozenset((
+    "cp", "ct", "cuda", "cute", "gl", "jit", "jnp", "libdevice", "math", "nb", "np", "tl", "ttgl", "wp",
+))
 
 
 def _package(function: FunctionType) -> str:
     return function.__module__.partition(".")[0]
 
 
-def instead(callee: Any) -> str | None:
-    """What there is at run time for a function of Python's or of another library's; None for one without a match."""
-    name = getattr(callee, "__name__", "")
-    written = INSTEAD.get(name) or (f"tj.{name}" if name in ELEMENTWISE else None)
-    return None if written is None else f"at run time there is {written}"
+def instead(name: str) -> str | None:
+    """What to write instead of a name of Python's, another library's or language's; None for one without a match."""
+    word = foreign_word(name)
+    return None if word is None else word.hint
+
+
+def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
+    """The error for an attribute of a captured object, or of a name of ours, that kernels can't use."""
+    if isinstance(value, Intrinsic):
+        axis = AXES.get(node.attr, "") if value.names == ("axis",) else ""
+        return ctx.type_error(node, f"{value!r} has no attribute {node.attr}", f"call it: {value!r}({axis})")
+    word = foreign_word_in(ast.unparse(node))
+    if word is not None and not isinstance(value, (str, int, float)):
+        return ctx.type_error(node, f"{ast.unparse(node)} can't be used in a kernel", word.hint)
+    return ctx.type_error(
+        node, f"{shown(value)} has no attribute {node.attr} that a kernel can use",
+        "compute it outside and capture the number, or pass it as a tj.constexpr",
+    )
+
+
+def hint_for_name(ctx: Context, node: ast.Name) -> str | None:
+    """What to write instead of another language's name that doesn't exist here: `blockIdx.x`, `tl.program_id`."""
+    chains = (n for n in ast.walk(ctx.frame.source.node) if isinstance(n, ast.Attribute) and _first(n) is node)
+    written = ast.unparse(next(chains, node))
+    is_word = foreign_word(node.id) is not None
+    word = foreign_word_in(written) if is_word or node.id in _ALIASES else None
+    return None if word is None else word.hint
+
+
+def _first(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
 
 
 def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
@@ -79,10 +77,16 @@ def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
             f"decorate {callee.__name__} with @tj.function",
         )
     if callable(callee):
-        name = ast.unparse(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else repr(callee)
-        hints = filter(None, (instead(callee), "compute it outside and capture the value"))
-        return ctx.syntax_error(node, f"{name} can't be called in a kernel", "; or ".join(hints))
+        name = ast.unparse(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else shown(callee)
+        word = foreign_word(getattr(callee, "__name__", "")) or foreign_word_in(name)
+        return ctx.syntax_error(node, f"{name} can't be called in a kernel", _hint(word))
     return ctx.type_error(node, f"{shown(callee)} can't be called", "call a @tj.function or an operation of tilejit")
+
+
+def _hint(word: ForeignWord | None) -> str:
+    if word is None:
+        return "compute it outside and capture the value"
+    return f"{word.hint}; or compute it outside and capture the value" if word.of is HOST else word.hint
 
 
 def is_kernel(callee: Any) -> bool:

@@ -8,11 +8,12 @@ import re
 from ..dtypes import bool_
 from ..ir.arithmetic import build
 from ..ir.nodes import Assert, Expr, Print
+from ..scopes import THREAD
 from .arguments import bind, optional
 from .context import Context
 from .scalars import truth
 from .singles import as_scalar
-from .values import Constant, Items, Memory, Scalar, Value, describe
+from .values import Constant, Items, Memory, Scalar, Value, describe, owner_scope
 
 __all__ = ["assert_holds", "print_values", "static_assert_holds"]
 
@@ -55,8 +56,18 @@ def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[s
             inner.extend([", "] if k else [])
             inner.extend(_parts(ctx, node, item, quoted=True))
         return [*inner, ",)" if len(value.items) == 1 else ")"]
-    hint = "index it: print(A[i, j])" if isinstance(value, Memory) else "call it, and print what it gives"
-    raise ctx.type_error(node, f"print takes scalars and text; this is {describe(value)}", hint)
+    raise ctx.type_error(node, f"print takes scalars and text; this is {describe(value)}", _printable(node, value))
+
+
+def _printable(node: ast.AST, value: Value) -> str:
+    """What of a value can be printed."""
+    if not isinstance(value, Memory):
+        return "call it, and print what it gives"
+    if not value.is_local:
+        return "index it: print(A[i, j])"
+    if owner_scope(value.buffer) == THREAD.name:
+        return f"index it: print({ast.unparse(node)}[{', '.join('0' for _ in value.dims)}])"
+    return f"each thread can print the elements that it holds: print({ast.unparse(node)}.registers[0])"
 
 
 def _merged(parts: list[str | Expr]) -> tuple[str | Expr, ...]:

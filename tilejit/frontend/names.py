@@ -13,6 +13,7 @@ from ..dtypes import DType
 from ..layout import TileLayout
 from ..wording import array, is_array, with_article
 from .context import Context
+from .foreign import hint_for_name
 from .language import Function, LanguageName
 from .sizes import check_elements
 from .values import Constant, Items, Unset, Value, from_python
@@ -47,6 +48,7 @@ def lookup(ctx: Context, node: ast.Name) -> Value:
         names = [*frame.env, *frame.source.function.__globals__]
         close = difflib.get_close_matches(node.id, names, 1)
         hint = f"did you mean {close[0]}?" if close else "assign it, or define it at the top of the module"
+        hint = hint_for_name(ctx, node) or hint
         raise ctx.type_error(node, f"there is no name {node.id}", hint)
     return captured(ctx, node, value)
 

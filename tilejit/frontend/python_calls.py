@@ -59,7 +59,7 @@ def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Val
         name = getattr(callee, "__name__", repr(callee))
         raise ctx.type_error(
             node, f"{name} runs when the kernel is compiled; this is {describe(other)}",
-            instead(callee) or "give it compile-time values",
+            instead(name) or "give it compile-time values",
         )
     return folded
 

@@ -13,7 +13,7 @@ from ..ops.broadcast import common_shape
 from ..ops.copies import CAST
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.record import Fault
-from ..scopes import SCOPES
+from ..scopes import SCOPES, THREAD
 from .context import Context
 from .empties import is_idle, remaining
 from .mixed_signs import WITH_MIXED_SIGNS
@@ -63,11 +63,27 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
     for tile in op.tiles.values():
         layout = tile.buffer.layout
         if isinstance(layout, Open) and not _are_same_threads(ctx, {op.scope, layout.scope}):
+            _need_one_owner(ctx, node, op)
             raise ctx.type_error(
                 node, f"{op.scope}.{op.name} of {tile.buffer.name}, a tile of a {layout.scope}",
                 f"call it on the scope that owns the tile: tj.{layout.scope}.{op.name}",
             )
+    _need_one_owner(ctx, node, op)
     ctx.emit(remaining(op) if is_idle(op) else op)
+
+
+def _need_one_owner(ctx: Context, node: ast.AST, op: TileOp) -> None:
+    """Raise KernelTypeError where one tile is each thread's own and another spread over threads: no scope has both."""
+    owners = {tile.buffer.name: owner_scope(tile.buffer) for tile in op.tiles.values() if tile.buffer.space == "local"}
+    private = [name for name, scope in owners.items() if scope == THREAD.name]
+    spread = [name for name, scope in owners.items() if scope != THREAD.name]
+    if private and spread and ctx.threads > 1:
+        one, other = private[0], spread[0]
+        raise ctx.type_error(
+            node, f"{op.scope}.{op.name} of {one}, a tile of a thread, and {other}, one of a {owners[other]}",
+            f"give {one} a layout with thread axes, by layout= where it is made; or store {other} to shared memory, "
+            "and load each thread's part of it with tj.thread.load",
+        )
 
 
 def _are_same_threads(ctx: Context, scopes: Collection[str]) -> bool:

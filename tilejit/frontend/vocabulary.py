@@ -15,6 +15,7 @@ from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.record import SCALAR, TILE, Attribute, Fault, TileOperation
 from ..ops.tile import CALLS, Shorthand
 from ..scopes import SCOPES, Scope
+from .foreign_words import foreign_word
 from .language import CallParameter, Intrinsic, LanguageName
 from .words import parameter, words
 
@@ -39,6 +40,8 @@ class ScopeNamespace(LanguageName):
             return Fault(f"{self} has no {operation}", f"it is called on a {' or '.join(others)}")
         close = difflib.get_close_matches(operation, self.operations, 1)
         hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(self.operations)}"
+        word = foreign_word(operation)
+        hint = hint if word is None else word.hint
         return Fault(f"{self} has no attribute {operation}", hint)
 
     def __getattr__(self, operation: str) -> Intrinsic:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -118,11 +119,24 @@ class GridFunction:
 
 def check_threads(threads: Any) -> int:
     if not _is_integer(threads) or operator.index(threads) < 1:
-        raise LaunchError(f"{shown(threads)} is not a number of threads", hint=f"from 1 to {MAX_THREADS}")
+        raise LaunchError(f"{shown(threads)} is not a number of threads", hint=_split(threads))
     count = operator.index(threads)
     if count > MAX_THREADS:
         raise ResourceError(f"a CTA of {count} threads; at most {MAX_THREADS} fit", hint="use more CTAs")
     return count
+
+
+def _split(threads: Any) -> str:
+    """What to write for threads; for several extents, how a kernel makes several indices of one."""
+    if not isinstance(threads, (tuple, list)) or not 1 <= len(threads) <= 3 or not all(map(_is_integer, threads)):
+        return f"from 1 to {MAX_THREADS}"
+    sizes = [operator.index(n) for n in threads]
+    indices, before = [], 1
+    for name, size in zip("xyz", sizes, strict=False):
+        down = "t" if before == 1 else f"t // {before}"
+        before *= size
+        indices.append(f"{name} = {down}" if name == "xyz"[len(sizes) - 1] else f"{name} = {down} % {size}")
+    return f"write threads={math.prod(sizes)}, and in the kernel t = tj.thread_id(); {'; '.join(indices)}"
 
 
 def check_registers(limit: Any) -> int:

@@ -18,7 +18,7 @@ from ..frontend import NO_DEFAULT, Parameter, ParameterKind, captures
 from ..frontend.language import Function, Spec
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, compile_time
 from ..target import Target
-from ..wording import counted, shown, with_article
+from ..wording import counted, typed, with_article
 from .arrays import Argument, ArrayView, device_name, facts_of, is_array, readers, row_major, view_of
 
 _NO_ARGUMENT = object()
@@ -191,7 +191,7 @@ def _frozen(value: Any, name: str) -> Any:
 def _refuse_number(parameter: Parameter, value: Any) -> None:
     if isinstance(value, (int, float, np.generic)):
         raise LaunchError(
-            f"{parameter.name} is an array parameter; got {type(value).__name__} {shown(value)}",
+            f"{parameter.name} is an array parameter; got {typed(value)}",
             hint=f"annotate it, `{parameter.name}: tj.int32` or `tj.constexpr`, to pass a number",
         ) from None
 
@@ -259,7 +259,7 @@ def _rounded(number: float, dtype: DType) -> float:
 
 def _no_number(parameter: Parameter, value: Any, dtype: DType) -> float:
     raise LaunchError(
-        f"{parameter.name} is {dtype.name}; got {type(value).__name__} {shown(value)}",
+        f"{parameter.name} is {dtype.name}; got {typed(value)}",
         hint=f"pass {dtype.kind}s, or change its annotation",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import LayoutError
+from ...ir.nodes import Buffer
 from .placement import Placement
 from .strides import Thread
 from .views import Schedule
@@ -61,6 +62,15 @@ def need_same_threads(schedule: Schedule, owner: str, name: str) -> None:
             continue
         if is_spread or isinstance(stride, Thread):
             raise LayoutError(
-                f"{other.name} and {one.name} give dimension {digit.dim} to different threads",
-                hint="copy it to a tile with the destination's layout first",
+                f"{other.name} and {one.name} give dimension {digit.dim} to different threads", hint=_moved(one, other)
             )
+
+
+def _moved(one: Buffer, other: Buffer) -> str:
+    """How the elements of tile `other` come to the threads that hold those of tile `one`."""
+    if one.slots or one.shape != other.shape:
+        return f"copy {other.name} to shared memory, and load it from there: then it gets {one.name}'s layout"
+    return (
+        f"copy {other.name} to a tile with {one.name}'s layout first: t = tj.alloc_local({other.shape}, "
+        f"tj.{other.dtype}, layout={one.tile_layout!r}), and then copy(t, {other.name})"
+    )

@@ -1,0 +1,196 @@
+"""Names that other languages and libraries have, and what is written here: the one table of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from ..dataclass import dataclass, replace
+from ..ops.elementwise import ELEMENTWISE
+from ..ops.tile import TILE_OPERATIONS
+
+__all__ = ["AXES", "CUDA", "HOST", "TRITON", "WORDS", "ForeignWord", "foreign_word", "foreign_word_in"]
+
+#: whose names they are: of functions that Python can also run outside of kernels, and of kernels in other languages
+HOST, CUDA, TRITON = "NumPy", "CUDA", "Triton"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignWord:
+    """A name, and what is written here instead.
+
+    name: without the library; with a part of what stands in front where it says too little alone (`shared.array`).
+    instead: an expression or a statement, with x and y for values, a and b for matrices, A for an array. note: what
+    else there is to know.
+    """
+
+    name: str
+    of: str
+    instead: str
+    note: str = ""
+
+    @property
+    def hint(self) -> str:
+        """What an error says to do."""
+        written = f"at run time there is {self.instead}" if self.of is HOST else f"write {self.instead}"
+        return f"{written}{f': {self.note}' if self.note else ''}"
+
+
+#: CUDA's components of an index -> our axes
+AXES = {"x": 0, "y": 1, "z": 2}
+
+_ONE_INDEX = "a CTA's threads have one index; % and // make several of it"
+_THREADS = "a constant that the kernel captures, the threads= of its decorator"
+_REGION = "a region of the array; what lies outside reads as 0 and isn't written, so it needs no mask"
+_BROADCAST = "shapes broadcast as in NumPy"
+
+_HOST = {
+    "absolute": "tj.abs(x)",
+    "add": "x + y",
+    "amax": "tj.max(x)",
+    "amin": "tj.min(x)",
+    "arange": "tj.cta.indices(shape, axis)",
+    "around": "tj.round(x)",
+    "arctan2": "tj.atan2(x, y)",
+    "bitwise_and": "x & y",
+    "bitwise_or": "x | y",
+    "bitwise_xor": "x ^ y",
+    "broadcast_to": ("x[:, None]", _BROADCAST),
+    "clip": "tj.clamp(x, low, high)",
+    "concatenate": "tj.cat(x, y, axis)",
+    "divide": "x / y",
+    "dot": "a @ b",
+    "empty": "tj.alloc_local(shape, dtype)",
+    "expand_dims": "x[:, None]",
+    "fabs": "tj.abs(x)",
+    "floor_divide": "x // y",
+    "full": "tj.cta.full(shape, value, dtype)",
+    "full_like": "tj.cta.full(x.shape, value, x.dtype)",
+    "invert": "~x",
+    "isnan": "x != x",
+    "len": "A.shape[0]",
+    "matmul": "a @ b",
+    "multiply": "x * y",
+    "negative": "-x",
+    "ones": "tj.cta.full(shape, 1, dtype)",
+    "pow": "x ** y",
+    "power": "x ** y",
+    "remainder": "x % y",
+    "rint": "tj.round(x)",
+    "square": "x * x",
+    "subtract": "x - y",
+    "transpose": "x.T",
+    "trunc": "int(x)",
+    "zeros": "tj.cta.zeros(shape, dtype)",
+    "zeros_like": "tj.cta.zeros(x.shape, x.dtype)",
+}
+
+_CUDA = {
+    "threadIdx": ("tj.thread_id()", _ONE_INDEX),
+    "thread_idx": ("tj.thread_id()", _ONE_INDEX),
+    "tid": ("tj.thread_id()", _ONE_INDEX),
+    "blockIdx": "tj.cta_id(axis)",
+    "block_idx": "tj.cta_id(axis)",
+    "block_id": "tj.cta_id(axis)",
+    "bid": "tj.cta_id(axis)",
+    "blockDim": ("THREADS", _THREADS),
+    "block_dim": ("THREADS", _THREADS),
+    "num_threads": ("THREADS", _THREADS),
+    "gridDim": "tj.num_ctas(axis)",
+    "grid_dim": "tj.num_ctas(axis)",
+    "num_blocks": "tj.num_ctas(axis)",
+    "grid": ("tj.cta_id(0) * THREADS + tj.thread_id()", f"THREADS is {_THREADS}"),
+    "gridsize": ("tj.num_ctas(0) * THREADS", f"THREADS is {_THREADS}"),
+    "warpSize": "32",
+    "warpsize": "32",
+    "lane_idx": "tj.lane_id()",
+    "warp_idx": "tj.warp_id()",
+    "syncthreads": "tj.cta_sync()",
+    "sync_threads": "tj.cta_sync()",
+    "barrier": "tj.cta_sync()",
+    "syncwarp": "tj.warp_sync()",
+    "sync_warp": "tj.warp_sync()",
+    "threadfence": 'tj.fence(scope="gpu")',
+    "shared.array": "tj.alloc_shared(shape, dtype)",
+    "local.array": "tj.alloc_local(shape, dtype)",
+    "ldg": "A[i, j]",
+    "printf": "print(i)",
+    "shfl_sync": "tj.shuffle(i, lane)",
+    "shfl_xor_sync": "tj.shuffle_xor(i, mask)",
+    "shfl_up_sync": "tj.shuffle_up(i, distance)",
+    "shfl_down_sync": "tj.shuffle_down(i, distance)",
+    "any_sync": "tj.vote_any(i > 0)",
+    "all_sync": "tj.vote_all(i > 0)",
+    "ballot_sync": "tj.vote_ballot(i > 0)",
+    "atomicAdd": "tj.atomic.add(A[i, j], value)",
+    "atomicSub": "tj.atomic.sub(A[i, j], value)",
+    "atomicMax": "tj.atomic.max(place, value)",
+    "atomicMin": "tj.atomic.min(place, value)",
+    "atomicAnd": "tj.atomic.and_(place, value)",
+    "atomicOr": "tj.atomic.or_(place, value)",
+    "atomicXor": "tj.atomic.xor(place, value)",
+    "atomicExch": "tj.atomic.exch(place, value)",
+    "atomicCAS": "tj.atomic.cas(place, value, value)",
+}
+
+_TRITON = {
+    "program_id": "tj.cta_id(axis)",
+    "num_programs": "tj.num_ctas(axis)",
+    "load": ("tj.cta.load(A.tile(shape, (i, j)))", _REGION),
+    "store": ("tj.cta.store(A.tile(shape, (i, j)), x)", _REGION),
+    "make_block_ptr": ("A.tile(shape, (i, j))", _REGION),
+    "make_tensor_descriptor": ("A.tile(shape, (i, j))", _REGION),
+    "advance": ("A.tile(shape, (i, j + 1))", "regions are named anew by their index"),
+    "trans": "x.T",
+    "to": "x.astype(dtype)",
+    "numel": "x.shape",
+    "debug_barrier": "tj.cta_sync()",
+    "device_print": "print(i)",
+    "static_print": "print(shape)",
+    "device_assert": "assert i > 0",
+    "atomic_add": "tj.atomic.add(A[i, j], value)",
+    "atomic_max": "tj.atomic.max(place, value)",
+    "atomic_min": "tj.atomic.min(place, value)",
+    "atomic_and": "tj.atomic.and_(place, value)",
+    "atomic_or": "tj.atomic.or_(place, value)",
+    "atomic_xor": "tj.atomic.xor(place, value)",
+    "atomic_xchg": "tj.atomic.exch(place, value)",
+    "atomic_cas": "tj.atomic.cas(place, value, value)",
+}
+
+#: every word
+WORDS: tuple[ForeignWord, ...] = tuple([
+    ForeignWord(name, of, *((row,) if isinstance(row, str) else row))
+    for of, rows in ((HOST, _HOST), (CUDA, _CUDA), (TRITON, _TRITON)) for name, row in rows.items()
+])
+
+
+@functools.cache
+def _table() -> Mapping[str, ForeignWord]:
+    return {word.name: word for word in WORDS}
+
+
+def foreign_word(name: str) -> ForeignWord | None:
+    """What there is for a name without its library; the names of our own functions count, also as C spells them."""
+    word = _table().get(name)
+    if word is not None:
+        return word
+    if name in ELEMENTWISE:
+        return ForeignWord(name, HOST, f"tj.{name}")
+    if name in TILE_OPERATIONS and TILE_OPERATIONS[name].reduction:
+        return ForeignWord(name, HOST, f"tj.{name}(x)", "of a tile, also along an axis")
+    # CUDA's __syncthreads and expf
+    spelled = name.strip("_")
+    if spelled != name:
+        return foreign_word(spelled)
+    return ForeignWord(name, CUDA, f"tj.{name[:-1]}") if name[-1:] == "f" and name[:-1] in ELEMENTWISE else None
+
+
+def foreign_word_in(written: str) -> ForeignWord | None:
+    """As `foreign_word`, of dotted text: `cuda.shared.array`, `tl.program_id`, `cuda.threadIdx.x`."""
+    parts = written.split(".")
+    pairs = [".".join(parts[k : k + 2]) for k in range(len(parts) - 1)]
+    word = next(filter(None, map(foreign_word, (*reversed(pairs), *reversed(parts)))), None)
+    if word is None or parts[-1] not in AXES:
+        return word
+    return replace(word, instead=word.instead.replace("(axis)", f"({AXES[parts[-1]]})"))
