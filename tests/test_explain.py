@@ -146,3 +146,41 @@ def test_a_compiled_kernel_knows_its_own():
     density = doubled.explain(tj.spec((256,), tj.float16), tj.spec((256,), tj.float16)).density
     assert (density.census.loaded_bytes, density.census.stored_bytes, density.dtype) == (16, 16, tj.float16)
     assert density.per_element == density.census.instructions / 8
+
+
+def test_elements_that_threads_access_alone_are_listed_with_their_widths():
+    @tj.kernel(threads=32)
+    def mixed(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+        i = tj.thread_id()
+        s = tj.alloc_shared((32,), tj.float64)
+        r = tj.thread.zeros((4,), tj.float32)
+        s[i] = X[i]
+        for k in tj.static_range(3):
+            Y[i + k] = r[k] + X[i]
+        tj.atomic.add(Y[n], 1.0)
+
+    explanation = mixed.explain(tj.spec((64,), tj.float16), tj.spec((64,), tj.float32), tj.int32)
+    assert [access.cells[1:] for access in explanation.elements] == [
+        ("load", "X: global float16", "16 bits", "1"),
+        ("store", "s: shared float64", "64 bits", "1"),
+        ("load", "X: global float16", "16 bits", "3"),
+        ("store", "Y: global float32", "32 bits", "3"),
+        ("atomic add", "Y: global float32", "32 bits", "1"),
+    ]
+    first = mixed.source.node.lineno
+    assert [int(access.line.partition(":")[2]) - first for access in explanation.elements] == [4, 4, 6, 6, 7]
+    text = str(explanation)
+    (heading,) = [line for line in text.splitlines() if line.split() == ["line", "element", "memory", "width", "times"]]
+    assert "X: global float16" in text.partition(heading)[2]
+    checker = Checker()
+    checker.feed(explanation._repr_html_())
+    assert not checker.stack and checker.cells.count("16 bits") == 2
+
+
+def test_a_kernel_of_tiles_alone_lists_no_elements():
+    @tj.kernel(threads=32)
+    def copied(X: tj.Tensor, Y: tj.Tensor):
+        tj.cta.store(Y[0:64], tj.cta.load(X[0:64]))
+
+    explanation = copied.explain(tj.spec((64,), tj.float16), tj.spec((64,), tj.float16))
+    assert explanation.elements == () and "element  " not in str(explanation).partition("\n\n")[2].partition("\n")[0]

@@ -8,16 +8,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .codegen.census import Census
-from .dataclass import dataclass
+from .dataclass import dataclass, replace
 from .dtypes import DType
+from .ir import walk
+from .ir.nodes import Atomic, Kernel, Let, Load, Store
 from .ops.copies import CAST
 from .source import Span
 from .target import Target
+from .wording import counted
 
 if TYPE_CHECKING:
     from .lower import Verdict
     from .lower.open import LayoutChoice
 
+_ELEMENT_HEADINGS = ("line", "element", "memory", "width", "times")
 _HEADINGS = ("line", "operation", "variant", "width", "rounds", "instructions per thread")
 
 
@@ -65,6 +69,44 @@ class LocalTile:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ElementAccess:
+    """Accesses of single elements of memory, each by one thread on its own.
+
+    kind: `load`, `store`, or `atomic` with the operation. place: the memory, and what is in it. times: how often the
+    line does that; a loop's body counts once.
+    """
+
+    line: str
+    kind: str
+    place: str
+    bits: int
+    times: int = 1
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """In the order of `_ELEMENT_HEADINGS`."""
+        return self.line, self.kind, self.place, f"{self.bits} bits", str(self.times)
+
+
+def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
+    """The accesses of single elements in a kernel at tile level, in the order of the text."""
+    times: dict[ElementAccess, int] = {}
+    for stmt in walk.statements(kernel.body):
+        if isinstance(stmt, Let) and isinstance(stmt.value, Load):
+            kind, place = "load", stmt.value.place
+        elif isinstance(stmt, (Store, Atomic)):
+            kind, place = "store" if isinstance(stmt, Store) else f"atomic {stmt.op}", stmt.place
+        else:
+            continue
+        buffer = place.buffer.root
+        if buffer.space != "local":
+            what = f"{buffer.name}: {buffer.space} {place.buffer.dtype}"
+            access = ElementAccess(_line(stmt.span), kind, what, place.buffer.dtype.bytes * 8)
+            times[access] = times.get(access, 0) + 1
+    return tuple(replace(access, times=count) for access, count in times.items())
+
+
 #: instructions of the machine per byte of global memory from which on an H100's time grows: with 24 of a float16's
 #: arithmetic or 56 of a float32's a copy kept its speed, with 32 and 64 it lost 4 to 6 %
 KNEE = 7
@@ -110,7 +152,7 @@ class Density:
 class Explanation:
     """The dispatcher's verdicts on one compiled kernel; prints as text, shows as a table in Jupyter.
 
-    layouts: how threads are spread over the axes of tiles that nobody laid out.
+    layouts: how threads are spread over the axes of tiles that nobody laid out. elements: what single threads access.
     remarks: what else is to be said, one text each.
     """
 
@@ -121,6 +163,7 @@ class Explanation:
     layouts: tuple[LayoutChoice, ...] = ()
     density: Density | None = None
     remarks: tuple[str, ...] = ()
+    elements: tuple[ElementAccess, ...] = ()
 
     @staticmethod
     def of(
@@ -130,9 +173,10 @@ class Explanation:
         local: Sequence[LocalTile] = (),
         layouts: Sequence[LayoutChoice] = (),
         density: Density | None = None,
+        elements: Sequence[ElementAccess] = (),
     ) -> Explanation:
         rows = tuple(row(v) for v in verdicts if not _is_renaming(v))
-        return Explanation(kernel, target.name, rows, tuple(local), tuple(layouts), density)
+        return Explanation(kernel, target.name, rows, tuple(local), tuple(layouts), density, elements=tuple(elements))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -144,12 +188,14 @@ class Explanation:
         return str(self)
 
     def __str__(self) -> str:
-        head = f"{self.kernel} for {self.target}: {len(self.rows)} tile operations"
+        head = f"{self.kernel} for {self.target}: {counted(len(self.rows), 'tile operation')}"
         shown = [head]
         if self.rows:
             shown += ["", *_aligned((_HEADINGS, *(r.cells for r in self.rows)))]
         for r in self.rows:
             shown.extend(_reasons(r))
+        if self.elements:
+            shown += ["", *_aligned((_ELEMENT_HEADINGS, *(e.cells for e in self.elements)))]
         if self.notes:
             shown += ["", *self.notes]
         return "\n".join(shown)
@@ -157,9 +203,11 @@ class Explanation:
     def _repr_html_(self) -> str:
         heads = "".join(f"<th style='text-align:left'>{h}</th>" for h in (*_HEADINGS, "why not another"))
         body = "".join(f"<tr>{_html_cells(r)}</tr>" for r in self.rows)
+        elements = _html_table(_ELEMENT_HEADINGS, [e.cells for e in self.elements]) if self.elements else ""
         caption = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
         notes = "".join(f"<p style='white-space:pre-wrap'>{html.escape(note)}</p>" for note in self.notes)
-        return f"<div>{caption}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<div>{caption}{table}{elements}{notes}</div>"
 
 
 def _is_renaming(verdict: Verdict[Any]) -> bool:
@@ -204,6 +252,14 @@ def _reasons(r: VerdictRow) -> list[str]:
     shown += [f"  not wider: {r.limit}"] if r.limit else []
     shown += [f"  not {name}: {'; '.join(reasons)}" for name, reasons in r.declines]
     return ["", f"{r.line}: {r.source}" if r.source else r.line, *shown] if shown else []
+
+
+def _html_table(headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    heads = "".join(f"<th style='text-align:left'>{h}</th>" for h in headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _html_cells(r: VerdictRow) -> str:
