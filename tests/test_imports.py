@@ -12,7 +12,8 @@ import tilejit
 PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
-    "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "usage", "distinct", "progress", "wording",
+    "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "usage", "distinct", "progress",
+    "wording",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 

@@ -17,6 +17,7 @@ from .ir.types import Signature
 from .source import Span
 from .target import Target
 from .usage import Measurement, Usage
+from .wording import counted
 
 if TYPE_CHECKING:
     from .explain import Explanation
@@ -70,6 +71,21 @@ class Compiled:
     made: Derivation | Callable[[], Derivation] = field(repr=False)
     measurement: Measurement = field(default_factory=Measurement, repr=False)
     assemble: Callable[[Executable], MachineCode] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.name} for {self.target.name}, {counted(self.threads, 'thread')}>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "threads": self.threads,
+            "registers": self.registers,
+            "spilled bytes": self.spills,
+            "shared bytes": self.shared_bytes,
+            "occupancy": f"{self.occupancy:.0%}",
+            "milliseconds": f"{sum(ms for stage, ms in self.timings.items() if '.' not in stage):.0f}",
+        }
+        rows = "".join(f"<tr><th>{what}</th><td>{fact}</td></tr>" for what, fact in facts.items())
+        return f"<div><b>{self.name}</b> for {self.target.name}<table>{rows}</table></div>"
 
     @property
     def is_derived(self) -> bool:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn, ParamSpec, Protocol, TypeVar
+from types import TracebackType
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
+
+#: where this package's files are
+_PACKAGE = os.path.dirname(__file__) + os.sep
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,6 +50,12 @@ class TilejitError(Exception):
         if self.hint is not None:
             parts.append(f"help: {self.hint}")
         return "\n".join(parts)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and Jupyter show: the frames of the user's code, and the error."""
+        traceback = self.__traceback__ if _shows_all() else _of_users(self.__traceback__)
+        lines: list[str] = _shell().InteractiveTB.structured_traceback(type(self), self, traceback)
+        return lines
 
 
 class KernelSyntaxError(TilejitError):
@@ -241,13 +252,39 @@ class UnsupportedInstructionError(SimulationError):
     """PTX that the simulator doesn't know."""
 
 
+def shown_file(file: str) -> str:
+    """A source file as messages name it: `Cell In[3]` for the cell of a notebook or of an IPython session."""
+    named = getattr(getattr(_shell(), "compile", None), "format_code_name", None)
+    return " ".join((named and named(file)) or (file,))
+
+
+def _shell() -> Any:
+    """IPython's running shell, or None: who runs cells has imported IPython already."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def _shows_all() -> bool:
+    return os.environ.get("TILEJIT_FULL_TRACEBACK", "0") != "0"
+
+
+def _of_users(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback without the library's own frames."""
+    if traceback is None:
+        return None
+    inner = _of_users(traceback.tb_next)
+    if traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        return inner
+    return TracebackType(inner, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
+
+
 def assert_never(node: NoReturn) -> NoReturn:
     """Type checking fails where this may be reached. It is `typing.assert_never`, which Python 3.10 lacks."""
     raise AssertionError(f"no case for {type(node).__name__}")
 
 
 def entry_point(function: Callable[P, T]) -> Callable[P, T]:
-    """Marks what users call: an error of ours leaves it without the frames of the library's inside.
+    """Marks what users call: an error of ours, or Ctrl-C, leaves it without the frames of the library's inside.
 
     `TILEJIT_FULL_TRACEBACK=1` keeps them.
     """
@@ -256,8 +293,8 @@ def entry_point(function: Callable[P, T]) -> Callable[P, T]:
     def entry(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
-        except TilejitError as error:
-            if os.environ.get("TILEJIT_FULL_TRACEBACK", "0") != "0":
+        except (TilejitError, KeyboardInterrupt) as error:
+            if _shows_all():
                 raise
             raise error.with_traceback(None) from error.__cause__
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .codegen.census import Census
 from .dataclass import dataclass, replace
 from .dtypes import DType
+from .errors import shown_file
 from .ir import walk
 from .ir.nodes import Atomic, Kernel, Let, Load, Store
 from .ops.copies import CAST
@@ -237,7 +238,7 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
 
 
 def _line(span: Span | None) -> str:
-    return f"{os.path.basename(span.file)}:{span.line}" if span is not None else "-"
+    return f"{os.path.basename(shown_file(span.file))}:{span.line}" if span is not None else "-"
 
 
 def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:

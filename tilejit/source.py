@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from .dataclass import dataclass
+from .errors import shown_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Span:
 
     def render(self) -> str:
         """`file:line:column`, the line and a caret under the place; then the same for each caller."""
-        shown = [f"  at {self.file}:{self.line}:{self.column + 1}"]
+        shown = [f"  at {shown_file(self.file)}:{self.line}:{self.column + 1}"]
         if self.text:
             stripped = self.text.lstrip()
             dropped = len(self.text) - len(stripped)
@@ -41,7 +42,7 @@ class Span:
         return "\n".join(shown)
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{shown_file(self.file)}:{self.line}"
 
     @property
     def marked(self) -> str:

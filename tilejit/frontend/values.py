@@ -10,7 +10,7 @@ import numpy as np
 
 from ..dataclass import dataclass, field, replace
 from ..dtypes import DType, as_dtype, bool_, float32, int32
-from ..errors import KernelTypeError
+from ..errors import KernelTypeError, shown_file
 from ..ir.nodes import Buffer, Const, Expr, Gathered, Open, Region
 from ..scopes import THREAD
 from ..source import Span
@@ -238,7 +238,7 @@ class Conflict(Unset):
         (what_a, a), (what_b, b) = first, second
         difference = f"is {what_a} where line {a.line} gives it, and {what_b} where line {b.line} does"
         problem = f"{difference}: paths that meet must agree in dtype, shape and layout"
-        hint = f"{remedy}, or use another name (lines {a.line} and {b.line} of {a.file})"
+        hint = f"{remedy}, or use another name (lines {a.line} and {b.line} of {shown_file(a.file)})"
         return Conflict(name, problem, hint, difference, remedy)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...dataclass import dataclass
+from ...errors import shown_file
 from ..decode.ptx import Loc, Module, PtxFunction
 
 Locate = Callable[[int, int, int], str]
@@ -40,7 +41,7 @@ class PtxPlaces:
         texts = []
         call: Loc | None = loc
         while call is not None:
-            texts.append(f"{self.module.files.get(call.file, f'file {call.file}')}:{call.line}")
+            texts.append(f"{shown_file(self.module.files.get(call.file, f'file {call.file}'))}:{call.line}")
             call = call.caller
         return Location(*loc[:3], "\n      called from ".join(texts))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -169,6 +170,14 @@ class Report:
     @property
     def excess_sectors(self) -> int:
         return sum(x.excess_sectors for x in self.lines.values())
+
+    def __repr__(self) -> str:
+        findings = "1 finding" if len(self.findings) == 1 else f"{len(self.findings)} findings"
+        return f"<report of {self.entry}: grid {self.grid}, {self.thread_instructions} thread instructions, {findings}>"
+
+    def _repr_html_(self) -> str:
+        """The text, of which a screen shows a part."""
+        return f"<pre style='max-height:24em;overflow:auto'>{html.escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         checked = "checked" if self.checks else "unchecked"
