@@ -13,7 +13,7 @@ PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
     "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "usage", "distinct", "progress",
-    "wording",
+    "svg", "wording",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 

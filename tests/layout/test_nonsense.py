@@ -89,7 +89,7 @@ RIGHT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "swizzled": (ROWS.swizzled, {"swizzle": Swizzle(1, 1, 1)}),
     "adapted": (S[8].swizzled(Swizzle(1, 1, 1)).adapted, {"shape": (4, 8)}),
     "common_refinement": (public.common_refinement, {"shapes": ((4, 8), (32,))}),
-    "svg": (lambda shape, bits: public.svg(PLAIN, shape, bits), {"shape": (4, 8), "bits": 32}),
+    "draw": (PLAIN.draw, {"shape": (4, 8), "dtype": "float16"}),
     "swizzled_atom_layout": (public.swizzled_atom_layout, {"shape": (8, 64), "bits": 16, "mode": "128B"}),
     "tcgen05_atom": (public.tcgen05_atom, {"shape": "16x64b", "rows": 128, "columns": 8, "bits": 32}),
     "tcgen05_atom_layout": (public.tcgen05_atom_layout, {"shape": "16x64b", "tile": (128, 8), "bits": 32}),

@@ -14,7 +14,6 @@ from .axes import (
     wid_in_wg,
 )
 from .build import R, S
-from .draw import svg
 from .fragments import layout_a, layout_b, layout_c
 from .grouping import common_refinement, group_many
 from .iters import Iter, digits, weights
@@ -57,7 +56,6 @@ __all__ = [
     "layout_b",
     "layout_c",
     "m",
-    "svg",
     "swizzled_atom_layout",
     "tcgen05_atom",
     "tcgen05_atom_layout",

@@ -1,117 +1,182 @@
-"""A layout as an SVG grid: who holds each element, or in which bank it lies."""
+"""A layout as a picture: who holds each element, or in which bank of shared memory it lies."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..dataclass import dataclass
-from . import places
-from .arguments import extents, integer
+from ..dtypes import as_dtype
+from ..errors import LayoutError
+from ..svg import Cell, CellTable, Picture, beside, colour_of
+from .abridged import kept, parts
+from .arguments import extents, shown
+from .axes import Axis
+from .iters import digits
+from .places import map_at
 
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-__all__ = ["Cell", "cells", "svg"]
+__all__ = ["BANKS", "BANK_BITS", "draw"]
 
-_BANKS = 32
-_BANK_BITS = 32
-_WIDTH, _HEIGHT, _MARGIN = 44, 20, 28
-_MOST_ROWS, _MOST_COLUMNS = 64, 64
+BANKS = 32
+BANK_BITS = 32
+_MOST_ROWS, _MOST_COLUMNS = 32, 32
+#: of a replicated element, so many further places are shown
+_MOST_COPIES = 4
+#: of shared memory whose swizzle doesn't say what it is for
+_PLAIN_BITS = 32
+
+Coordinates = tuple[int, ...]
+
+
+def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object = None) -> Picture:
+    """The tile as a table of at most 32 rows by 32 columns, coloured by owner.
+
+    shape: the tile's; dimensions before the last are folded into rows. dtype: of its elements, for banks.
+
+        S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].draw((8, 8))
+        S[(64, 64) : (64, 1)].swizzled(Swizzle(3, 3, 3)).draw(dtype=tj.float16)
+    """
+    reading = Reading.of(layout, _bits(layout, dtype))
+    dims = _shape(layout, shape)
+    fused = layout.adapted(dims).canonical()
+    if fused.size() != math.prod(dims):
+        layout.group(dims)  # which says what doesn't fit
+    *outer, last = parts(fused, dims)
+    rows, columns = kept([e for extent in outer for e in extent], _MOST_ROWS), kept(last, _MOST_COLUMNS)
+    flat = (np.array(rows)[:, None] * dims[-1] + np.array(columns)).ravel()
+    names = [digits(r, dims[:-1]) for r in rows]
+    indices = ((*name, column) for name in names for column in columns)
+    cells = [reading.cell(*pair) for pair in zip(indices, reading.places(fused, flat), strict=True)]
+    headings = [",".join(map(str, name)) or "0" for name in names]
+    table = CellTable(rows, columns, (math.prod(dims[:-1]), dims[-1]), headings, cells)
+    return beside((table,), [repr(layout), *reading.legend(layout)])
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One element as drawn. owner: what decides its colour. title: shown under the pointer."""
+class Reading:
+    """What is read from the place of an element.
 
-    label: str
-    owner: int
-    title: str
-
-
-def svg(layout: TileLayout, shape: Sequence[int] | None = None, bits: int = 32) -> str:
-    """The tile as a grid of at most 64 rows by 64 columns, coloured by owner.
-
-    shape: the tile's; dimensions before the last are folded into rows. bits: of an element, for banks.
+    owners: the axes whose coordinates stand first in a label and choose the colour; none where the bank does.
+    memory: those that stand behind. bits: of an element, and whether somebody said so.
     """
-    bits = integer(bits, "an element's bits", "such as 32", least=1)
-    rows, columns = _grid(layout, shape)
-    drawn = cells(layout, bits)
-    shown = (min(rows, _MOST_ROWS), min(columns, _MOST_COLUMNS))
-    body = [_heading(f"{c}", _MARGIN + (c + 0.5) * _WIDTH, _MARGIN - 8) for c in range(shown[1])]
-    for r in range(shown[0]):
-        body.append(_heading(f"{r}", _MARGIN / 2, _MARGIN + (r + 0.7) * _HEIGHT))
-        body += [_box(drawn[r * columns + c], r, c) for c in range(shown[1])]
-    width, height = _MARGIN + shown[1] * _WIDTH + 4, _MARGIN + shown[0] * _HEIGHT + 24
-    caption = repr(layout)
-    if shown != (rows, columns):
-        caption += f": {shown[0]} of {rows} rows, {shown[1]} of {columns} columns"
-    body.append(f'<text class="caption" x="4" y="{height - 8}" text-anchor="start">{escape(caption)}</text>')
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        'font-family="monospace" font-size="10" text-anchor="middle">' + "".join(body) + "</svg>"
-    )
+
+    owners: tuple[Axis, ...]
+    memory: tuple[Axis, ...]
+    bits: tuple[int, bool]
+
+    @staticmethod
+    def of(layout: TileLayout, bits: tuple[int, bool]) -> Reading:
+        axes = layout.canonical().axes()
+        threads = tuple(axis for axis in axes if axis.is_thread)
+        memory = tuple(axis for axis in axes if not axis.is_thread and axis.name != "m")
+        if threads:
+            return Reading(threads, memory or (Axis("m"),), bits)
+        if {axis.name for axis in axes} & {"TLane", "TCol"}:
+            others = tuple(axis for axis in axes if axis.name not in ("TLane", "TCol"))
+            return Reading((Axis("TLane"),), (Axis("TCol"), *others), bits)
+        return Reading((), (), bits) if not memory else Reading(memory[:1], axes[1:], bits)
+
+    @property
+    def is_banks(self) -> bool:
+        return not self.owners
+
+    def places(self, layout: TileLayout, flat: np.ndarray) -> list[list[Coordinates]]:
+        """For each flat index the different places of the element, each a coordinate along each axis."""
+        table = map_at(layout, flat)
+        shape = (math.prod(it.extent for it in layout.replica), flat.size)
+        none = np.zeros(shape, np.int64)
+        axes = (*self.owners, *self.memory) or (Axis("m"),)
+        columns = np.stack([table.get(axis.name, none) for axis in axes], axis=-1)
+        return [list(dict.fromkeys(map(tuple, columns[:, k].tolist()))) for k in range(flat.size)]
+
+    def cell(self, index: Coordinates, places: Sequence[Coordinates]) -> Cell:
+        """The element at an index: its label is that of its first place, with a + where it has more."""
+        first, *others = places
+        more = f"; {len(others) - _MOST_COPIES + 1} more" if len(others) >= _MOST_COPIES else ""
+        title = "; ".join(map(self.said, places[:_MOST_COPIES])) + more
+        stripes = tuple(self.colour(place) for place in others[:_MOST_COPIES])
+        return Cell(self.label(first) + "+" * bool(others), self.colour(first), f"{index}: {title}", stripes)
+
+    def bank(self, address: int) -> int:
+        """That of an element's first byte."""
+        return address * self.bits[0] // BANK_BITS % BANKS
+
+    def label(self, place: Coordinates) -> str:
+        if self.is_banks:
+            return str(self.bank(place[0]))
+        first, second = self._split(place)
+        return f"{first},{second}" if self.owners[0].name == "TLane" else f"{first}:{second}"
+
+    def _split(self, place: Coordinates) -> tuple[str, str]:
+        texts = tuple(map(str, place))
+        return ".".join(texts[: len(self.owners)]), ".".join(texts[len(self.owners) :])
+
+    def colour(self, place: Coordinates) -> str:
+        """By owner, or by bank."""
+        if self.is_banks:
+            return colour_of(self.bank(place[0]))
+        number = 0
+        for coordinate in place[: len(self.owners)]:
+            number = number * BANKS + coordinate
+        return colour_of(number)
+
+    def said(self, place: Coordinates) -> str:
+        """A place in words."""
+        if not self.is_banks:
+            axes = (*self.owners, *self.memory)
+            return ", ".join(f"{_word(axis, self)} {x}" for axis, x in zip(axes, place, strict=True))
+        (address,), bits = place, self.bits[0]
+        return f"element {address}, byte {address * bits // 8}, bank {self.bank(address)}"
+
+    def legend(self, layout: TileLayout) -> list[str]:
+        """What labels and colours mean."""
+        copies = math.prod(it.extent for it in layout.replica)
+        replicas = [f"+ each element has {copies} places; the label is the first, stripes are others"] * (copies > 1)
+        if not self.is_banks:
+            names = [[_unit(axis) for axis in axes] for axes in (self.owners, self.memory)]
+            joint = "," if self.owners[0].name == "TLane" else ":"
+            return [f"{joint.join(map('.'.join, names))}, coloured by {'.'.join(names[0])}", *replicas]
+        bits, is_stated = self.bits
+        ask = "" if is_stated else "; draw(dtype=...) for others"
+        return [f"bank of shared memory, of {BANKS}, for elements of {bits} bits{ask}", *replicas]
 
 
-def cells(layout: TileLayout, bits: int = 32) -> list[Cell]:
-    """Every element in flat order.
-
-    A label is `thread:register` where threads own the tile, `lane:column` in tensor memory, else the
-    shared-memory bank of the element's first byte. A replicated element shows its first owner and a +.
-    """
-    fused = layout.canonical()
-    axis = places.thread_axis(fused)
-    table = fused.map_all()
-    rows = {name: t if fused.replica else t[None, :] for name, t in table.items()}
-    if axis is None and "TLane" in rows:
-        first, second, form = "TLane", "TCol", "TMEM lane {}, column {}"
-    else:
-        first, second, form = (axis.name if axis else ""), "m", f"{axis}" + " {}, register {}"
-    result = []
-    for x in range(layout.size()):
-        owners = [
-            tuple(int(rows[name][k, x]) if name in rows else 0 for name in (first, second))
-            for k in range(len(next(iter(rows.values()))))
-        ]
-        result.append(_bank(owners[0][1], bits) if not first else _owned(owners, form))
-    return result
+def _word(axis: Axis, reading: Reading) -> str:
+    if axis.name == "m":
+        return "register" if reading.owners[0].is_thread else "m"
+    return {"TLane": "TMEM lane", "TCol": "column"}.get(axis.name, axis.name)
 
 
-def _owned(owners: Sequence[tuple[int, ...]], form: str) -> Cell:
-    a, b = owners[0]
-    return Cell(f"{a}:{b}" + "+" * (len(owners) > 1), a, "; ".join(form.format(*o) for o in owners))
+def _unit(axis: Axis) -> str:
+    return {"laneid": "lane", "m": "register", "TLane": "lane", "TCol": "column"}.get(axis.name, axis.unit or axis.name)
 
 
-def _bank(address: int, bits: int) -> Cell:
-    bank = address * bits // _BANK_BITS % _BANKS
-    return Cell(str(bank), bank, f"element {address}, bank {bank}")
+def _bits(layout: TileLayout, dtype: object) -> tuple[int, bool]:
+    """Bits of an element: the type's, those for which a swizzle's chunk has 16 bytes as its modes have, or 32."""
+    if dtype is not None:
+        element = as_dtype(dtype)
+        if element is None:
+            raise LayoutError(f"{shown(dtype)} is not an element type", hint="give tj.float16 or another type")
+        return element.bits, True
+    swizzle = layout.swizzle
+    if swizzle is None or swizzle.is_identity or swizzle.shift != 3 or not 0 <= swizzle.base <= 4:
+        return _PLAIN_BITS, False
+    return 128 >> swizzle.base, False
 
 
-def _grid(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, int]:
-    """Rows and columns; with no shape given, the split of the shard's extents nearest to a square."""
+def _shape(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, ...]:
+    """What is given, or two dimensions into which the layout's own extents fall, near to a square."""
     if shape is not None:
-        shape = extents(shape)
-        layout.map_all(shape)
-        return (math.prod(shape[:-1]), shape[-1]) if shape else (1, 1)
-    radices = layout.shape
+        return extents(shape) or (1,)
+    radices, swizzle = layout.shape, layout.swizzle
     if len(radices) < 2:
-        return 1, layout.size()
+        row = 1 << (swizzle.base + swizzle.shift) if swizzle is not None else layout.size()
+        return (layout.size() // row, row) if layout.size() % row == 0 else (1, layout.size())
     splits = [(math.prod(radices[:k]), math.prod(radices[k:])) for k in range(1, len(radices))]
     return min(splits, key=lambda s: abs(math.log(s[0] / s[1])))
-
-
-def _heading(text: str, x: float, y: float) -> str:
-    return f'<text class="heading" x="{x:g}" y="{y:g}" fill="#777">{text}</text>'
-
-
-def _box(cell: Cell, row: int, column: int) -> str:
-    x, y = _MARGIN + column * _WIDTH, _MARGIN + row * _HEIGHT
-    # The golden angle keeps neighbouring owners' hues far apart.
-    hue = cell.owner * 137.508 % 360
-    return (
-        f'<g class="cell"><title>({row}, {column}): {escape(cell.title)}</title>'
-        f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" fill="hsl({hue:.0f},65%,82%)" stroke="#fff"/>'
-        f'<text x="{x + _WIDTH / 2:g}" y="{y + _HEIGHT * 0.7:g}">{escape(cell.label)}</text></g>'
-    )

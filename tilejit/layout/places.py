@@ -18,7 +18,7 @@ from .iters import Iter, digits
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
 
-__all__ = ["equivalent", "inverse", "is_bijective", "is_injective", "map_all", "owners"]
+__all__ = ["equivalent", "inverse", "is_bijective", "is_injective", "map_all", "map_at", "owners"]
 
 #: a table of so many places takes half a GiB and some seconds
 _MOST_PLACES = 2**26
@@ -28,30 +28,38 @@ Table = dict[str, NDArray[np.int64]]
 
 def map_all(layout: TileLayout) -> Table:
     """Axis name -> coordinate of every flat index; a leading dimension counts replicas, if any."""
-    here = _table(layout.shard)
-    for axis, value in layout.offset:
-        here[axis] = here.get(axis, np.zeros(1, np.int64)) + value
-    copies = _table(layout.replica)
-    count = math.prod(it.extent for it in layout.replica)
-    whole: Table = {}
-    for axis in (*here, *(a for a in copies if a not in here)):
-        base = here.get(axis, np.zeros(1, np.int64))[None, :] + copies.get(axis, np.zeros(1, np.int64))[:, None]
-        whole[axis.name] = np.ascontiguousarray(np.broadcast_to(base, (count, layout.size())))
-    if layout.swizzle is not None:
-        m = whole.get("m", np.zeros((count, layout.size()), np.int64))
-        whole["m"] = layout.swizzle.apply(m)
+    whole = map_at(layout, _every(layout.size()))
     return whole if layout.replica else {name: table[0] for name, table in whole.items()}
 
 
-def _table(iters: Sequence[Iter]) -> dict[Axis, NDArray[np.int64]]:
-    total: dict[Axis, NDArray[np.int64]] = {}
-    size = math.prod(it.extent for it in iters)
+def map_at(layout: TileLayout, flat: NDArray[np.int64]) -> Table:
+    """Axis name -> coordinate of each flat index, of shape (replicas, indices)."""
+    here = _table(layout.shard, flat)
+    for axis, value in layout.offset:
+        here[axis] = here.get(axis, np.zeros(1, np.int64)) + value
+    count = math.prod(it.extent for it in layout.replica)
+    copies = _table(layout.replica, _every(count))
+    whole: Table = {}
+    for axis in (*here, *(a for a in copies if a not in here)):
+        base = here.get(axis, np.zeros(1, np.int64))[None, :] + copies.get(axis, np.zeros(1, np.int64))[:, None]
+        whole[axis.name] = np.ascontiguousarray(np.broadcast_to(base, (count, flat.size)))
+    if layout.swizzle is not None:
+        m = whole.get("m", np.zeros((count, flat.size), np.int64))
+        whole["m"] = layout.swizzle.apply(m)
+    return whole
+
+
+def _every(size: int) -> NDArray[np.int64]:
     if size > _MOST_PLACES:
         raise LayoutError(
             f"a table of {size:,} places; the limit is {_MOST_PLACES:,}", hint="ask with apply(...) for single elements"
         )
-    flat = np.arange(size, dtype=np.int64)
-    weight = flat.size
+    return np.arange(size, dtype=np.int64)
+
+
+def _table(iters: Sequence[Iter], flat: NDArray[np.int64]) -> dict[Axis, NDArray[np.int64]]:
+    total: dict[Axis, NDArray[np.int64]] = {}
+    weight = math.prod(it.extent for it in iters)
     for it in iters:
         weight //= it.extent
         step = flat // weight % it.extent * it.stride

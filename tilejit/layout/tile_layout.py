@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from ..dataclass import dataclass
 from ..errors import LayoutError
 from ..remember import remembered
+from ..svg import Picture
 from ..wording import counted, shown
 from . import arguments, iters, places, tiling
 from .axes import Axis, Term, fusion, m, scope_of
-from .draw import svg
+from .draw import draw
 from .grouping import group_many
 from .iters import Iter, digits, merged, refined, steps, weights
 from .swizzle import Swizzle
@@ -431,9 +432,12 @@ class TileLayout:
             return text
         return f"({text}).swizzled({self.swizzle!r})" if " + " in text else f"{text}.swizzled({self.swizzle!r})"
 
+    def draw(self, shape: Sequence[int] | None = None, dtype: object = None) -> Picture:
+        """A picture of the tile: `layout.draw((8, 8), tj.float16)`. dtype: of its elements, which decides banks."""
+        return draw(self, shape, dtype)
+
     def _repr_svg_(self) -> str:
-        """The tile as a grid, for Jupyter."""
-        return svg(self)
+        return draw(self).svg
 
     def _fitted(self, shape: Sequence[int] | None) -> TileLayout:
         """This layout over `shape`, a bare swizzle adapted; LayoutError where the sizes differ."""

@@ -10,6 +10,7 @@ from ..errors import DispatchError
 from ..ir.nodes import TileOp
 from ..remember import remembered
 from ..source import Span
+from ..svg import Picture
 from .builder import Builder
 from .variant import Condition, Decline, DispatchContext, Plan, Variant
 
@@ -44,6 +45,20 @@ class Verdict(Generic[P]):
     @property
     def span(self) -> Span | None:
         return self.op.span
+
+    def draw(self, issue: int = 0, warp: int = 0) -> Picture:
+        """A picture of what a warp's instruction moves: the inputs' elements, beside those of the destination.
+
+        issue: which of the plan's rounds or instructions. warp: of the scope.
+
+            tj.dispatch("copy", "warp", registers, shared, threads=32).draw(issue=1)
+
+        raises: DispatchError for what multiplies or reduces, and where there is no such issue.
+        """
+        # few programs draw
+        from .picture import draw_issue
+
+        return draw_issue(self.op, self.variant, self.plan, issue, warp)
 
     def emit(self, b: Builder) -> None:
         """Writes the operation's lane IR."""

@@ -13,8 +13,9 @@ from ...ir.nodes import Buffer, Region, Strided
 from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
 from ..schedule.launch import launch_values
+from ..variant import Moves
 
-__all__ = ["Contents", "addresses", "elements_of_threads", "owners_of"]
+__all__ = ["Contents", "addresses", "each_element", "elements_of_threads", "owners_of"]
 
 Array = np.ndarray
 
@@ -55,6 +56,13 @@ def elements_of_threads(region: Region, scope: str, threads: int) -> Array:
     held = np.full((threads, region.buffer.tile_layout.storage().span()), -1)
     held[owners, places] = np.arange(owners.shape[1])
     return held
+
+
+def each_element(moves: Moves) -> tuple[Array, Array, Array]:
+    """(issue, thread, places on each side), one row an element from one row a transfer."""
+    every = np.repeat(np.arange(len(moves.width)), moves.width)
+    step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
+    return moves.issue[every], moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
 
 
 @dataclass(frozen=True, slots=True)

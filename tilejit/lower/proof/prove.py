@@ -15,7 +15,7 @@ from ...scopes import SCOPES
 from ..schedule.launch import launch_values
 from ..variant import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged
 from .passes import prove_passes
-from .places import Contents, addresses
+from .places import Contents, addresses, each_element
 from .products import prove_products
 from .reductions import prove_folds, prove_reductions
 
@@ -90,7 +90,7 @@ def prove_moves(moves: Moves, op: TileOp) -> None:
 def _each_once(moves: Moves, sides: list[Contents], index: Region | Expr | None) -> None:
     """The places of the destination are written as often as they hold elements, from those of the inputs."""
     dst, *inputs = sides
-    thread, places = _without_padding(*_every_element(moves), sides)
+    thread, places = _without_padding(*each_element(moves)[1:], sides)
     moved = [dst.keys(thread, places[:, 0])]
     wanted = [dst.every.ravel()]
     for k, side in enumerate(inputs, 1):
@@ -105,13 +105,6 @@ def _each_once(moves: Moves, sides: list[Contents], index: Region | Expr | None)
         f"(place in {dst.region.buffer.name}, elements of {', '.join(s.region.buffer.name for s in inputs) or 'none'}) "
         f"{a[wrong[0]].tolist()} is moved where {b[wrong[0]].tolist()} should be"
     )
-
-
-def _every_element(moves: Moves) -> tuple[Array, Array]:
-    """(thread, places on each side), one row an element from one row a transfer."""
-    every = np.repeat(np.arange(len(moves.width)), moves.width)
-    step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
-    return moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
 
 
 def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tuple[Array, Array]:
@@ -178,6 +171,6 @@ def _accesses(moves: Moves, number: int) -> list[JointAccess]:
 
 def _need_covered(access: JointAccess, moves: Moves, number: int) -> None:
     covered = distinct(access.starts[:, None] + np.arange(access.width))
-    _, places = _every_element(moves)
+    _, _, places = each_element(moves)
     outside = np.setdiff1d(distinct(places[:, number]), covered, assume_unique=True)
     assert len(outside) == 0, f"element {outside[0]} is moved, and not accessed"

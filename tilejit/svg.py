@@ -1,0 +1,258 @@
+"""Pictures as SVG text: boxes, words and tables of cells, in hex colours that need nothing around them.
+
+Every shape has its own colour and a picture its own background, so that it looks alike on a light and on a dark page,
+and in programs that know no style sheets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from .dataclass import dataclass, field
+
+__all__ = ["ABSENT", "INK", "Box", "Cell", "CellTable", "Picture", "Words", "beside", "colour_of"]
+
+#: the page, words, quiet words, edges of cells, and a cell of which there is nothing to say
+PAGE, INK, QUIET, EDGE, ABSENT = "#ffffff", "#1b1f24", "#57606a", "#ffffff", "#eaeef2"
+
+_FONT_SIZE = 10
+#: what a letter of a monospaced font takes, of its size; some are a little wider
+_LETTER = 0.62
+_LINE, _MARGIN = 15, 8
+_ROW, _GAP, _STRIPE = 20, 14, 4
+_LEAST_COLUMN, _LEAST_WIDTH = 22, 420
+
+#: turns of the golden angle keep the hues of neighbouring numbers far apart; lightness parts those that come near
+_GOLDEN_ANGLE, _SATURATION, _LIGHTNESS = 137.508, 0.65, (0.82, 0.74, 0.88)
+
+
+def colour_of(number: int) -> str:
+    """A light colour for an owner; the first 256 differ.
+
+        colour_of(0)     '#efb3b3'
+    """
+    hue = number * _GOLDEN_ANGLE % 360 / 30
+    lightness = _LIGHTNESS[number // 32 % len(_LIGHTNESS)]
+    reach = _SATURATION * min(lightness, 1 - lightness)
+    # source: CSS Color 4, "Converting HSL colors to sRGB"
+    ramps = (k for k in ((shift + hue) % 12 for shift in (0, 8, 4)))
+    levels = (lightness - reach * max(-1, min(k - 3, 9 - k, 1)) for k in ramps)
+    return "#" + "".join(f"{round(255 * level):02x}" for level in levels)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A filled rectangle. edge: the colour of its border, "" for none."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: str
+    edge: str = ""
+
+    def __str__(self) -> str:
+        edge = f' stroke="{self.edge}"' if self.edge else ""
+        place = f'x="{self.x:g}" y="{self.y:g}" width="{self.width:g}" height="{self.height:g}"'
+        return f'<rect {place} fill="{self.fill}"{edge}/>'
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A line of text. y: of its foot. anchor: which part of it lies at x, "start", "middle" or "end"."""
+
+    x: float
+    y: float
+    text: str
+    fill: str = INK
+    anchor: str = "middle"
+
+    def __str__(self) -> str:
+        place = f'x="{self.x:g}" y="{self.y:g}" fill="{self.fill}" text-anchor="{self.anchor}"'
+        return f"<text {place}>{_escaped(self.text)}</text>"
+
+
+@dataclass(frozen=True, slots=True)
+class Titled:
+    """Shapes that show a title under the pointer."""
+
+    title: str
+    shapes: tuple[Box | Words, ...]
+
+    def __str__(self) -> str:
+        return f"<g><title>{_escaped(self.title)}</title>{''.join(map(str, self.shapes))}</g>"
+
+
+Shape = Box | Words | Titled
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A finished picture: which notebooks show.
+
+        picture = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].draw()
+        picture.save("fragment.svg")
+    """
+
+    width: float
+    height: float
+    shapes: tuple[Shape, ...] = field(repr=False)
+
+    @property
+    def svg(self) -> str:
+        """The text of an SVG file."""
+        size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
+        font = f'font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="{_FONT_SIZE}"'
+        page = Box(0, 0, self.width, self.height, PAGE)
+        body = "".join(map(str, (page, *self.shapes)))
+        return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>{body}</svg>'
+
+    def _repr_svg_(self) -> str:
+        """For Jupyter."""
+        return self.svg
+
+    def save(self, path: str) -> None:
+        """Writes the SVG text to a file."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.svg)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a table shows in one place. stripes: colours below the label. marked: whether it has a dark border."""
+
+    label: str
+    fill: str
+    title: str
+    stripes: tuple[str, ...] = ()
+    marked: bool = False
+
+    def drawn(self, x: float, y: float, width: float) -> Titled:
+        boxes = [Box(x, y, width, _ROW, self.fill, EDGE)]
+        each = width / max(len(self.stripes), 1)
+        foot = y + _ROW - _STRIPE
+        boxes += [Box(x + k * each, foot, each, _STRIPE, fill, EDGE) for k, fill in enumerate(self.stripes)]
+        if self.marked:
+            # four bars, as a border drawn by `stroke` would lie below the next cell
+            ends = ((x, y, width, 2), (x, y + _ROW - 2, width, 2), (x, y, 2, _ROW), (x + width - 2, y, 2, _ROW))
+            boxes += [Box(left, top, wide, high, INK) for left, top, wide, high in ends]
+        return Titled(self.title, (*boxes, Words(x + width / 2, y + 13, self.label)))
+
+
+@dataclass(frozen=True, slots=True)
+class CellTable:
+    """Cells in rows and columns, of which some may be left out.
+
+    rows, columns: the numbers of those that are shown; where one doesn't follow the other a gap stands, with "…".
+    of: how many there are with those that are left out. row_names: a heading for each row.
+    cells: those of the rows, one after the other. heading: above all, or "".
+    """
+
+    rows: Sequence[int]
+    columns: Sequence[int]
+    of: tuple[int, int]
+    row_names: Sequence[str]
+    cells: Sequence[Cell]
+    heading: str = ""
+
+    @property
+    def side(self) -> float:
+        """The width of the headings of rows."""
+        return _width(max(map(len, (*self.row_names, "…")))) + 6
+
+    @property
+    def column(self) -> float:
+        """The width of a column."""
+        labels = (*(cell.label for cell in self.cells), *map(str, self.columns))
+        return max(_LEAST_COLUMN, round(_width(max(map(len, labels)))) + 8)
+
+    @property
+    def left_out(self) -> str:
+        """What isn't shown, or ""."""
+        shown = len(self.rows), len(self.columns)
+        if shown == self.of:
+            return ""
+        what = f"{shown[0]} of {self.of[0]} rows, {shown[1]} of {self.of[1]} columns"
+        return f"{self.heading}{': ' if self.heading else ''}{what}; … stands for those left out"
+
+    def width(self) -> float:
+        return max(self.side + _places(self.columns, self.column)[-1] + self.column, _width(len(self.heading)))
+
+    def height(self) -> float:
+        return self.top + _places(self.rows, _ROW)[-1] + _ROW
+
+    @property
+    def top(self) -> float:
+        """The height of what stands above the cells."""
+        return _LINE * (2 if self.heading else 1)
+
+    def shapes(self, x: float, y: float) -> Iterator[Shape]:
+        """All of it, its upper left corner at x and y."""
+        left, top, column = x + self.side, y + self.top, self.column
+        across, down = _places(self.columns, column), _places(self.rows, _ROW)
+        if self.heading:
+            yield Words(x, y + 10, self.heading, INK, "start")
+        for number, at in zip(self.columns, across, strict=True):
+            yield Words(left + at + column / 2, top - 4, str(number), QUIET)
+        for at in _gaps(self.columns, across):
+            yield Words(left + at - _GAP / 2, top - 4, "…", QUIET)
+        for name, at in zip(self.row_names, down, strict=True):
+            yield Words(left - 4, top + at + 13, name, QUIET, "end")
+        for at in _gaps(self.rows, down):
+            yield Words(left - 4, top + at - _GAP / 2 + 2, "…", QUIET, "end")
+        cells = iter(self.cells)
+        for r in down:
+            for c in across:
+                yield next(cells).drawn(left + c, top + r, column)
+
+
+def beside(tables: Sequence[CellTable], captions: Iterable[str]) -> Picture:
+    """Tables side by side, with lines of text below, and what the tables leave out."""
+    captions = (*captions, *(table.left_out for table in tables if table.left_out))
+    shapes: list[Shape] = []
+    x: float = _MARGIN
+    for table in tables:
+        shapes += table.shapes(x, _MARGIN)
+        x += table.width() + 3 * _MARGIN
+    width = max(x - 2 * _MARGIN, _LEAST_WIDTH)
+    y = _MARGIN + max(table.height() for table in tables) + _LINE
+    letters = int((width - 2 * _MARGIN) / _width(1))
+    lines = [line for caption in captions for line in _wrapped(caption, letters)]
+    shapes += [Words(_MARGIN, y + k * _LINE, line, INK, "start") for k, line in enumerate(lines)]
+    return Picture(width, y + (len(lines) - 1) * _LINE + _MARGIN, tuple(shapes))
+
+
+def _width(letters: int) -> float:
+    return letters * _LETTER * _FONT_SIZE
+
+
+def _places(numbers: Sequence[int], size: float) -> list[float]:
+    """Where each row or column begins, with room where numbers are left out."""
+    places: list[float] = []
+    at: float = 0
+    for k, number in enumerate(numbers):
+        if k and number != numbers[k - 1] + 1:
+            at += _GAP
+        places.append(at)
+        at += size
+    return places
+
+
+def _gaps(numbers: Sequence[int], places: Sequence[float]) -> list[float]:
+    """Where the first row or column behind each gap begins."""
+    return [places[k] for k in range(1, len(numbers)) if numbers[k] != numbers[k - 1] + 1]
+
+
+def _wrapped(text: str, letters: int) -> list[str]:
+    """Lines of at most so many letters, broken at blanks where there are some."""
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > letters:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+    return lines
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
