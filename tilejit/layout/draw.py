@@ -26,6 +26,8 @@ __all__ = ["BANKS", "BANK_BITS", "draw"]
 BANKS = 32
 BANK_BITS = 32
 _MOST_ROWS, _MOST_COLUMNS = 32, 32
+#: of which half as many columns are shown, so that a screen has room for them
+_WIDE = 1000
 #: of a replicated element, so many further places are shown
 _MOST_COPIES = 4
 #: of shared memory whose swizzle doesn't say what it is for
@@ -35,7 +37,7 @@ Coordinates = tuple[int, ...]
 
 
 def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object = None) -> Picture:
-    """The tile as a table of at most 32 rows by 32 columns, coloured by owner.
+    """The tile as a table of at most 32 rows by 32 columns, 16 of long labels, coloured by owner.
 
     shape: the tile's; dimensions before the last are folded into rows. dtype: of its elements, for banks.
 
@@ -47,15 +49,22 @@ def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object =
     fused = layout.adapted(dims).canonical()
     if fused.size() != math.prod(dims):
         layout.group(dims)  # which says what doesn't fit
+    table = _table(fused, dims, reading, _MOST_COLUMNS)
+    if table.width() > _WIDE:
+        table = _table(fused, dims, reading, _MOST_COLUMNS // 2)
+    return beside((table,), [repr(layout), *reading.legend(layout)])
+
+
+def _table(fused: TileLayout, dims: tuple[int, ...], reading: Reading, most_columns: int) -> CellTable:
+    """What is shown of a layout over a shape."""
     *outer, last = parts(fused, dims)
-    rows, columns = kept([e for extent in outer for e in extent], _MOST_ROWS), kept(last, _MOST_COLUMNS)
+    rows, columns = kept([e for extent in outer for e in extent], _MOST_ROWS), kept(last, most_columns)
     flat = (np.array(rows)[:, None] * dims[-1] + np.array(columns)).ravel()
-    names = [digits(r, dims[:-1]) for r in rows]
+    names = [digits(row, dims[:-1]) for row in rows]
     indices = ((*name, column) for name in names for column in columns)
     cells = [reading.cell(*pair) for pair in zip(indices, reading.places(fused, flat), strict=True)]
     headings = [",".join(map(str, name)) or "0" for name in names]
-    table = CellTable(rows, columns, (math.prod(dims[:-1]), dims[-1]), headings, cells)
-    return beside((table,), [repr(layout), *reading.legend(layout)])
+    return CellTable(rows, columns, (math.prod(dims[:-1]), dims[-1]), headings, cells)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,12 @@ from .variant import Array, Moves, Passes, Plan, Staged
 
 __all__ = ["draw_issue"]
 
-_MOST_ROWS, _MOST_COLUMNS = 32, 16
-#: of an element that several threads move, so many more are shown
+_MOST_ROWS, _MOST_COLUMNS = 32, 24
+#: of which fewer columns are shown, so that a screen has room for two
+_WIDE, _FEWER_COLUMNS = 620, 16
+#: rows or columns in which nothing is moved, beside those in which something is, and how many there are at least
+_BESIDE, _LEAST = 2, 8
+#: of an element that several threads move, so many are said, and as many others shown
 _MOST_COPIES = 4
 
 #: (thread, place) of one element
@@ -33,22 +37,22 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
     """The elements that a warp moves in one issue, in each of the operation's tiles, coloured by thread."""
     step, inner, number = _step(op, plan, issue)
     moved = MovedElements.of(step, inner, variant)
-    if not 0 <= number < moved.issues:
+    if not 0 <= number < max(moved.issues, 1):
         count = _issues(plan, moved)
         raise DispatchError(f"no issue {issue}: {variant} has {count}", hint=f"give a number from 0 to {count - 1}")
     (dst, *inputs), here = moved.sides, (moved.issue == number) & (moved.threads[:, 0] // WARP == warp)
     leader = int(moved.threads[here, 0].min()) if here.any() else -1
     values = launch_values(tuple(step.tiles.values()))
-    tables = [
-        _table(Contents.of(region, step.scope, values), moved.threads[here, k], moved.places[here, k], leader)
+    panels = [
+        Panel.of(Contents.of(region, step.scope, values), moved.threads[here, k], moved.places[here, k], leader)
         for k, region in ((*enumerate(inputs, 1), (0, dst)))
     ]
     instructions = ", ".join(name for name, _ in inner.instructions)
-    return beside(tables, [
+    labels = "; ".join(dict.fromkeys(panel.legend for panel in panels))
+    return beside([panel.table() for panel in panels], [
         f"{op.scope}.{op.name} by {variant}: {instructions}, issue {issue} of {_issues(plan, moved)}, warp {warp}",
         *([] if here.any() else ["this warp moves nothing in it"]),
-        "labels: thread, and thread:register of a local tile; thread,lane,column of tensor memory; "
-        f"borders: all that thread {leader} moves",
+        f"labels: {labels}; borders: all that thread {leader} moves",
         *(f"{region.buffer.name}: {region.buffer.layout!r}" for region in (*inputs, dst)),
     ])
 
@@ -107,38 +111,68 @@ def _passed(passes: Passes) -> tuple[Array, Array, Array]:
     return issue, np.stack([thread, sender], axis=1), places
 
 
-def _table(side: Contents, threads: Array, places: Array, leader: int) -> CellTable:
-    """One tile, with what is moved to or from it."""
-    region = side.region
-    shape = region.shape or (1,)
-    visits: dict[int, list[Visit]] = {}
-    held = side.held(side.keys(threads, places))
-    for element, thread, place in zip(held.tolist(), threads.tolist(), places.tolist(), strict=True):
-        # -1 is padding
-        if element >= 0 and (thread, place) not in visits.setdefault(element, []):
-            visits[element].append((thread, place))
-    elements = sorted(visits)
-    rows = around(sorted({e // shape[-1] for e in elements}), prod(shape[:-1]), _MOST_ROWS)
-    columns = around(sorted({e % shape[-1] for e in elements}), shape[-1], _MOST_COLUMNS)
-    names = [",".join(map(str, digits(row, shape[:-1]))) or "0" for row in rows]
-    cells = [
-        _cell(region, digits(row * shape[-1] + c, shape), visits.get(row * shape[-1] + c, ()), leader)
-        for row in rows
-        for c in columns
-    ]
-    heading = f"{region.buffer.name}: {region.buffer.space} {region.dtype}{list(region.shape)}"
-    return CellTable(rows, columns, (prod(shape[:-1]), shape[-1]), names, cells, heading)
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One tile with what is moved to or from it.
+
+    visits: element -> who moves it. leader: the thread whose elements have borders.
+    """
+
+    region: Region
+    visits: dict[int, list[Visit]]
+    leader: int
+
+    @staticmethod
+    def of(side: Contents, threads: Array, places: Array, leader: int) -> Panel:
+        visits: dict[int, list[Visit]] = {}
+        held = side.held(side.keys(threads, places))
+        for element, *visit in zip(held.tolist(), threads.tolist(), places.tolist(), strict=True):
+            # -1 is padding
+            if element >= 0:
+                visits.setdefault(element, []).append((visit[0], visit[1]))
+        return Panel(side.region, visits, leader)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.region.shape or (1,)
+
+    @property
+    def legend(self) -> str:
+        """What labels say."""
+        space = self.region.buffer.space
+        behind = {"local": ":register", "tmem": ",lane,column"}.get(space, "")
+        return f"thread{behind} in {space} memory"
+
+    def table(self) -> CellTable:
+        table = self._of_columns(_MOST_COLUMNS)
+        return table if table.width() <= _WIDE else self._of_columns(_FEWER_COLUMNS)
+
+    def _of_columns(self, most: int) -> CellTable:
+        """With at most so many columns."""
+        region, (*outer, width) = self.region, self.shape
+        rows = _shown([element // width for element in self.visits], prod(outer), _MOST_ROWS)
+        columns = _shown([element % width for element in self.visits], width, most)
+        names = [",".join(map(str, digits(row, outer))) or "0" for row in rows]
+        cells = [self._cell(row * width + column) for row in rows for column in columns]
+        heading = f"{region.buffer.name}: {region.buffer.space} {region.dtype}{list(region.shape)}"
+        return CellTable(rows, columns, (prod(outer), width), names, cells, heading)
+
+    def _cell(self, element: int) -> Cell:
+        index = digits(element, self.shape)
+        if element not in self.visits:
+            return Cell("", ABSENT, f"{index}")
+        visits = list(dict.fromkeys(self.visits[element]))
+        (thread, place), *others = visits
+        label = f"{thread}{_behind(self.region, place)}" + "+" * bool(others)
+        title = "; ".join(f"thread {t}, {_place(self.region, p)}" for t, p in visits[:_MOST_COPIES])
+        stripes = tuple(colour_of(t) for t, _ in others[:_MOST_COPIES])
+        return Cell(label, colour_of(thread), f"{index}: {title}", stripes, self.leader in [t for t, _ in visits])
 
 
-def _cell(region: Region, index: tuple[int, ...], visits: Sequence[Visit], leader: int) -> Cell:
-    if not visits:
-        return Cell("", ABSENT, f"{index}")
-    (thread, place), *others = visits
-    label = f"{thread}{_behind(region, place)}" + "+" * bool(others)
-    title = "; ".join(f"thread {t}, {_place(region, p)}" for t, p in visits[:_MOST_COPIES])
-    stripes = tuple(colour_of(t) for t, _ in others[:_MOST_COPIES])
-    is_marked = any(t == leader for t, _ in visits)
-    return Cell(label, colour_of(thread), f"{index}: {title}", stripes, is_marked)
+def _shown(moved: Sequence[int], extent: int, most: int) -> list[int]:
+    """The rows or columns with what is moved, and some others."""
+    wanted = sorted(set(moved))
+    return around(wanted, extent, min(most, max(_LEAST, len(wanted) + _BESIDE)))
 
 
 def _behind(region: Region, place: int) -> str:
