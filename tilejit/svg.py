@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .dataclass import dataclass, field
 
-__all__ = ["ABSENT", "INK", "Box", "Cell", "CellTable", "Picture", "Words", "beside", "colour_of"]
+__all__ = ["ABSENT", "INK", "PAGE", "QUIET", "Box", "Cell", "CellTable", "Picture", "TextLine", "beside", "colour_of"]
 
 #: the page, words, quiet words, edges of cells, and a cell of which there is nothing to say
 PAGE, INK, QUIET, EDGE, ABSENT = "#ffffff", "#1b1f24", "#57606a", "#ffffff", "#eaeef2"
@@ -58,7 +58,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class TextLine:
     """A line of text. y: of its foot. anchor: which part of it lies at x, "start", "middle" or "end"."""
 
     x: float
@@ -77,13 +77,13 @@ class Titled:
     """Shapes that show a title under the pointer."""
 
     title: str
-    shapes: tuple[Box | Words, ...]
+    shapes: tuple[Box | TextLine, ...]
 
     def __str__(self) -> str:
         return f"<g><title>{_escaped(self.title)}</title>{''.join(map(str, self.shapes))}</g>"
 
 
-Shape = Box | Words | Titled
+Shape = Box | TextLine | Titled
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Cell:
             # four bars, as a border drawn by `stroke` would lie below the next cell
             ends = ((x, y, width, 2), (x, y + _ROW - 2, width, 2), (x, y, 2, _ROW), (x + width - 2, y, 2, _ROW))
             boxes += [Box(left, top, wide, high, INK) for left, top, wide, high in ends]
-        return Titled(self.title, (*boxes, Words(x + width / 2, y + 13, self.label)))
+        return Titled(self.title, (*boxes, TextLine(x + width / 2, y + 13, self.label)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,15 +191,15 @@ class CellTable:
         left, top, column = x + self.side, y + self.top, self.column
         across, down = _places(self.columns, column), _places(self.rows, _ROW)
         if self.heading:
-            yield Words(x, y + 10, self.heading, INK, "start")
+            yield TextLine(x, y + 10, self.heading, INK, "start")
         for number, at in zip(self.columns, across, strict=True):
-            yield Words(left + at + column / 2, top - 4, str(number), QUIET)
+            yield TextLine(left + at + column / 2, top - 4, str(number), QUIET)
         for at in _gaps(self.columns, across):
-            yield Words(left + at - _GAP / 2, top - 4, "…", QUIET)
+            yield TextLine(left + at - _GAP / 2, top - 4, "…", QUIET)
         for name, at in zip(self.row_names, down, strict=True):
-            yield Words(left - 4, top + at + 13, name, QUIET, "end")
+            yield TextLine(left - 4, top + at + 13, name, QUIET, "end")
         for at in _gaps(self.rows, down):
-            yield Words(left - 4, top + at - _GAP / 2 + 2, "…", QUIET, "end")
+            yield TextLine(left - 4, top + at - _GAP / 2 + 2, "…", QUIET, "end")
         cells = iter(self.cells)
         for r in down:
             for c in across:
@@ -218,7 +218,7 @@ def beside(tables: Sequence[CellTable], captions: Iterable[str]) -> Picture:
     y = _MARGIN + max(table.height() for table in tables) + _LINE
     letters = int((width - 2 * _MARGIN) / _width(1))
     lines = [line for caption in captions for line in _wrapped(caption, letters)]
-    shapes += [Words(_MARGIN, y + k * _LINE, line, INK, "start") for k, line in enumerate(lines)]
+    shapes += [TextLine(_MARGIN, y + k * _LINE, line, INK, "start") for k, line in enumerate(lines)]
     return Picture(width, y + (len(lines) - 1) * _LINE + _MARGIN, tuple(shapes))
 
 

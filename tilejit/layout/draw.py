@@ -44,31 +44,31 @@ def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object =
         S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].draw((8, 8))
         S[(64, 64) : (64, 1)].swizzled(Swizzle(3, 3, 3)).draw(dtype=tj.float16)
     """
-    reading = Reading.of(layout, _bits(layout, dtype))
+    labels = Labels.of(layout, _bits(layout, dtype))
     dims = _shape(layout, shape)
     fused = layout.adapted(dims).canonical()
     if fused.size() != math.prod(dims):
         layout.group(dims)  # which says what doesn't fit
-    table = _table(fused, dims, reading, _MOST_COLUMNS)
+    table = _table(fused, dims, labels, _MOST_COLUMNS)
     if table.width() > _WIDE:
-        table = _table(fused, dims, reading, _MOST_COLUMNS // 2)
-    return beside((table,), [repr(layout), *reading.legend(layout)])
+        table = _table(fused, dims, labels, _MOST_COLUMNS // 2)
+    return beside((table,), [repr(layout), *labels.legend(layout)])
 
 
-def _table(fused: TileLayout, dims: tuple[int, ...], reading: Reading, most_columns: int) -> CellTable:
+def _table(fused: TileLayout, dims: tuple[int, ...], labels: Labels, most_columns: int) -> CellTable:
     """What is shown of a layout over a shape."""
     *outer, last = parts(fused, dims)
     rows, columns = kept([e for extent in outer for e in extent], _MOST_ROWS), kept(last, most_columns)
     flat = (np.array(rows)[:, None] * dims[-1] + np.array(columns)).ravel()
     names = [digits(row, dims[:-1]) for row in rows]
     indices = ((*name, column) for name in names for column in columns)
-    cells = [reading.cell(*pair) for pair in zip(indices, reading.places(fused, flat), strict=True)]
+    cells = [labels.cell(*pair) for pair in zip(indices, labels.places(fused, flat), strict=True)]
     headings = [",".join(map(str, name)) or "0" for name in names]
     return CellTable(rows, columns, (math.prod(dims[:-1]), dims[-1]), headings, cells)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Labels:
     """What is read from the place of an element.
 
     owners: the axes whose coordinates stand first in a label and choose the colour; none where the bank does.
@@ -80,16 +80,16 @@ class Reading:
     bits: tuple[int, bool]
 
     @staticmethod
-    def of(layout: TileLayout, bits: tuple[int, bool]) -> Reading:
+    def of(layout: TileLayout, bits: tuple[int, bool]) -> Labels:
         axes = layout.canonical().axes()
         threads = tuple(axis for axis in axes if axis.is_thread)
         memory = tuple(axis for axis in axes if not axis.is_thread and axis.name != "m")
         if threads:
-            return Reading(threads, memory or (Axis("m"),), bits)
+            return Labels(threads, memory or (Axis("m"),), bits)
         if {axis.name for axis in axes} & {"TLane", "TCol"}:
             others = tuple(axis for axis in axes if axis.name not in ("TLane", "TCol"))
-            return Reading((Axis("TLane"),), (Axis("TCol"), *others), bits)
-        return Reading((), (), bits) if not memory else Reading(memory[:1], axes[1:], bits)
+            return Labels((Axis("TLane"),), (Axis("TCol"), *others), bits)
+        return Labels((), (), bits) if not memory else Labels(memory[:1], axes[1:], bits)
 
     @property
     def is_banks(self) -> bool:
@@ -156,9 +156,9 @@ class Reading:
         return [f"bank of shared memory, of {BANKS}, for elements of {bits} bits{ask}", *replicas]
 
 
-def _word(axis: Axis, reading: Reading) -> str:
+def _word(axis: Axis, labels: Labels) -> str:
     if axis.name == "m":
-        return "register" if reading.owners[0].is_thread else "m"
+        return "register" if labels.owners[0].is_thread else "m"
     return {"TLane": "TMEM lane", "TCol": "column"}.get(axis.name, axis.name)
 
 

@@ -41,7 +41,7 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
         count = _issues(plan, moved)
         raise DispatchError(f"no issue {issue}: {variant} has {count}", hint=f"give a number from 0 to {count - 1}")
     (dst, *inputs), here = moved.sides, (moved.issue == number) & (moved.threads[:, 0] // WARP == warp)
-    leader = int(moved.threads[here, 0].min()) if here.any() else -1
+    leader = min(moved.threads[here, 0].tolist(), default=-1)
     values = launch_values(tuple(step.tiles.values()))
     panels = [
         Panel.of(Contents.of(region, step.scope, values), moved.threads[here, k], moved.places[here, k], leader)
@@ -49,10 +49,10 @@ def draw_issue(op: TileOp, variant: str, plan: Plan, issue: int, warp: int) -> P
     ]
     instructions = ", ".join(name for name, _ in inner.instructions)
     labels = "; ".join(dict.fromkeys(panel.legend for panel in panels))
+    borders = f"borders: all that thread {leader} moves" if leader >= 0 else "this warp moves nothing in it"
     return beside([panel.table() for panel in panels], [
         f"{op.scope}.{op.name} by {variant}: {instructions}, issue {issue} of {_issues(plan, moved)}, warp {warp}",
-        *([] if here.any() else ["this warp moves nothing in it"]),
-        f"labels: {labels}; borders: all that thread {leader} moves",
+        f"labels: {labels}; {borders}",
         *(f"{region.buffer.name}: {region.buffer.layout!r}" for region in (*inputs, dst)),
     ])
 
