@@ -115,7 +115,8 @@ def _passed(passes: Passes) -> tuple[Array, Array, Array]:
 class Panel:
     """One tile with what is moved to or from it.
 
-    visits: element -> who moves it. leader: the thread whose elements have borders.
+    visits: element -> who moves it; one that shares its place with others is moved as they are.
+    leader: the thread whose elements have borders.
     """
 
     region: Region
@@ -127,10 +128,10 @@ class Panel:
         visits: dict[int, list[Visit]] = {}
         held = side.held(side.keys(threads, places))
         for element, *visit in zip(held.tolist(), threads.tolist(), places.tolist(), strict=True):
-            # -1 is padding
-            if element >= 0:
-                visits.setdefault(element, []).append((visit[0], visit[1]))
-        return Panel(side.region, visits, leader)
+            visits.setdefault(element, []).append((visit[0], visit[1]))
+        # what is held in padding, -1, is no element
+        named = enumerate(side.canonical().tolist())
+        return Panel(side.region, {e: visits[first] for e, first in named if first in visits}, leader)
 
     @property
     def shape(self) -> tuple[int, ...]:
