@@ -12,8 +12,9 @@ from ..dataclass import dataclass
 from ..dtypes import as_dtype
 from ..errors import LayoutError
 from ..svg import Cell, CellTable, Picture, beside, colour_of
+from ..wording import shown
 from .abridged import kept, parts
-from .arguments import extents, shown
+from .arguments import extents
 from .axes import Axis
 from .iters import digits
 from .places import map_at
