@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import tilejit
+from tests.support.pages import BLOCK, patched
 from tests.support.ptxas import ptxas_path
 
 ROOT = Path(tilejit.__file__).parent.parent
@@ -79,8 +80,6 @@ OF_ALL_INSTRUCTIONS = {
 
 COMPLETE = {"test_complete.py": {"test_nothing_is_missing_but_what_needs_not_be_there"}}
 
-#: a fenced block
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: a file's path in the text before it
 PATH = re.compile(r"`([\w/]+\.(?:py|tile))`")
 
@@ -104,15 +103,6 @@ def follow(heading: str, folder: Path) -> None:
         else:
             file.write_text(held + ("\n\n" if held else "") + block[2], encoding="utf-8")
     assert before, f"no code under {heading!r}"
-
-
-def patched(text: str, diff: str) -> str:
-    """The text with each hunk's new lines in place of its old ones, which stand there once."""
-    for hunk in re.split(r"^@@\n", diff, flags=re.MULTILINE):
-        old, new = ("\n".join(line[1:] for line in hunk.splitlines() if line[:1] != sign) for sign in "+-")
-        assert text.count(old) == 1, f"{text.count(old)} places for\n{hunk}"
-        text = text.replace(old, new)
-    return text
 
 
 def copied(folder: Path) -> Path:

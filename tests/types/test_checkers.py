@@ -1,4 +1,4 @@
-"""What type checkers say of users' programs: nothing of the examples, and of mistakes the right lines."""
+"""What type checkers say of users' programs: nothing of examples and README, and of mistakes the right lines."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import tilejit as tj
+from tests.support.pages import write_programs
 
 ROOT = Path(tj.__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -33,13 +36,22 @@ def program(*names: str) -> str:
     pytest.skip(f"no {' or '.join(names)}: pip install -e .[test]")
 
 
+@contextmanager
+def users_programs() -> Iterator[list[str]]:
+    """The files and folders that are checked."""
+    with tempfile.TemporaryDirectory() as folder:
+        readme = write_programs(ROOT / "README.md", Path(folder))
+        yield [str(path) for path in (EXAMPLES, MISTAKES, *readme)]
+
+
 @cache
 def mypy() -> list[Finding]:
     arguments = ["--strict", "--config-file=", "--ignore-missing-imports", "--no-pretty", "--hide-error-context"]
-    run = subprocess.run(
-        [program("mypy"), *arguments, "--cache-dir", str(ROOT / ".mypy_cache" / "users"), str(EXAMPLES), str(MISTAKES)],
-        cwd=ROOT, capture_output=True, text=True,
-    )
+    with users_programs() as paths:
+        run = subprocess.run(
+            [program("mypy"), *arguments, "--cache-dir", str(ROOT / ".mypy_cache" / "users"), *paths],
+            cwd=ROOT, capture_output=True, text=True,
+        )
     lines = re.findall(r"^(\S+?):(\d+): error: (.*)$", run.stdout, re.MULTILINE)
     assert run.returncode == 1 and lines, run.stdout + run.stderr
     return [(Path(file).name, int(line), text) for file, line, text in lines]
@@ -48,16 +60,16 @@ def mypy() -> list[Finding]:
 @cache
 def pyright() -> list[Finding]:
     """basedpyright is pyright with its own Node.js: the package `pyright` loads one from the net."""
-    # NumPy's own stubs are for this version
-    settings = {"include": [str(EXAMPLES), str(MISTAKES)], "typeCheckingMode": "strict", "extraPaths": [str(ROOT)],
-                "pythonVersion": "3.12"}
     file = ROOT / ".mypy_cache" / "pyright.json"
     file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(settings), encoding="utf-8")
-    run = subprocess.run(
-        [program("basedpyright"), "-p", str(file), "--pythonpath", sys.executable, "--outputjson"],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
-    )
+    with users_programs() as paths:
+        # NumPy's own stubs are for this version
+        settings = {"include": paths, "typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "pythonVersion": "3.12"}
+        file.write_text(json.dumps(settings), encoding="utf-8")
+        run = subprocess.run(
+            [program("basedpyright"), "-p", str(file), "--pythonpath", sys.executable, "--outputjson"],
+            cwd=ROOT, capture_output=True, text=True, timeout=300,
+        )
     findings = json.loads(run.stdout)["generalDiagnostics"]
     return [(Path(d["file"]).name, d["range"]["start"]["line"] + 1, d["message"]) for d in findings]
 
@@ -66,7 +78,7 @@ CHECKERS = pytest.mark.parametrize("check", (mypy, pyright), ids=("mypy", "pyrig
 
 
 @CHECKERS
-def test_the_examples_pass_in_strict_mode(check: Callable[[], list[Finding]]) -> None:
+def test_the_examples_and_the_readme_pass_in_strict_mode(check: Callable[[], list[Finding]]) -> None:
     findings = [f"{file}:{line}: {text}" for file, line, text in check() if file != MISTAKES.name]
     assert not findings, "\n".join(findings)
 
