@@ -1,0 +1,80 @@
+"""The wheel: it holds the whole package, says what an index shows, and alone runs the quickstart."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from email import message_from_bytes
+from importlib.util import find_spec
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+import tilejit as tj
+
+ROOT = Path(__file__).parent.parent
+QUICKSTART = ROOT / "examples" / "quickstart.py"
+
+
+def run(*arguments: str | Path, cwd: Path = ROOT, **environment: str) -> str:
+    """What a program prints, which sees nothing of this tree but what it is told of."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
+    ended = subprocess.run(arguments, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel from the source distribution, as `python -m build` makes both."""
+    absent = [name for name in ("build", "hatchling", "pip") if find_spec(name) is None]
+    if absent:
+        pytest.skip(f"no {' and no '.join(absent)}: pip install -e .[test]")
+    folder = tmp_path_factory.mktemp("dist")
+    # what is installed here builds it, without a network
+    build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    run(*build, PYTHONPATH=os.environ.get("PYTHONPATH", ""))
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_it_holds_the_whole_package(wheel: Path) -> None:
+    sources = (path for path in (ROOT / "tilejit").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    package = {path.relative_to(ROOT).as_posix() for path in sources}
+    assert {"tilejit/py.typed", "tilejit/__init__.pyi"} <= package
+    held = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert held == package
+
+
+def test_it_says_what_an_index_shows(wheel: Path) -> None:
+    archive = ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+    told = message_from_bytes(archive.read(name))
+    assert (told["Name"], told["Version"]) == ("tilejit", tj.__version__)
+    assert told["Summary"] and told["Keywords"] and told["License-Expression"] == "Apache-2.0"
+    assert told["License-File"] == "LICENSE" and name.replace("METADATA", "licenses/LICENSE") in archive.namelist()
+    assert "Typing :: Typed" in told.get_all("Classifier", [])
+    page = told.get_payload(decode=True)
+    assert isinstance(page, bytes) and page.decode().strip() == (ROOT / "README.md").read_text("utf-8").strip()
+
+
+def test_a_clean_environment_with_it_runs_the_quickstart(wheel: Path, tmp_path: Path) -> None:
+    """Only the dependencies come from here: a `.pth` file adds their folder, without the `.pth` files in it."""
+    environment, programs = tmp_path / "environment", tmp_path / "programs"
+    run(sys.executable, "-m", "venv", "--without-pip", environment)
+    python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel)
+    packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (packages / "dependencies.pth").write_text("\n".join(sorted(folders)), encoding="utf-8")
+
+    programs.mkdir()
+    shutil.copy(QUICKSTART, programs)
+    where = run(python, "-c", "import tilejit; print(tilejit.__file__)", cwd=programs)
+    assert Path(where.strip()).is_relative_to(packages)
+    printed = run(python, QUICKSTART.name, cwd=programs, TILEJIT_DEVICE="sim")
+    assert "largest error" in printed
