@@ -2,7 +2,9 @@
 
 import sys
 import types
+from fractions import Fraction
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -24,6 +26,11 @@ def helper(x):
 HELPERS = (helper,)
 
 
+@tj.function
+def with_defaults(x, then=helper, *, after=(helper,)):
+    return after[0](then(x))
+
+
 def of_global(A):
     A[0] = NUMBER
 
@@ -38,6 +45,10 @@ def of_module(A):
 
 def of_helper(A):
     A[0] = helper(A[0])
+
+
+def of_default(A):
+    A[0] = with_defaults(A[0])
 
 
 def of_helper_in_a_tuple(A):
@@ -64,6 +75,9 @@ HERE = sys.modules[__name__]
         (of_module, HERE, "CONFIG", (types.SimpleNamespace(SIZE=4),)),
         (of_helper, HERE, "NUMBER", (2,)),
         (of_helper_in_a_tuple, HERE, "NUMBER", (2,)),
+        (of_default, HERE, "NUMBER", (2,)),
+        (of_global, HERE, "NUMBER", (Fraction(1), Fraction(2), 1j)),
+        (of_global, HERE, "NUMBER", (frozenset((1,)), frozenset((2,)), range(2), range(3), b"a", b"b")),
     ],
 )
 def test_every_new_value_gives_a_new_number_and_an_old_one_its_own(monkeypatch, fn, where, name, values):
@@ -104,13 +118,30 @@ def test_a_closure_cell_that_is_filled_later_is_noticed():
 
 
 def test_a_number_in_an_array_is_read_each_time(monkeypatch):
-    monkeypatch.setattr(HERE, "NUMBER", np.array(3))
+    monkeypatch.setattr(HERE, "NUMBER", np.array(1 / 3))
     captured = Captured(KernelSource.of(of_global))
     first = captured.number()
-    HERE.NUMBER[()] = 4
+    # the two look the same as NumPy shows an array
+    HERE.NUMBER[()] = 1 / 3 + 1e-12
     second = captured.number()
-    HERE.NUMBER[()] = 3
+    HERE.NUMBER[()] = 1 / 3
     assert second != first and captured.number() == first
+
+
+def test_numbers_of_numpy_differ_by_their_types_too(monkeypatch):
+    captured, numbers = Captured(KernelSource.of(of_global)), []
+    for value in (np.array(1.0), np.array(1.0, np.float32), np.float32(1), ml_dtypes.bfloat16(1), np.int8(1), 1, 1.0):
+        monkeypatch.setattr(HERE, "NUMBER", value)
+        numbers.append(captured.number())
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_changes_are_told_by_their_values(monkeypatch):
+    captured = Captured(KernelSource.of(of_global))
+    old = captured.number()
+    for value, text in ((np.array(0.1), "0.1"), (Fraction(1, 3), "Fraction(1, 3)"), (np.float32(0.5), "0.5")):
+        monkeypatch.setattr(HERE, "NUMBER", value)
+        assert captured.changes(old, captured.number()) == [f"NUMBER {text}, compiled was 1"]
 
 
 def test_what_does_not_change_is_read_once(monkeypatch):

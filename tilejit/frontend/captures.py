@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..layout import Swizzle, TileLayout
-from ..wording import with_article
+from ..wording import shown, with_article
 from .language import Function, LanguageName
 from .source import KernelSource
 
@@ -23,7 +23,8 @@ _COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 def captures(source: KernelSource) -> Hashable:
     """The captured values and, transitively, the text of every `@tj.function` among them.
 
-    Numbers are told apart by type and bits. What a kernel can't use counts by its type only.
+    Numbers are told apart by type and bits; other values as a set tells them apart, and what can't be in one by its
+    type only.
     """
     return _captures(source, ())
 
@@ -71,16 +72,24 @@ def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
         name = getattr(value, "__qualname__", value.__name__)
         return type(value).__qualname__, getattr(value, "__module__", None), name
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return type(value).__qualname__, repr(value)
-    return "opaque", type(value).__qualname__
+        return type(value).__qualname__, str(value.dtype), _exact(value.item())
+    try:
+        hash(value)
+    except TypeError:
+        return "opaque", type(value).__qualname__
+    return "opaque", type(value).__qualname__, value
+
+
+def _exact(number: Any) -> Hashable:
+    """A number of NumPy's, whose array's text has eight digits; that of a scalar which Python lacks has all."""
+    return token(number) if isinstance(number, (bool, int, float)) else repr(number)
 
 
 def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:
     if source in inside:
         return "recursive", source.name
-    fn = source.function
-    values = (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values())
-    return "function", source.text, tuple(token(d, inside) for d in values), _captures(source, (*inside, source))
+    defaults = tuple([token(value, inside) for value in source.defaults])
+    return "function", source.text, defaults, _captures(source, (*inside, source))
 
 
 def functions(source: KernelSource, values: Iterable[Any] = ()) -> tuple[KernelSource, ...]:
@@ -98,8 +107,7 @@ def _meet(source: KernelSource, met: dict[KernelSource, None]) -> None:
     met[source] = None
     for value in _referenced(source).values():
         _meet_value(value, met)
-    fn = source.function
-    for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+    for value in source.defaults:
         _meet_value(value, met)
 
 
@@ -143,5 +151,7 @@ def _described(token: Any) -> str:
     if kind == "tuple":
         return f"({', '.join(map(_described, parts[0]))})"
     if kind == "opaque":
-        return with_article(parts[0])
-    return repr(parts[0]) if kind == "str" else str(parts[-1])
+        return shown(parts[1]) if len(parts) == 2 else with_article(parts[0])
+    if kind == "str":
+        return repr(parts[0])
+    return _described(parts[-1]) if isinstance(parts[-1], tuple) else str(parts[-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections.abc import Container, Iterable, Sized
 from types import ModuleType, NoneType
 from typing import Any
 
@@ -27,6 +28,9 @@ _USABLE = frozenset(
 
 #: types whose values must not be too large
 _SIZED = (int, str)
+
+#: types of several values that never change; whether others do isn't seen from launch to launch
+_FIXED = (tuple, frozenset, range, bytes, str, type)
 
 
 def lookup(ctx: Context, node: ast.Name) -> Value:
@@ -69,13 +73,6 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "") -> Value:
         with ctx.located(node):
             check_elements(len(value))
             return Items(tuple(captured(ctx, node, item, f"{name}[{k}]") for k, item in enumerate(value)))
-    if isinstance(value, (list, dict, set, bytearray)):
-        raise ctx.type_error(
-            node,
-            f"{name or ast.unparse(node)} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
-            "layouts and tuples of these",
-            "make it a tuple, or pass it as a tj.constexpr",
-        )
     if hasattr(value, "__array_interface__") and value.shape == ():
         return Constant(value.item())
     if is_array(value):
@@ -83,6 +80,13 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "") -> Value:
             node,
             f"{name or ast.unparse(node)} is an array, {with_article(array(value))}; a kernel doesn't capture arrays",
             "pass it as an argument",
+        )
+    if isinstance(value, (Sized, Container, Iterable)) and not isinstance(value, (*_FIXED, LanguageName)):
+        raise ctx.type_error(
+            node,
+            f"{name or ast.unparse(node)} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
+            "layouts and tuples of these",
+            "make it a tuple, or pass it as a tj.constexpr",
         )
     return Constant(value)
 

@@ -45,6 +45,12 @@ class KernelSource:
         first = self.function.__code__.co_firstlineno
         return "\n".join(self.lines[first - 1 : self.node.end_lineno])
 
+    @property
+    def defaults(self) -> tuple[Any, ...]:
+        """The parameters' default values."""
+        fn = self.function
+        return *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()
+
     @staticmethod
     def of(fn: Callable[..., Any]) -> KernelSource:
         """Read the source of `fn`.

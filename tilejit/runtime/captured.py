@@ -82,7 +82,7 @@ class Captured:
 
     def __init__(self, source: KernelSource) -> None:
         self._source = source
-        self._numbers: dict[tuple[Hashable, tuple[str, ...]], int] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._current: CapturedValues | None = None
         self._lock = threading.RLock()
 
@@ -102,13 +102,13 @@ class Captured:
     def changes(self, old: int, new: int) -> list[str]:
         """What differs between the values of two numbers, in words."""
         tokens = list(self._numbers)
-        return changes(tokens[old][0], tokens[new][0])
+        return changes(tokens[old], tokens[new])
 
     def _read(self) -> CapturedValues:
         while True:
             watched = _Watched()
             watched.source(self._source, [])
-            token = captures(self._source), tuple(map(repr, watched.loose))
+            token = captures(self._source)
             number = self._numbers.setdefault(token, len(self._numbers))
             names = tuple((namespace, name, value) for (_, name), (namespace, value) in watched.places.items())
             current = CapturedValues(number, names, tuple(watched.cells.values()), watched.is_fixed)
@@ -120,13 +120,12 @@ class Captured:
 class _Watched:
     """The places that a kernel's captured values come from, with what they hold now.
 
-    is_fixed: comparing these objects by identity tells every change. loose: numbers that change in place.
+    is_fixed: comparing these objects by identity tells every change.
     """
 
     def __init__(self) -> None:
         self.places: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
         self.cells: dict[int, tuple[CellType, Any]] = {}
-        self.loose: list[Any] = []
         self.is_fixed = True
 
     def source(self, source: KernelSource, inside: list[KernelSource]) -> None:
@@ -142,6 +141,8 @@ class _Watched:
                 value = self._name(vars(value), name)
                 # a module that computes its attributes may compute another one next time
                 self.is_fixed &= value is not MISSING
+            self._value(value, [*inside, source])
+        for value in source.defaults:
             self._value(value, [*inside, source])
 
     def _root(self, source: KernelSource, name: str) -> Any:
@@ -168,7 +169,7 @@ class _Watched:
             # asking tilejit for an attribute imports all that its language names
             return
         elif getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
-            self.loose.append(value)
+            # a number that changes in place
             self.is_fixed = False
 
 
