@@ -144,6 +144,13 @@ def test_a_kernel_of_a_program_without_a_guard_is_compiled_elsewhere(tmp_path: P
     assert run.stdout.split() == ["runs", "3"], run.stderr
 
 
+def test_a_path_that_is_no_text_stops_no_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "path", [tmp_path, *sys.path])
+    k = scale()
+    compiled = tj.compile_many([(k, ROW, number) for number in (2, 3, 4)], workers=2)
+    assert len(compiled) == 3
+
+
 def test_processes_are_started_only_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
 

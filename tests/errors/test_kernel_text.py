@@ -74,6 +74,7 @@ TYPE_CASES = [
     ("A[0, 0] = «A.shap»[0]", "shap", "shape"),
     ("A[0, 0] = «n.foo»", "foo", "astype"),
     ("A[0, 0] = «WORDS»[0]", "WORDS is a list", "tuple"),
+    ("A[0, 0] = len(«QUEUE»)", "QUEUE is a deque; a kernel captures numbers", "make it a tuple"),
     ("A[0, 0] = «WEIGHTS»[0]", "is an array", "argument"),
     ("A[0, 0] = «len(n)»", "when the kernel is compiled", "shape"),
     ("A[0, 0] = «n if n > 0 else A»", "the value is", ""),

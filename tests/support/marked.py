@@ -12,6 +12,7 @@ import tilejit as tj
 
 HEADER = """\
 import math
+from collections import deque
 import numpy as np
 import tilejit as tj
 from tilejit import R, S, TileLayout, laneid, tid_in_wg, tx, warpid
@@ -19,6 +20,7 @@ from tilejit import R, S, TileLayout, laneid, tid_in_wg, tx, warpid
 LANES = S[(32, 8) : (1 @ laneid, 1)]
 THREADS = S[(64, 4) : (1 @ tx, 1)]
 WORDS = ["a", "b"]
+QUEUE = deque(WORDS)
 WEIGHTS = np.ones(3)
 
 def plain(x):

@@ -189,8 +189,10 @@ class WorkerProcess:
     """A process that compiles one kernel after the other."""
 
     def __init__(self) -> None:
-        folder = str(Path(__file__).parents[2])
-        paths = [folder, *(path for path in sys.path if path != folder)]
+        # Python itself skips what is no text
+        paths, folder = [path for path in sys.path if isinstance(path, str)], str(Path(__file__).parents[2])
+        if folder not in paths:
+            paths.insert(0, folder)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, json.dumps(paths)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
