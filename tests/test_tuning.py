@@ -214,6 +214,40 @@ def test_another_process_takes_the_table_from_the_disk(arrays: Any, clock: Clock
         adding()[grid](a, t, 256)
 
 
+def test_a_function_of_a_configuration_counts_by_its_text(arrays: Any, disk: Path) -> None:
+    def tuned(by: Any) -> list[str | None]:
+        @tj.autotune(configs=[tj.Config({"f": by}), tj.Config({"f": plain})], key=["N"])
+        @tj.kernel(threads=32)
+        def calling(A: tj.Tensor, N: tj.int32, f: tj.constexpr):
+            A[tj.thread_id()] = f(A[tj.thread_id()])
+
+        calling[1](arrays[0], 256)
+        (tuning,) = calling.tuning
+        return [trial.reason for trial in tuning.trials]
+
+    @tj.function
+    def plain(x):
+        return x
+
+    def broken() -> Any:
+        @tj.function
+        def by(x):
+            return x + "text"
+
+        return by
+
+    def mended() -> Any:
+        @tj.function
+        def by(x):
+            return x + 1
+
+        return by
+
+    assert str(broken()) == str(mended())
+    assert "KernelTypeError" in str(tuned(broken())[0])
+    assert tuned(mended()) == [None, None]
+
+
 def test_what_can_not_run_is_a_row_with_its_reason(arrays: Any) -> None:
     a, t = arrays
     k = adding(configs=[*configs(64), *configs(1 << 22), tj.Config({"B": "text"})])

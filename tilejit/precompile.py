@@ -14,6 +14,7 @@ from .progress import Progress
 from .runtime.variants import CompiledVariant
 from .runtime.workers import Outcome, Task, run_all
 from .target import Target
+from .wording import shown, with_article
 
 #: a kernel and what its `compile` takes
 Job = tuple[Any, ...]
@@ -35,7 +36,7 @@ def _parts(kernel: Kernel, spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments that are given by position, and those by name."""
     if not isinstance(spec, (tuple, list)):
         raise LaunchError(
-            f"{kernel.name} can't be compiled for a {type(spec).__name__}",
+            f"{kernel.name} can't be compiled for {with_article(type(spec).__name__)}",
             hint="write a tuple of arguments, or a mapping of arguments by name, for each variant",
         )
     if spec and isinstance(spec[-1], Mapping):
@@ -46,7 +47,7 @@ def _parts(kernel: Kernel, spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def _task(job: Any) -> Task[CompiledVariant]:
     if not isinstance(job, tuple) or not job or not isinstance(job[0], Kernel):
         raise LaunchError(
-            f"{job!r} is no job: a job is a tuple that begins with a kernel",
+            f"{shown(job)} is no job: a job is a tuple that begins with a kernel",
             hint="write (kernel, argument, ...), with a mapping of arguments by name at the end",
         )
     kernel = job[0]
@@ -75,6 +76,8 @@ def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compi
     """
     if workers is not None and (type(workers) is not int or workers < 0):
         raise LaunchError(f"workers={workers!r} is not a number of processes", hint="write 0, 1, ... or leave it out")
+    if not isinstance(jobs, Iterable):
+        raise LaunchError(f"{shown(jobs)} are no jobs", hint="write a list of tuples (kernel, argument, ...)")
     listed = list(jobs)
     tasks = [_task(job) for job in listed]
     outcomes: dict[int, Outcome[CompiledVariant]] = {}

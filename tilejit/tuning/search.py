@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass
 from ..errors import TilejitError
-from ..ir.types import Signature
+from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
 from ..runtime.device import Bench, Device
 from ..runtime.making import Compiler
@@ -50,6 +50,12 @@ class Question:
         device, target = self.device.name, self.target.name
         return device, target, self.threads, self.signature, self.captured, self.key, self.candidates
 
+    @property
+    def extended(self) -> Signature:
+        """The signature with the values of all candidates, so that functions among them count by their texts."""
+        values = [(name, ConstexprType.of(v)) for config in self.candidates for name, v in config.values.items()]
+        return Signature((*self.signature.arguments, *values))
+
 
 class Search:
     """Tries the candidates of one question. table: what is known so far, also from earlier runs."""
@@ -59,8 +65,8 @@ class Search:
         self._question = question
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
-        # all that a variant depends on, and what else its times do
-        self._place = kernel.shelf.place(question.signature, question.target, question.threads, kernel.options.debug)
+        # all that the variants depend on, and what else their times do
+        self._place = kernel.shelf.place(question.extended, question.target, question.threads, kernel.options.debug)
         parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
         self._key = "\n".join(map(str, ("tuning:" + (self._place.digest if self._place else ""), *parts)))
         stored = self._place.store.get(self._key) if self._place is not None else None

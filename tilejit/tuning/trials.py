@@ -134,22 +134,17 @@ class Tuning:
 
     def to_bytes(self) -> bytes:
         """For the disk."""
-        trials = [
-            {"config": str(t.config), "samples": t.samples, "is_out": t.is_out, "reason": t.reason} for t in self.trials
-        ]
+        trials = [{"samples": t.samples, "is_out": t.is_out, "reason": t.reason} for t in self.trials]
         return json.dumps({"is_done": self.is_done, "unit": self.unit, "trials": trials}).encode()
 
     def resume(self, stored: bytes) -> None:
-        """Takes over what an earlier run measured, as far as it came."""
+        """Takes over what an earlier run measured of the same configurations, as far as it came."""
         record = json.loads(stored)
         self.unit = str(record["unit"])
-        trials = {trial["config"]: trial for trial in record["trials"]}
-        for trial in self.trials:
-            earlier = trials.get(str(trial.config))
-            if earlier is not None:
-                trial.samples = [float(sample) for sample in earlier["samples"]]
-                trial.is_out, trial.reason = bool(earlier["is_out"]), earlier["reason"]
-        self.is_done = bool(record["is_done"]) and all(str(trial.config) in trials for trial in self.trials)
+        for trial, earlier in zip(self.trials, record["trials"], strict=True):
+            trial.samples = [float(sample) for sample in earlier["samples"]]
+            trial.is_out, trial.reason = bool(earlier["is_out"]), earlier["reason"]
+        self.is_done = bool(record["is_done"])
 
 
 class Tunings(Sequence[Tuning]):
