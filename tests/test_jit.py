@@ -612,3 +612,53 @@ def test_a_compiled_kernel_says_how_long_each_stage_took():
     timings = one.compile(tj.spec((32,), tj.float32)).timings
     assert {"frontend", "lower", "codegen", "codegen.llvm_emit"} <= set(timings)
     assert all(ms >= 0 for ms in timings.values()) and timings["frontend"] > 0
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["apart", "overlapping"])
+def test_a_captured_value_that_changes_while_its_kernel_is_read_is_never_stale(monkeypatch, apart):
+    @tj.kernel(threads=32)
+    def k(A: tj.Tensor, B: tj.Tensor):
+        A[tj.thread_id()] = B[tj.thread_id()] * 0 + STEP
+
+    a = np.ones(32, np.float32)
+    b = np.ones(32, np.float32) if apart else a
+    build = reading.build
+
+    def changing(*args, **named):
+        monkeypatch.setitem(globals(), "STEP", 4)
+        return build(*args, **named)
+
+    monkeypatch.setitem(globals(), "STEP", 3)
+    monkeypatch.setattr(reading, "build", changing)
+    k[1](a, b)
+    assert a[0] == 4
+    monkeypatch.setattr(reading, "build", build)
+    for value in (3, 4):
+        monkeypatch.setitem(globals(), "STEP", value)
+        k[1](a, b)
+        assert a[0] == value
+
+
+def test_a_captured_value_that_is_another_for_a_moment_is_never_stale(monkeypatch):
+    @tj.kernel(threads=32)
+    def k(A: tj.Tensor):
+        A[tj.thread_id()] = STEP
+
+    a = np.zeros(32, np.float32)
+    monkeypatch.setitem(globals(), "STEP", 3)
+    variant, values = k.variants.variant, iter((4, 3))
+
+    def meanwhile(*args):
+        globals()["STEP"] = next(values)
+        made = variant(*args)
+        globals()["STEP"] = 3
+        return made
+
+    monkeypatch.setattr(k.variants, "variant", meanwhile)
+    k[1](a)
+    assert a[0] == 3
+    monkeypatch.undo()
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim")
+    monkeypatch.setitem(globals(), "STEP", 3)
+    k[1](a)
+    assert a[0] == 3

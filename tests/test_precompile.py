@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 import threading
@@ -209,14 +210,57 @@ def test_what_is_no_job_is_said(call: Callable[[tj.Kernel], object], message: st
         call(scale())
 
 
+FORKING = """
+import gc, os, signal, threading
+import numpy as np
+import tilejit as tj
+from tilejit.frontend import kernel as frontend
+
+@tj.kernel(threads=32)
+def k(A: tj.Tensor):
+    A[tj.thread_id()] = 1
+
+build, began, forked = frontend.build, threading.Event(), threading.Event()
+
+def slow(*args, **named):
+    began.set()
+    forked.wait()
+    return build(*args, **named)
+
+frontend.build = slow
+a = np.zeros(32, np.float32)
+thread = threading.Thread(target=lambda: k[1](np.zeros(32, np.float32)))
+thread.start()
+began.wait()
+if child := os.fork():
+    forked.set()
+    thread.join()
+    raise SystemExit(os.waitpid(child, 0)[1])
+signal.alarm(60)
+frontend.build = build
+k[1](a)
+os._exit(0 if (a == 1).all() and gc.isenabled() else 1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system doesn't fork")
+def test_a_process_that_is_forked_while_a_thread_compiles_does_not_wait_for_it(tmp_path: Path) -> None:
+    program = tmp_path / "forking.py"
+    program.write_text(FORKING)
+    root = str(Path(tj.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": root, "TILEJIT_DEVICE": "sim", "TILEJIT_CACHE": "0"}
+    command = [sys.executable, "-W", "ignore", str(program)]
+    assert subprocess.run(command, env=environment, timeout=120).returncode == 0
+
+
 def test_threads_that_need_one_variant_compile_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     k, made, barrier = scale(), [], threading.Barrier(6)
     make = variants.VariantCache._make
 
-    def slow(self: variants.VariantCache, typed: Any, *rest: Any) -> Any:
-        made.append(typed)
+    def slow(self: variants.VariantCache, key: Any, *rest: Any) -> Any:
+        made.append(key)
         time.sleep(0.05)
-        return make(self, typed, *rest)
+        return make(self, key, *rest)
 
     monkeypatch.setattr(variants.VariantCache, "_make", slow)
     arrays = [np.ones(64, np.float32) for _ in range(6)]

@@ -230,8 +230,11 @@ class Kernel:
         quick = (device, threads, captured.number, call.key, device.checks)
         function = self._functions.peek(quick)
         if function is None:
-            compiled = self._compiled(device, threads, values, call, compiler)
-            function = self._functions.get(quick, lambda: device.load(compiled))
+            variant = self._variant(device, threads, values, call, compiler)
+            if variant.captured != captured.number:
+                # another thread has changed a captured value meanwhile
+                return self.resolve(threads, values, compiler)
+            function = self._functions.get(quick, lambda: device.load(variant.compiled))
         return ResolvedLaunch(call, function, captured)
 
     def capture(self) -> CapturedValues:
@@ -244,15 +247,15 @@ class Kernel:
         if self._launcher_type.__call__ is not generated.launch:
             self._launcher_type.__call__ = generated.launch  # type: ignore[method-assign]
 
-    def _compiled(
+    def _variant(
         self, device: Device, threads: int, values: Sequence[Any], call: Call, compiler: Compiler | None
-    ) -> Compiled:
+    ) -> CompiledVariant:
         target = self.options.target or device.target
         device.check(target)
         devices.check_environment(call)
         request = Request(target, threads, values, call, self.options.debug or device.checks)
         device.prepare()
-        return self.variants.variant(request, compiler).compiled
+        return self.variants.variant(request, compiler)
 
 
 def specified(

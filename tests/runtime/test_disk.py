@@ -357,7 +357,7 @@ def test_the_fingerprint_tells_another_llvm(monkeypatch, tmp_path):
     assert len({before, other, fingerprint._llvm()}) == 3
 
 
-def test_what_changes_while_a_kernel_is_compiled_is_not_kept(monkeypatch, store):
+def test_what_a_kernel_was_before_it_changed_while_it_was_compiled_is_not_kept(monkeypatch, store):
     compile = pipeline.compile
 
     def changing(*args, **kwargs):
@@ -365,8 +365,12 @@ def test_what_changes_while_a_kernel_is_compiled_is_not_kept(monkeypatch, store)
         return compile(*args, **kwargs)
 
     monkeypatch.setattr(pipeline, "compile", changing)
-    result(scale)
-    assert not programs(store)
+    changed = result(scale)
+    (kept,) = programs(store)
+    monkeypatch.setattr(pipeline, "compile", compile)
+    assert (result(scale) == changed).all()
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    assert (result(scale) != changed).any() and len(programs(store)) == 2
 
 
 def test_altered_ptx_is_not_run(compiler, store):

@@ -131,3 +131,15 @@ def test_a_value_that_asks_for_itself_is_made_twice_and_not_waited_for() -> None
     assert values.get("key", lambda: values.get("key", lambda: "inner") + " outer") == "inner outer"
     assert values.peek("key") == "inner outer"
     assert values.put("key", "other") == "inner outer"
+
+
+def test_what_another_process_was_making_when_it_forked_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    values, slow, threads = Once[str, object](), Slow("of the parent"), Threads()
+    threads.start(lambda: values.get("key", slow))
+    assert slow.began.wait(10)
+    monkeypatch.setattr(once.os, "getpid", lambda: -1)
+    threads.start(lambda: values.get("key", lambda: "of the child"))
+    threads.threads[1].join(10)
+    assert threads.results[1] == "of the child" and values.peek("key") == "of the child"
+    slow.go.set()
+    assert threads.join() == ["of the child"] * 2

@@ -9,6 +9,7 @@ signature, target, threads ─▶ Place ─ kept? ─▶ Compiled, whose derivat
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
@@ -174,9 +175,18 @@ class _Uncollected:
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._inside -= 1
+            self._inside = max(self._inside - 1, 0)
             if not self._inside and self._was_enabled:
                 gc.enable()
 
+    def leave_in_child(self) -> None:
+        """Leaves for the threads that a forked process hasn't."""
+        self._lock = threading.Lock()
+        if self._inside and self._was_enabled:
+            gc.enable()
+        self._inside = 0
+
 
 _uncollected = _Uncollected()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_uncollected.leave_in_child)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -14,11 +15,12 @@ _LOOK_AGAIN = 1.0
 
 
 class _Making:
-    """A value that one thread is making. error: what it ended with, for those who wait."""
+    """A value that one thread of a process is making. error: what it ended with, for those who wait."""
 
-    __slots__ = ("done", "error", "thread")
+    __slots__ = ("done", "error", "process", "thread")
 
     def __init__(self) -> None:
+        self.process = os.getpid()
         self.thread = threading.get_ident()
         self.done = threading.Event()
         self.error: Exception | None = None
@@ -58,6 +60,10 @@ class Once(Generic[K, V]):
                 if self._making.get(key) is making:
                     del self._making[key]
                 making.done.set()
+            if first.process != making.process:
+                # a fork has left the thread behind that was making it
+                self._making.pop(key, None)
+                continue
             if first.thread == making.thread:
                 # what is made asks for itself, as a finalizer may that runs in between
                 return make()

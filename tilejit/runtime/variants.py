@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -82,7 +82,7 @@ class CompiledVariant:
     """One compiled variant of a kernel, as `Kernel.signatures` lists it.
 
     debug: it is a checked build. made: seconds since the epoch. call: `file:line` of the call that made it.
-    timings: ms by stage.
+    timings: ms by stage. captured: number of the captured values that it was made with.
     """
 
     signature: Signature
@@ -93,12 +93,17 @@ class CompiledVariant:
     call: str
     timings: dict[str, float]
     compiled: Compiled = field(repr=False)
+    captured: int = field(repr=False)
 
     def __str__(self) -> str:
         when = time.strftime("%H:%M:%S", time.localtime(self.made))
         stages = ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.timings.items())
         head = f"({describe(self.signature)}) for {self.target}, {self.threads} threads"
         return f"{head}; made {when} by {self.call}; ms: {stages}"
+
+
+class _Overtaken(Exception):
+    """A captured value has changed while something was made of it."""
 
 
 class VariantCache:
@@ -126,6 +131,12 @@ class VariantCache:
         compiler: what makes it of tile IR, else `pipeline.compile`.
         raises: LaunchError where it would be made inside `without_compiling`.
         """
+        while True:
+            # another thread may change a captured value at any time
+            with suppress(_Overtaken):
+                return self._get(request, compiler)
+
+    def _get(self, request: Request, compiler: Compiler | None) -> CompiledVariant:
         key, draft = self._key_and_draft(request)
         return self._variants.get(
             key,
@@ -134,10 +145,16 @@ class VariantCache:
         )
 
     def _new(self, key: Key, request: Request, draft: Draft | None, compiler: Compiler | None) -> CompiledVariant:
-        variant = self._make(key.signature, request, draft, compiler)
+        variant = self._make(key, request, draft, compiler)
+        self._check_captured(key)
         if request.debug and not variant.compiled.executable.is_checked:
             self._variants.put(key._replace(debug=False), variant)
         return variant
+
+    def _check_captured(self, key: Key) -> None:
+        """Raises _Overtaken where what was made now may not be this key's."""
+        if self._captured.number() != key.captured:
+            raise _Overtaken
 
     def _plain_twin(self, key: Key) -> CompiledVariant | None:
         """The plain build where that is all that the checked build of this key would be; None where it isn't made."""
@@ -162,23 +179,25 @@ class VariantCache:
         """
         overlaps = request.call.overlaps
         overlapping = frozenset(position for pair in overlaps for position in pair)
-        cautious = self._key(request, overlapping)
+        captured = self._captured.number()
+        cautious = self._key(request, overlapping, captured)
         if not overlapping:
             return cautious, None
         drafts: list[Draft | None] = [None]
 
         def read() -> frozenset[str]:
             names, drafts[0] = self._maker.written(_order(cautious.signature, request))
+            self._check_captured(cautious)
             return names
 
         written = self._written.get(cautious, read)
         names = [p.name for p in self._parameters]
         pairs = [pair for pair in overlaps if names[pair[0]] in written or names[pair[1]] in written]
-        key = self._key(request, frozenset(position for pair in pairs for position in pair))
+        key = self._key(request, frozenset(position for pair in pairs for position in pair), captured)
         return key, drafts[0]
 
-    def _key(self, request: Request, aliased: frozenset[int]) -> Key:
-        """aliased: positions of arrays with the overlap bit."""
+    def _key(self, request: Request, aliased: frozenset[int], captured: int) -> Key:
+        """aliased: positions of arrays with the overlap bit. captured: number of the captured values."""
         target, threads, values, call, debug = request
         typed = signature(self._parameters, values, call.arguments, target, aliased)
         constexprs = tuple(
@@ -186,15 +205,16 @@ class VariantCache:
             for p, value, argument in zip(self._parameters, values, call.arguments, strict=True)
             if argument is None
         )
-        return Key(typed, constexprs, threads, target.name, self._captured.number(), debug)
+        return Key(typed, constexprs, threads, target.name, captured, debug)
 
     def _make(
-        self, typed: Signature, request: Request, draft: Draft | None, compiler: Compiler | None
+        self, key: Key, request: Request, draft: Draft | None, compiler: Compiler | None
     ) -> CompiledVariant:
         call, made = call_site(), time.time()
-        compiled = self._maker.make(_order(typed, request), draft, compiler)
+        compiled = self._maker.make(_order(key.signature, request), draft, compiler)
         return CompiledVariant(
-            typed, request.threads, request.target, request.debug, made, call, compiled.timings, compiled
+            key.signature, request.threads, request.target, request.debug, made, call, compiled.timings, compiled,
+            key.captured,
         )
 
     def _refuse_recompilation(self, key: Key) -> None:
