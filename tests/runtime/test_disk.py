@@ -214,6 +214,21 @@ def applied(A: tj.Tensor, B: tj.Tensor, f: tj.constexpr):
     B[tj.lane_id()] = f(A[tj.lane_id()])
 
 
+@pytest.mark.parametrize("value", [np.dtype("float32"), np.float32, np.array(2.0), np.float16(2), (1, None), 2 + 0j])
+def test_captured_values_that_another_process_has_too(value, compiler, monkeypatch, store):
+    @tj.kernel(threads=32)
+    def k(A: tj.Tensor, B: tj.Tensor, by: tj.constexpr):
+        if SCALE is not None:
+            B[tj.lane_id()] = A[tj.lane_id()] + by
+
+    monkeypatch.setitem(globals(), "SCALE", value)
+    result(k)
+    result(k)
+    # of a complex number, which no kernel can use, nothing tells how to write it
+    is_kept = type(value) is not complex
+    assert compiler["compiled"] == (1 if is_kept else 2) and len(programs(store)) == is_kept
+
+
 def test_a_value_that_only_this_process_has_is_not_kept(store):
     arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32)
     fresh(unused).compile(*arguments, frozenset({1}), target="sm_90a")

@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from ..dtypes import DType
 from ..layout import Swizzle, TileLayout
 from ..wording import shown, with_article
@@ -71,6 +73,8 @@ def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
     if isinstance(value, (ModuleType, BuiltinFunctionType, FunctionType, type)):
         name = getattr(value, "__qualname__", value.__name__)
         return type(value).__qualname__, getattr(value, "__module__", None), name
+    if isinstance(value, np.dtype):
+        return type(value).__qualname__, repr(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         return type(value).__qualname__, str(value.dtype), _exact(value.item())
     try:
