@@ -11,13 +11,16 @@ import pytest
 from tilejit.dtypes import float16, float32
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Buffer, Region, TileOp
-from tilejit.layout import S, laneid
+from tilejit.layout import R, S, TileLayout, laneid
 from tilejit.layout.fragments import fragment_layout
 from tilejit.lower import DispatchContext, Products
 from tilejit.lower.ask import operand
 from tilejit.lower.proof import prove
+from tilejit.lower.proof.passes import prove_passes
 from tilejit.lower.proof.products import prove_products
-from tilejit.lower.variants import copy_through_shared, gemm_mma
+from tilejit.lower.proof.reductions import prove_reductions
+from tilejit.lower.variant import Passes, Reductions
+from tilejit.lower.variants import copy_rename, copy_through_shared, gemm_mma
 from tilejit.target import target
 
 
@@ -54,6 +57,40 @@ def test_a_step_that_fits_no_other_is_found(
     op, plan = _conversion()
     with pytest.raises(AssertionError, match=message):
         prove(change(plan), op)
+
+
+#: of four rows each is owned by a quarter of the lanes, and what becomes one of them by all
+QUARTERS, EVERYWHERE = S[(4, 8) : (1 @ laneid, 4 @ laneid)], R[4 : 1 @ laneid]
+LANES, FIRST = np.arange(32), np.zeros(32, np.int64)
+
+#: name -> (operation, the source's shape and layout, a plan by which all lanes write)
+BESIDE: dict[str, tuple[str, tuple[int, ...], TileLayout, Callable[[TileOp], None]]] = {
+    "moves": (
+        "copy", (8,), S[(8,) : (4 @ laneid,)] + EVERYWHERE,
+        lambda op: prove(copy_rename.RenamedRegisters(float32, ((0, 0, 1),), 32), op),
+    ),
+    "passes": (
+        "copy", (8,), S[(8,) : (4 @ laneid,)] + EVERYWHERE,
+        lambda op: prove_passes(Passes(FIRST[None], LANES[None], FIRST[None], 1), op),
+    ),
+    "reductions": (
+        "sum", (2, 8), S[(2, 8) : (1, 4 @ laneid)] + EVERYWHERE,
+        lambda op: prove_reductions(
+            Reductions(FIRST[:1], np.arange(2)[None], np.ones((32, 2), bool), LANES[:, None]), op
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_what_writes_beside_a_part_is_found(kind: str) -> None:
+    name, shape, layout, check = BESIDE[kind]
+    part = operand("local", (4, 8), float32, layout=QUARTERS, region=((3, 1), (0, 8))).named("dst")
+    src = operand("local", shape, float32, layout=layout).named("src")
+    attrs = (("axis", (0,)),) if name == "sum" else ()
+    op = TileOp(name, "warp", (replace(part, extents=(None, 8)), src), attrs)
+    with pytest.raises(AssertionError, match="thread 0 writes register 0 of dst, where it has an element beside the"):
+        check(op)
 
 
 def _reading(op: TileOp, src: Region) -> TileOp:

@@ -251,6 +251,31 @@ class _Drawing:
         shape = tuple(self.draw(st.integers(min(2, n), n)) for n in tile.shape)
         return _whole(replace(tile.buffer, shape=shape, slots=tile.shape if shape != tile.shape else ()))
 
+    def part(self, tile: Region) -> Region:
+        """Perhaps the tile as one of several beside each other, in registers or in threads that held the same."""
+        if self.draw(st.integers(0, 2)):
+            return tile
+        buffer, layout = tile.buffer, tile.buffer.tile_layout
+        replicas = _replicas(layout)
+        count = self.draw(st.integers(2, 3))
+        shard = [(it.extent, it.stride, it.axis.name) for it in layout.shard]
+        if replicas and self.draw(st.integers(0, 3)):
+            beside = self.draw(st.sampled_from(replicas))
+            replicas.remove(beside)
+        elif self.draw(st.booleans()):
+            beside = (count, 1, "m")
+            shard = [(extent, stride * count if axis == "m" else stride, axis) for extent, stride, axis in shard]
+        else:
+            beside = (count, layout.storage().span(), "m")
+        made = replace(
+            buffer,
+            shape=(beside[0], *buffer.shape),
+            layout=TileLayout.from_iters([beside, *shard], replicas),
+            slots=(beside[0], *buffer.slots) if buffer.slots else (),
+        )
+        start = build.const(self.draw(st.integers(0, beside[0] - 1)), int64)
+        return Region(made, (start, *tile.starts), (None, *tile.extents))
+
     def rearranged(self, name: str, dtype: DType, tile: Region) -> Region:
         """A tile in the same threads as `tile`, its registers in another order."""
         layout = tile.buffer.tile_layout
@@ -366,15 +391,16 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
     draft = _Drawing(draw)
     dtype, loads = draw(dtypes()), draw(st.booleans())
     windowed = draw(st.integers(0, 3)) == 0
-    tile = draft.tile("dst" if loads else "src", dtype, windowed=windowed)
-    tile = tile if windowed else draft.padded(tile)
+    whole = draft.tile("dst" if loads else "src", dtype, windowed=windowed)
+    whole = whole if windowed else draft.padded(whole)
+    tile = draft.part(whole)
     space = draw(st.sampled_from(("global", "shared")))
     memory = draft.memory("src" if loads else "dst", space, dtype, tile.shape, written=not loads)
     sides = (tile, memory) if loads else (memory, tile)
     if windowed or name != COPY.name or draw(st.integers(0, 3)):
         return draft.made(name, (*sides, *_fill(draft, dtype)))
     fill = _fill(draft, dtype) or (None,)
-    return draft.made(name, (*sides, *fill, draft.broadcast("mask", bool_, tile)))
+    return draft.made(name, (*sides, *fill, draft.broadcast("mask", bool_, whole)))
 
 
 def _update(draw: st.DrawFn, name: str) -> Operation:
@@ -382,7 +408,7 @@ def _update(draw: st.DrawFn, name: str) -> Operation:
     draft = _Drawing(draw)
     dtype = draw(st.sampled_from((int32, uint64, float16, bfloat16, float32, float64)))
     operations = [op for op in ("add", "max", "exch") if has_type(op, dtype)]
-    value = draft.padded(draft.tile("value", dtype))
+    value = draft.part(draft.padded(draft.tile("value", dtype)))
     space = draw(st.sampled_from(("global", "shared")))
     place = draft.memory("place", space, dtype, value.shape, written=True, edges=False)
     return draft.made(name, (place, None, value), operation=draw(st.sampled_from(operations)))
@@ -395,7 +421,7 @@ def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
     draft = _Drawing(draw)
     src = draft.padded(draft.tile("src", draw(dtypes())))
     make = draft.rearranged if draw(st.booleans()) else draft.exchanged
-    return draft.made(name, (make("dst", src.dtype, src), src))
+    return draft.made(name, (draft.part(make("dst", src.dtype, src)), draft.part(src)))
 
 
 def _copy_between_lanes(draw: st.DrawFn, name: str) -> Operation:
@@ -418,7 +444,7 @@ def _copy_between_lanes(draw: st.DrawFn, name: str) -> Operation:
     cut = draw(st.integers(1, len(extents)))
     shape = tuple(math.prod(part) for part in (extents[:cut], extents[cut:]) if part)
     dst, src = (_whole(_local(n, dtype, shape, made)) for n, made in zip(("dst", "src"), layouts, strict=True))
-    return draft.made(name, (dst, src))
+    return draft.made(name, (draft.part(dst), draft.part(src)))
 
 
 def _reshape(draw: st.DrawFn, name: str) -> Operation:
@@ -435,7 +461,7 @@ def _reshape(draw: st.DrawFn, name: str) -> Operation:
     extents = [it.extent for it in layout.shard]
     cuts = sorted(draw(st.sets(st.integers(1, len(extents)), max_size=2)))
     shape = tuple(math.prod(extents[a:b]) for a, b in itertools.pairwise([0, *cuts, len(extents)]))
-    return draft.made(name, (_whole(_local("dst", src.dtype, shape, layout)), src))
+    return draft.made(name, (draft.part(_whole(_local("dst", src.dtype, shape, layout))), src))
 
 
 def _primes(extent: int) -> list[tuple[int, int]]:
@@ -472,7 +498,7 @@ def _copy_of_matrices(draw: st.DrawFn, name: str) -> Operation:
     names = ("dst", "src") if loads else ("src", "dst")
     align = allocation.alignment("shared", dtype, memory)
     local, shared = _local(names[0], dtype, shape, tile), Buffer(names[1], "shared", dtype, shape, memory, align)
-    sides = _whole(local), _whole(shared)
+    sides = draft.part(_whole(local)), _whole(shared)
     return draft.made(name, sides if loads else sides[::-1])
 
 
@@ -543,8 +569,8 @@ def _elementwise_in_registers(draw: st.DrawFn, name: str) -> Operation:
             inputs.append(dst)
         else:
             make = draft.broadcast if kind == "broadcast" else draft.rearranged
-            inputs.append(make("abc"[k], dtype, dst))
-    return draft.made(name, (dst, *inputs))
+            inputs.append(draft.part(make("abc"[k], dtype, dst)))
+    return draft.made(name, (dst if dst in inputs else draft.part(dst), *inputs))
 
 
 def _elementwise_in_memory(draw: st.DrawFn, name: str) -> Operation:
@@ -576,6 +602,7 @@ def _reduction(draw: st.DrawFn, name: str) -> Operation:
     if draw(st.integers(0, 7)) == 0:
         dst = draft.tile("dst", result)
         assume(_kept(dst.shape) == _kept(n for d, n in enumerate(src.shape) if d not in axes))
+    dst, src = draft.part(dst), draft.part(src)
     if len(axes) == len(src.shape) and draw(st.booleans()):
         return draft.made(name, (dst, src))
     return draft.made(name, (dst, src), axis=tuple(axes))
@@ -587,7 +614,7 @@ def _fold(draw: st.DrawFn, name: str) -> Operation:
     dtype = draw(dtypes(fp8=False))
     src = draft.padded(draft.tile("src", dtype))
     axes = sorted(draw(st.sets(st.integers(0, len(src.shape) - 1), min_size=1)))
-    dst = draft.projected("dst", dtype, src, axes)
+    dst, src = draft.part(draft.projected("dst", dtype, src, axes)), draft.part(src)
     lower, higher = Var("lower", dtype), Var("higher", dtype)
     zero = build.const(False if dtype == bool_ else 0, dtype)
     last = build.where(build.not_equal(higher, zero), higher, lower)
@@ -626,6 +653,7 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
 def _indices(draw: st.DrawFn, name: str) -> Operation:
     draft = _Drawing(draw)
     dst = draft.padded(draft.tile("dst", draw(st.sampled_from([t for t in DTYPES.values() if t.is_integer]))))
+    dst = draft.part(dst)
     return draft.made(name, (dst,), axis=draw(st.integers(0, len(dst.shape) - 1)))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ...ir.nodes import TileOp
 from ...target import WARP
 from ..variant import Passes
-from .places import elements_of_threads
+from .places import elements_of_threads, need_nothing_beside
 
 __all__ = ["prove_passes"]
 
@@ -25,6 +25,7 @@ def prove_passes(passes: Passes, op: TileOp) -> None:
     place = passes.kept[..., None] + every
     assert register.max() < offered.shape[1], f"register {register.max()} of {src.buffer.name} is none of its own"
     assert place.max() < wanted.shape[1], f"register {place.max()} of {dst.buffer.name} is none of its own"
+    need_nothing_beside(dst, op.scope, np.broadcast_to(thread[..., None], place.shape), place)
     brought, belongs = offered[passes.sender[..., None], register], wanted[thread[..., None], place]
     wrong = np.argwhere((belongs >= 0) & (brought != belongs))
     if len(wrong):

@@ -8,6 +8,8 @@ from math import prod
 import numpy as np
 
 from ...dataclass import dataclass
+from ...ir.analyses.elements import fixed_shape
+from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Region, Strided
 from ...scopes import CTA, SCOPES
@@ -15,7 +17,7 @@ from ...target import TMEM_LANE
 from ..schedule.launch import launch_values
 from ..variant import Moves
 
-__all__ = ["Contents", "addresses", "each_element", "elements_of_threads", "owners_of"]
+__all__ = ["Contents", "addresses", "each_element", "elements_of_threads", "need_nothing_beside", "owners_of"]
 
 Array = np.ndarray
 
@@ -56,6 +58,25 @@ def elements_of_threads(region: Region, scope: str, threads: int) -> Array:
     held = np.full((threads, region.buffer.tile_layout.storage().span()), -1)
     held[owners, places] = np.arange(owners.shape[1])
     return held
+
+
+def need_nothing_beside(region: Region, scope: str, thread: Array, register: Array) -> None:
+    """Raise AssertionError where a thread that writes a part of a local tile writes an element that lies beside it.
+
+    thread, register: what is written, of one shape.
+    """
+    buffer = region.buffer
+    if region.extents == buffer.shape:
+        return
+    whole = Region(buffer, tuple(build.const(0, s.dtype) for s in region.starts), fixed_shape(buffer))
+    owners, _ = owners_of(whole, scope)
+    threads = int(max(owners.max(), thread.max(initial=0))) + 1
+    tile, part = (elements_of_threads(each, scope, threads)[thread, register] for each in (whole, region))
+    strangers = np.flatnonzero((tile >= 0) & (part < 0))
+    assert len(strangers) == 0, (
+        f"thread {thread.flat[strangers[0]]} writes register {register.flat[strangers[0]]} of {buffer.name}, "
+        "where it has an element beside the part"
+    )
 
 
 def each_element(moves: Moves) -> tuple[Array, Array, Array]:

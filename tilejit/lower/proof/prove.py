@@ -15,7 +15,7 @@ from ...scopes import SCOPES
 from ..schedule.launch import launch_values
 from ..variant import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged
 from .passes import prove_passes
-from .places import Contents, addresses, each_element
+from .places import Contents, addresses, each_element, need_nothing_beside
 from .products import prove_products
 from .reductions import prove_folds, prove_reductions
 
@@ -28,8 +28,9 @@ def prove(plan: Plan, op: TileOp) -> None:
     """Raise AssertionError unless the plan does what the operation says.
 
     Each element of the destination, in every place that holds it, is written once, with the inputs' elements that
-    belong to it, by the threads that own the registers; memory is accessed as aligned as it must be. A product adds
-    each pair of factors to its sum once. A result is made of each of its elements once; where it matters, in order.
+    belong to it, by the threads that own the registers, and no element beside the destination is written; memory is
+    accessed as aligned as it must be. A product adds each pair of factors to its sum once. A result is made of each of
+    its elements once; where it matters, in order.
     """
     match plan.moves():
         case Products() as products:
@@ -80,6 +81,9 @@ def prove_moves(moves: Moves, op: TileOp) -> None:
     threads = SCOPES[op.scope].size
     assert (moves.thread >= 0).all(), "a thread that the scope doesn't have"
     assert threads is None or (moves.thread < threads).all(), "a thread that the scope doesn't have"
+    if sides[0].region.buffer.space == "local":
+        _, thread, places = each_element(moves)
+        need_nothing_beside(sides[0].region, op.scope, thread, places[:, 0])
     _each_once(moves, sides, op.index)
     for number, side in enumerate(sides):
         if side.region.buffer.space in ("global", "shared"):

@@ -11,7 +11,7 @@ from ...ir.nodes import Region, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
 from ..variant import Folds, Reductions
-from .places import elements_of_threads
+from .places import elements_of_threads, need_nothing_beside
 
 __all__ = ["prove_folds", "prove_reductions"]
 
@@ -23,7 +23,7 @@ def prove_reductions(reductions: Reductions, op: TileOp) -> None:
     dst, src = op.region("dst"), op.region("src")
     threads = len(reductions.taken)
     held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
-    _need_written(reductions.dst, held_dst, dst)
+    _need_written(reductions.dst, held_dst, dst, op.scope)
     result_of = _results(op)
     for partners, members in _sets(reductions.partners):
         results = held_dst[members][:, reductions.dst]
@@ -45,7 +45,7 @@ def prove_folds(folds: Folds, op: TileOp) -> None:
     for (to, of), registers, sources in zip(pairs, folds.dst, folds.src, strict=True):
         dst, src = op.region(to), op.region(of)
         held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
-        _need_written(registers, held_dst, dst)
+        _need_written(registers, held_dst, dst, op.scope)
         for thread, order in enumerate(folds.order):
             taken = order[order >= 0]
             for register, column in zip(registers, sources, strict=True):
@@ -59,13 +59,17 @@ def prove_folds(folds: Folds, op: TileOp) -> None:
                     )
 
 
-def _need_written(registers: Array, held: Array, dst: Region) -> None:
-    """Raise AssertionError unless each register that holds an element of a destination is written, and once."""
+def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> None:
+    """Raise AssertionError unless each register that holds an element of a destination is written, and once.
+
+    All threads write it: none may have an element beside the destination there.
+    """
     written = distinct(registers)
     assert len(written) == len(registers), "two results have one register"
     unwritten = np.setdiff1d(np.flatnonzero((held >= 0).any(axis=0)), written, assume_unique=True)
     assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
     assert (written < held.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} is none of its own"
+    need_nothing_beside(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
 
 
 #: a register that a thread doesn't take; -1 is one that holds no element
