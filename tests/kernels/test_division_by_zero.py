@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,15 @@ def test_what_isnt_computed_is_not_examined(statement: str) -> None:
     with tj.use_device("sim"):
         k[1](out, 7, 0, np.uint8(0))
     assert out[0] == 5
+
+
+def test_a_place_that_divides_compiles_without_a_warning() -> None:
+    text = "def k(A, n):\n    x = tj.warp.load(A[8 // n : 8 // n + 4])\n    tj.warp.store(A[8 % n : 8 % n + 4], x + 1)\n"
+    k, a = tj.kernel(threads=32)(source_of(text)), np.arange(8, dtype=np.float32)
+    with warnings.catch_warnings(), tj.use_device("sim"):
+        warnings.simplefilter("error")
+        k[1](a, 2)
+    np.testing.assert_array_equal(a, [5, 6, 7, 8, 4, 5, 6, 7])
 
 
 def test_without_checks_the_result_is_zero() -> None:

@@ -256,10 +256,9 @@ class _Drawing:
         if self.draw(st.integers(0, 2)):
             return tile
         buffer, layout = tile.buffer, tile.buffer.tile_layout
-        replicas = _replicas(layout)
-        count = self.draw(st.integers(2, 3))
+        replicas, count = _replicas(layout), self.draw(st.integers(2, 3))
         shard = [(it.extent, it.stride, it.axis.name) for it in layout.shard]
-        if replicas and self.draw(st.integers(0, 3)):
+        if replicas and self.draw(st.integers(0, 3)) > 0:
             beside = self.draw(st.sampled_from(replicas))
             replicas.remove(beside)
         elif self.draw(st.booleans()):

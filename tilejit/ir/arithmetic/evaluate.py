@@ -8,6 +8,7 @@ import numpy as np
 
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE
+from ...ops.elementwise.division import DIVISIONS
 from ..nodes import Cast, Const, Expr, Load, Op, Special, Var
 
 __all__ = ["evaluate", "number"]
@@ -27,6 +28,10 @@ def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
         raise TypeError(f"an address doesn't read memory; got {expr!r}")
     assert isinstance(expr, Op)
     args = [evaluate(a, values) for a in expr.args]
+    if expr.name in DIVISIONS and not isinstance(expr.args[1], Const):
+        # of a divisor that isn't named; NumPy warns, and gives 0 as kernels do
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(ELEMENTWISE[expr.name].formula(*args))
     return np.asarray(ELEMENTWISE[expr.name].formula(*args))
 
 
