@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..dtypes import DType
+from ..scopes import CTA
 from ..wording import counted
 from .carried import is_literal
 from .context import Context
@@ -14,7 +15,7 @@ from .products import accumulated
 from .regions import load_element, store_element, unloaded
 from .scalars import convert, weak_type
 from .singles import as_scalar
-from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number
+from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
 __all__ = ["annotated", "assign", "assign_to", "augmented", "named"]
 
@@ -47,7 +48,7 @@ def augmented(ctx: Context, node: ast.AugAssign) -> bool:
     """`target += value` and the like."""
     if isinstance(node.target, ast.Subscript):
         memory = unloaded(ctx, node.target)
-        _check_place(ctx, node.target, memory, Constant(None))
+        _check_place(ctx, node.target, memory, memory)
         assert isinstance(memory, Memory)
         old: Value = load_element(ctx, node.target, memory)
         store_element(ctx, node.target, memory, binary(ctx, node, node.op, old, ctx.evaluate(node.value)))
@@ -141,7 +142,15 @@ def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value)
             node, f"{describe(memory)} has no elements to assign", "assign to elements of tensors and buffers"
         )
     if memory.dims:
-        instead = "tj.cta.store(region, tile)" if isinstance(value, Memory) else "tj.cta.fill(region, value)"
         raise ctx.type_error(
-            node, f"only single elements can be assigned; this is {describe(memory)}", f"write {instead}"
+            node, f"only single elements can be assigned; this is {describe(memory)}",
+            f"write {_instead(ast.unparse(node), memory, value)}",
         )
+
+
+def _instead(place: str, memory: Memory, value: Value) -> str:
+    """The call that writes a region, a tile in registers or memory. place: the region's text."""
+    scope = owner_scope(memory.buffer) if memory.is_local else CTA.name
+    if not isinstance(value, Memory):
+        return f"tj.{scope}.fill({place}, value)"
+    return f"tj.{scope}.{'copy' if memory.is_local or not value.is_local else 'store'}({place}, tile)"
