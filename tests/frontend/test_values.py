@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from unittest.mock import Mock, patch
 
 import pytest
 
+import tilejit as tj
 from tests.support.programs import array, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelTypeError
+from tilejit.frontend import names
+from tilejit.frontend.context import Context
+from tilejit.frontend.values import Constant
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 
@@ -336,3 +342,9 @@ def test_a_reduction_is_refused_where_it_is_wrong(what: str) -> None:
     text = f"    {statement}"
     assert (span.line, span.column) == (3, text.index("«"))
     assert refused.value.hint
+
+
+def test_what_most_names_stand_for_is_captured_without_asking_whether_it_is_an_array() -> None:
+    with patch.object(names, "is_array", side_effect=AssertionError):
+        for value in (tj.warp, tj.exp, tj.fast, tj.float32, 3, 0.5, None, tj.S[(8,) : (1,)]):
+            assert names.captured(Mock(Context), ast.Name("x"), value) == Constant(value)

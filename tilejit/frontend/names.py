@@ -22,9 +22,7 @@ from .values import Constant, Items, Unset, Value, from_python
 __all__ = ["captured", "lookup"]
 
 #: types whose values can all be used as they are; asking whether something is an array takes longer
-_USABLE = frozenset(
-    (bool, float, NoneType, ModuleType, DType, TileLayout, Function, LanguageName)
-)
+_USABLE = frozenset((bool, float, NoneType, ModuleType, DType, TileLayout, Function))
 
 #: types whose values must not be too large
 _SIZED = (int, str)
@@ -62,8 +60,9 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "") -> Value:
 
     name: what errors call it; else the node's text.
     """
-    # most captured values are small integers: what follows takes 3 µs of each
-    if type(value) in _USABLE or (type(value) is int and value.bit_length() <= 64):
+    # most captured values are small integers and words of the language: what follows takes 3 µs of each
+    kind = type(value)
+    if kind in _USABLE or (kind is int and value.bit_length() <= 64) or issubclass(kind, LanguageName):
         return Constant(value)
     if type(value) in _SIZED or isinstance(value, (type, np.dtype)):
         with ctx.located(node):
