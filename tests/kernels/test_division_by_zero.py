@@ -74,7 +74,8 @@ def test_what_isnt_computed_is_not_examined(statement: str) -> None:
 
 
 def test_a_place_that_divides_compiles_without_a_warning() -> None:
-    text = "def k(A, n):\n    x = tj.warp.load(A[8 // n : 8 // n + 4])\n    tj.warp.store(A[8 % n : 8 % n + 4], x + 1)\n"
+    moved = "x = tj.warp.load(A[8 // n : 8 // n + 4])\n    tj.warp.store(A[8 % n : 8 % n + 4], x + 1)"
+    text = f"def k(A, n):\n    {moved}\n"
     k, a = tj.kernel(threads=32)(source_of(text)), np.arange(8, dtype=np.float32)
     with warnings.catch_warnings(), tj.use_device("sim"):
         warnings.simplefilter("error")
