@@ -101,6 +101,7 @@ MISSING = [
     ("x = A[0].to(tj.float16)", "write x.astype(dtype)"),
     ("i = tj.cta_id.y", "call it: tj.cta_id(1)"),
     ("i = tj.thread_id.x", "call it: tj.thread_id()"),
+    ("x = tj.exp.x", "call it: tj.exp(x)"),
     ("i = other.load(A)", "assign it, or define it at the top of the module"),
 ]
 

@@ -36,8 +36,9 @@ def instead(name: str) -> str | None:
 def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
     """The error for an attribute of a captured object, or of a name of ours, that kernels can't use."""
     if isinstance(value, Intrinsic):
-        axis = AXES.get(node.attr, "") if value.names == ("axis",) else ""
-        return ctx.type_error(node, f"{value!r} has no attribute {node.attr}", f"call it: {value!r}({axis})")
+        is_axis = value.names == ("axis",) and node.attr in AXES
+        arguments = AXES[node.attr] if is_axis else ", ".join(value.names[: value.required])
+        return ctx.type_error(node, f"{value!r} has no attribute {node.attr}", f"call it: {value!r}({arguments})")
     word = foreign_word_in(ast.unparse(node))
     if word is not None and not isinstance(value, (str, int, float)):
         return ctx.type_error(node, f"{ast.unparse(node)} can't be used in a kernel", word.hint)

@@ -70,6 +70,7 @@ _HOST = {
     "isnan": "x != x",
     "len": "A.shape[0]",
     "matmul": "a @ b",
+    "mean": "tj.sum(x, axis=1) / x.shape[1]",
     "multiply": "x * y",
     "negative": "-x",
     "ones": "tj.cta.full(shape, 1, dtype)",
