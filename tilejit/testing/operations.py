@@ -253,12 +253,12 @@ class _Drawing:
 
     def part(self, tile: Region) -> Region:
         """Perhaps the tile as one of several beside each other, in registers or in threads that held the same."""
-        if self.draw(st.integers(0, 2)):
+        if self.draw(st.integers(0, 3)):
             return tile
         buffer, layout = tile.buffer, tile.buffer.tile_layout
         replicas, count = _replicas(layout), self.draw(st.integers(2, 3))
         shard = [(it.extent, it.stride, it.axis.name) for it in layout.shard]
-        if replicas and self.draw(st.integers(0, 3)) > 0:
+        if replicas and self.draw(st.booleans()):
             beside = self.draw(st.sampled_from(replicas))
             replicas.remove(beside)
         elif self.draw(st.booleans()):
