@@ -258,7 +258,7 @@ class _Drawing:
         buffer, layout = tile.buffer, tile.buffer.tile_layout
         replicas, count = _replicas(layout), self.draw(st.integers(2, 3))
         shard = [(it.extent, it.stride, it.axis.name) for it in layout.shard]
-        if replicas and self.draw(st.booleans()):
+        if bool(replicas) and self.draw(st.booleans()):
             beside = self.draw(st.sampled_from(replicas))
             replicas.remove(beside)
         elif self.draw(st.booleans()):
