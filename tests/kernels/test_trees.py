@@ -16,7 +16,8 @@ from tilejit.runtime.device import Device
 
 #: operations of drawn programs that are refused, with why
 REFUSED = (
-    # tensor cores multiply by whole warps, those of older targets fewer types
+    # tensor cores multiply by whole warps, not in a thread alone, those of older targets fewer types
+    r"@ multiplies tiles of a warp or warpgroup or cta; these are of a thread",
     r"mma: needs whole warps",
     r"mma of \w+ by \w+ into \w+ needs sm_\d+",
     # a thread's own tile is row-major, its transpose isn't, and paths that meet must agree
