@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "compiled"},
     "simulator": {"errors", "dataclass", "distinct"},
     "runtime": COMPILER | {"frontend", "executable", "compiled", "pipeline", "simulator"},
+    "launches": COMPILER | {"frontend", "compiled", "runtime"},
 }
 ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "__main__", "__init__")
 ALL = set(MAY_IMPORT) | set(ABOVE)

@@ -51,7 +51,8 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "compiled": ("Compiled",),
     "runtime.arrays": ("DeviceArray",),
     "runtime.devices": ("device", "empty", "synchronize", "to_device", "use_device"),
-    "jit": ("Kernel", "PreparedLaunch", "kernel", "no_recompile", "simulate"),
+    "jit": ("Kernel", "kernel", "no_recompile", "simulate"),
+    "launches": ("PreparedLaunch",),
     "precompile": ("compile_many",),
     "tuning": ("Config", "autotune"),
 }

@@ -54,10 +54,12 @@ from .frontend.language import (
 )
 from .jit import (
     Kernel as Kernel,
-    PreparedLaunch as PreparedLaunch,
     kernel as kernel,
     no_recompile as no_recompile,
     simulate as simulate,
+)
+from .launches import (
+    PreparedLaunch as PreparedLaunch,
 )
 from .layout import (
     R as R,

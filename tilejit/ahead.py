@@ -15,7 +15,7 @@ from .frontend import Parameter, ParameterKind
 from .frontend.language import Spec
 from .ir.params import written_arguments
 from .ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType
-from .jit import Launcher, Options, no_grid
+from .launches import Launcher, Options, no_grid
 from .runtime import devices
 from .runtime.captured import CapturedValues
 from .runtime.device import Device, LoadedKernel

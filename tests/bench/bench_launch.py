@@ -82,15 +82,12 @@ def in_turn(
 
 def fake_driver() -> None:
     """Puts a driver that does nothing in the place of the real one, for as long as the process runs."""
-    from tests.runtime.fake_driver import MODULES, SUCCESS, FakeDriver
+    from tests.runtime.fake_driver import SUCCESS, FakeDriver, forget_devices, install
 
-    fake = FakeDriver()
+    fake = install(FakeDriver())
     fake.cuLaunchKernel = fake.cuLaunchKernelEx = lambda *args: (SUCCESS,)
-    for module in MODULES:
-        module.driver = fake
     devices._has_driver = lambda: True
-    for cached in (devices.cuda_problem, devices.named, devices._cuda, devices._best):
-        cached.cache_clear()
+    forget_devices()
 
 
 @contextmanager

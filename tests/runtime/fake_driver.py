@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 
 import numpy as np
 from cuda.bindings import driver as real
 
-from tilejit.runtime import cuda, cuda_bench, cuda_code, cuda_driver, cuda_function, cuda_memory
+from tilejit.runtime import cuda, cuda_bench, cuda_code, cuda_driver, cuda_function, cuda_memory, devices
 
 #: those that call the driver by their name `driver`
-MODULES = (cuda, cuda_bench, cuda_code, cuda_driver, cuda_function, cuda_memory)
+_MODULES = (cuda, cuda_bench, cuda_code, cuda_driver, cuda_function, cuda_memory)
 
 SUCCESS = real.CUresult.CUDA_SUCCESS
 
@@ -243,3 +244,16 @@ class FakeDriver:
 
     def cuEventDestroy(self, event):
         return (SUCCESS,)
+
+
+def install(driver: FakeDriver, put: Callable[[object, str, object], None] = setattr) -> FakeDriver:
+    """Puts a driver in the place of the real one. put: how, such as `monkeypatch.setattr`, which takes it back."""
+    for module in _MODULES:
+        put(module, "driver", driver)
+    return driver
+
+
+def forget_devices() -> None:
+    """Forgets what was found out of the GPUs with another driver."""
+    for cached in (devices.cuda_problem, devices.named, devices._cuda, devices._best):
+        cached.cache_clear()

@@ -16,18 +16,15 @@ from tilejit.runtime.signature import Call
 
 pytest.importorskip("cuda.bindings")
 
-from tests.runtime.fake_driver import MODULES, FakeDriver, real  # noqa: E402
+from tests.runtime.fake_driver import FakeDriver, install, real  # noqa: E402
 from tilejit.runtime import cuda, cuda_bench  # noqa: E402
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    driver = FakeDriver()
-    for module in MODULES:
-        monkeypatch.setattr(module, "driver", driver)
     monkeypatch.setattr(cuda_bench, "_FLUSH_BYTES", 4096)
     monkeypatch.setattr(cuda_bench, "_LEAST_BYTES", 1024)
-    return driver
+    return install(FakeDriver(), monkeypatch.setattr)
 
 
 @pytest.fixture

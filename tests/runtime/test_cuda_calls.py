@@ -36,7 +36,7 @@ from tilejit.target import target
 
 pytest.importorskip("cuda.bindings")
 
-from tests.runtime.fake_driver import MODULES, FakeDriver, real  # noqa: E402
+from tests.runtime.fake_driver import FakeDriver, install, real  # noqa: E402
 from tests.support.foreign_arrays import (
     Interface,
     Tensor,  # noqa: E402
@@ -51,10 +51,7 @@ GRID = Launch((3, 1, 1), 64)
 
 @pytest.fixture
 def fake(monkeypatch):
-    driver = FakeDriver()
-    for module in MODULES:
-        monkeypatch.setattr(module, "driver", driver)
-    return driver
+    return install(FakeDriver(), monkeypatch.setattr)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("cuda.bindings")
 
 from tests.executable.kernels import EXECUTABLES  # noqa: E402
-from tests.runtime.fake_driver import MODULES, FakeDriver  # noqa: E402
+from tests.runtime.fake_driver import FakeDriver, install  # noqa: E402
 from tilejit.compiled import Compiled  # noqa: E402
 from tilejit.errors import DeviceError  # noqa: E402
 from tilejit.executable import MachineCode  # noqa: E402
@@ -16,10 +16,7 @@ from tilejit.runtime import cuda  # noqa: E402
 
 @pytest.fixture
 def fake(monkeypatch):
-    driver = FakeDriver()
-    for module in MODULES:
-        monkeypatch.setattr(module, "driver", driver)
-    return driver
+    return install(FakeDriver(), monkeypatch.setattr)
 
 
 @pytest.fixture

@@ -81,11 +81,9 @@ def test_what_is_imported_ahead_exists() -> None:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Any:
     pytest.importorskip("cuda.bindings")
-    from tests.runtime.fake_driver import MODULES, FakeDriver
+    from tests.runtime.fake_driver import FakeDriver, install
 
-    driver = FakeDriver()
-    for module in MODULES:
-        monkeypatch.setattr(module, "driver", driver)
+    driver = install(FakeDriver(), monkeypatch.setattr)
     retained: list[threading.Thread] = []
     retain = driver.cuDevicePrimaryCtxRetain
 

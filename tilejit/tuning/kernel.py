@@ -13,7 +13,8 @@ from ..dataclass import dataclass, replace
 from ..errors import LaunchError, entry_point
 from ..frontend import Parameter, ParameterKind
 from ..ir.types import compile_time
-from ..jit import Kernel, Launcher, PreparedLaunch, specified
+from ..jit import Kernel, specified
+from ..launches import Launcher, PreparedLaunch
 from ..runtime import devices
 from ..runtime.device import Device
 from ..runtime.disk import Shelf

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import tilejit as tj
-from tests.runtime.fake_driver import MODULES, FakeDriver
+from tests.runtime.fake_driver import FakeDriver, forget_devices, install
 from tests.support.foreign_arrays import Tensor
 from tilejit.jit import Kernel
 from tilejit.runtime import devices
@@ -116,23 +116,13 @@ class RecordingDriver(FakeDriver):
 
 def installed(monkeypatch, torch):
     """A recording driver and a torch in the place of what there is."""
-    driver = RecordingDriver()
-    for module in MODULES:
-        monkeypatch.setattr(module, "driver", driver)
-    clear = (devices.cuda_problem, devices.named, devices._cuda, devices._best)
-    for cached in clear:
-        cached.cache_clear()
+    driver = install(RecordingDriver(), monkeypatch.setattr)
+    forget_devices()
     monkeypatch.setattr(devices, "_used", {})
     monkeypatch.setattr(devices, "_has_driver", lambda: True)
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.delenv("TILEJIT_DEVICE", raising=False)
     return driver
-
-
-def uninstall():
-    """What was remembered of the fake driver is forgotten."""
-    for cached in (devices.cuda_problem, devices.named, devices._cuda, devices._best):
-        cached.cache_clear()
 
 
 def pair(driver, function, **options):

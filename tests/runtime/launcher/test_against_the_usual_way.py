@@ -14,27 +14,13 @@ pytest.importorskip("cuda.bindings")
 
 from tests.runtime.launcher.recording import (  # noqa: E402
     TorchTensor,
-    installed,
     is_quick,
     outcome,
     pair,
     tensor,
-    torch_of,
-    uninstall,
 )
 
 STEP = 3
-
-
-@pytest.fixture(params=["keys", "guards"])
-def torch(request):
-    return torch_of(guards=request.param == "guards")
-
-
-@pytest.fixture
-def driver(monkeypatch, torch):
-    yield installed(monkeypatch, torch)
-    uninstall()
 
 
 def mixed(A: tj.Tensor, B: tj.Tensor, n: tj.int32, s: tj.float32, m=1, K: tj.constexpr = 2):

@@ -20,6 +20,7 @@ from tilejit.runtime.launcher import guards, memory
 
 pytest.importorskip("cuda.bindings")
 
+from tests.runtime.fake_driver import forget_devices  # noqa: E402
 from tests.runtime.launcher.recording import (  # noqa: E402
     TensorGuards,
     TorchTensor,
@@ -29,22 +30,10 @@ from tests.runtime.launcher.recording import (  # noqa: E402
     pair,
     tensor,
     torch_of,
-    uninstall,
 )
 
 HERE = sys.modules[__name__]
 STEP, OTHER = 3, 4
-
-
-@pytest.fixture(params=["keys", "guards"])
-def torch(request):
-    return torch_of(guards=request.param == "guards")
-
-
-@pytest.fixture
-def driver(monkeypatch, torch):
-    yield installed(monkeypatch, torch)
-    uninstall()
 
 
 def add(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
@@ -227,7 +216,7 @@ def test_the_stream_is_asked_at_each_launch(monkeypatch, raw):
     assert is_quick(monkeypatch, quick, lambda: quick[grid](a, b, 1)) and driver.taken()[-1][3] == 13
     stream.is_closed = True
     assert is_the_same(driver, quick, usual, a, b, 1, grid=grid)[:1] == (LaunchError,)
-    uninstall()
+    forget_devices()
 
 
 def test_a_thread_without_a_context_gets_it_and_is_quick_again(driver, monkeypatch):
@@ -416,7 +405,7 @@ def test_with_and_without_torchs_guards_the_same_is_launched(monkeypatch):
         launches = [(*launch[:-1], launch[-1][2:]) for launch in driver.taken()]
         results.append(launches)
         assert bool(TensorGuards.made) == has_guards == guards.are_there()
-        uninstall()
+        forget_devices()
     assert results[0] == results[1]
 
 
@@ -438,7 +427,7 @@ def test_guards_that_want_something_else_are_not_used(monkeypatch, broken):
     for turn in range(6):
         is_the_same(driver, quick, usual, a if turn % 2 else b, b, turn)
     assert is_quick(monkeypatch, quick, lambda: quick[4](a, b, 1))
-    uninstall()
+    forget_devices()
 
 
 
