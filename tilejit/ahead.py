@@ -13,7 +13,6 @@ from .executable import Executable
 from .executable.files import SUFFIXES, read_executable
 from .frontend import Parameter, ParameterKind
 from .frontend.language import Spec
-from .ir.params import written_arguments
 from .ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType
 from .launches import Launcher, Options, no_grid
 from .runtime import devices
@@ -85,7 +84,7 @@ class CompiledKernel:
         self.memory = LaunchMemory()
         self.options = Options(e.threads, e.target, cluster=e.cluster, cooperative=e.cooperative)
         self.compiled = Compiled(e, {}, self._underived, assemble=devices.machine_code)
-        self._written = written_arguments(e.params)
+        self._written = frozenset(e.written.values())
         # by device, and by (device, threads, quick key) for arguments that were checked
         self._loaded: dict[Device, LoadedKernel] = {}
         self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
@@ -135,8 +134,7 @@ class CompiledKernel:
                 f"{self.name} was compiled for {self.options.threads} threads in a CTA; got {threads}",
                 hint="launch it as it was compiled, or compile and save it again",
             )
-        names = self.parameter_names
-        pairs = [pair for pair in call.overlaps if any(names[position] in self._written for position in pair)]
+        pairs = [pair for pair in call.overlaps if not self._written.isdisjoint(pair)]
         aliased = frozenset(position for pair in pairs for position in pair)
         typed = signature(self.parameters, values, call.arguments, self.compiled.target, aliased)
         for (name, compiled), (_, actual) in zip(self.compiled.signature.arguments, typed.arguments, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dataclass import dataclass, field
-from ..ir.params import AssertionsParam, Param
+from ..ir.params import AssertionsParam, Param, written_arguments
 from ..ir.types import Signature
 from ..ir.watched import WatchedRegion
 from ..source import Span
@@ -68,6 +68,12 @@ class Executable:
     def positions(self) -> dict[str, int]:
         """Argument name -> its position in a call."""
         return {name: i for i, (name, _) in enumerate(self.signature.arguments)}
+
+    @property
+    def written(self) -> dict[str, int]:
+        """The arguments that it writes, with their positions in a call, in that order."""
+        names = written_arguments(self.params)
+        return {name: position for name, position in self.positions.items() if name in names}
 
     @property
     def offsets(self) -> tuple[int, ...]:

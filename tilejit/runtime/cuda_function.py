@@ -13,7 +13,7 @@ import numpy as np
 from cuda.bindings import driver
 
 from ..errors import LaunchError
-from ..ir.params import AssertionsParam, BarrierParam, written_arguments
+from ..ir.params import AssertionsParam, BarrierParam
 from ..target import PORTABLE_CLUSTER
 from . import arrays, assertions, cuda_code, cuda_driver
 from .cuda_driver import call
@@ -64,7 +64,7 @@ class CudaFunction:
         index = executable.positions
         self._getters = tuple(getter(p, index, workspace) for p in executable.params)
         self._check_written = WriteCheck(executable)
-        self._written = sorted(index[name] for name in written_arguments(executable.params))
+        self._written = tuple(executable.written.values())
         self._packing = Packing([field_of(p) for p in executable.params])
         self._lock = threading.Lock()
         self._packed = Packed(self._packing)

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ..errors import LaunchError
-from ..ir.params import written_arguments
 from ..target import Target
 from . import counting
 from .arrays import Argument, ArrayView, DeviceMemory
@@ -158,12 +157,11 @@ class WriteCheck:
     __slots__ = ("_written",)
 
     def __init__(self, executable: Executable) -> None:
-        index = executable.positions
-        self._written = sorted((index[name], name) for name in written_arguments(executable.params))
+        self._written = tuple(executable.written.items())
 
     def __call__(self, arguments: Sequence[Argument]) -> None:
-        for index, name in self._written:
-            view = arguments[index]
+        for name, position in self._written:
+            view = arguments[position]
             assert type(view) is ArrayView
             if not view.writable:
                 raise LaunchError(

@@ -18,7 +18,6 @@ from ..ir.params import (
     PointerParam,
     ScalarParam,
     StrideParam,
-    written_arguments,
 )
 from ..simulator import Checks, Location, Pointer, RegionCount, Report, run
 from ..source import Span
@@ -190,8 +189,8 @@ class SimulatedFunction:
 
     def _note_written(self, arguments: Sequence[Argument]) -> None:
         """What a kernel wrote may be read from now on."""
-        for name in written_arguments(self.compiled.executable.params):
-            view = arguments[self._positions[name]]
+        for position in self.compiled.executable.written.values():
+            view = arguments[position]
             if isinstance(view, ArrayView) and isinstance(view.owner, DeviceArray):
                 memory = view.owner.memory
                 assert isinstance(memory, SimulatedMemory)
