@@ -121,9 +121,12 @@ def test_an_interrupted_compilation_leaves_nothing_behind(simulator, monkeypatch
 
 def test_an_interrupted_simulation_leaves_the_kernel_usable(tmp_path):
     program = textwrap.dedent("""
-        import _thread, threading
+        import _thread, faulthandler, threading
         import numpy as np
         import tilejit as tj
+
+        # says where it stands, if the interrupt gets lost
+        faulthandler.dump_traceback_later(45, exit=True)
 
         @tj.kernel(threads=32)
         def counts(A, n: tj.int32):
