@@ -1,4 +1,4 @@
-"""What type checkers say of users' programs: nothing of examples and README, and of mistakes the right lines."""
+"""What type checkers say of users' programs: nothing of examples, guide and README, and of mistakes the right lines."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import tilejit as tj
+from tests.support.notebooks import write_notebooks
 from tests.support.pages import write_programs
 
 ROOT = Path(tj.__file__).parent.parent
@@ -40,8 +41,9 @@ def program(*names: str) -> str:
 def users_programs() -> Iterator[list[str]]:
     """The files and folders that are checked."""
     with tempfile.TemporaryDirectory() as folder:
-        readme = write_programs(ROOT / "README.md", Path(folder))
-        yield [str(path) for path in (EXAMPLES, MISTAKES, *readme)]
+        readme = write_programs(ROOT / "README.md", Path(folder) / "readme")
+        guide = write_notebooks(Path(folder) / "guide")
+        yield [str(path) for path in (EXAMPLES, MISTAKES, *readme, *guide)]
 
 
 @cache
@@ -78,7 +80,7 @@ CHECKERS = pytest.mark.parametrize("check", (mypy, pyright), ids=("mypy", "pyrig
 
 
 @CHECKERS
-def test_the_examples_and_the_readme_pass_in_strict_mode(check: Callable[[], list[Finding]]) -> None:
+def test_the_examples_the_guide_and_the_readme_pass_in_strict_mode(check: Callable[[], list[Finding]]) -> None:
     findings = [f"{file}:{line}: {text}" for file, line, text in check() if file != MISTAKES.name]
     assert not findings, "\n".join(findings)
 

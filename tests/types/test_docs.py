@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tests.support.notebooks import GUIDE, notebooks, program, prose
 from tilejit.frontend.language import Intrinsic
 from tilejit.frontend.vocabulary import NOT_YET, Namespace, ScopeNamespace, intrinsics
 from tilejit.ops.tile import TILE_OPERATIONS
@@ -155,7 +156,11 @@ MENTIONED = r"\btj\.([A-Za-z_]\w*)(?!\w|\.\.\.|[<{*])"
 
 def mentioned() -> Iterator[tuple[str, str]]:
     """(file, name) of every `tj.<name>` in what users read: pages, examples, docstrings, messages."""
-    pages = (ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "examples").glob("*.py"))
+    for notebook in notebooks():
+        text = notebook.read_text(encoding="utf-8")
+        for name in re.findall(MENTIONED, prose(text) + program(text)):
+            yield notebook.name, name
+    pages = (ROOT / "README.md", ROOT / "CHANGELOG.md", *GUIDE.glob("*.md"), *(ROOT / "examples").glob("*.py"))
     for file in (*pages, *(ROOT / "tilejit").rglob("*.py")):
         for name in re.findall(MENTIONED, file.read_text(encoding="utf-8")):
             yield file.name, name
