@@ -1,0 +1,253 @@
+"""A part of shared memory as atoms: what TMA fills a box at a time, and wgmma reads.
+
+An atom is 8 rows of w bytes, w = 16, 32, 64 or 128 by the swizzle. Rows follow each other; where a row of the tile is
+longer than an atom's, its columns lie in blocks. Elements of 16 bits, swizzle="128B", 64 x 256:
+
+                    columns 0 ... 63       64 ... 127     128 ... 191    192 ... 255
+    rows 0 ... 7    byte 0 ... 1023        8192 ...       16384 ...      24576 ...       w = 128, e = 64 elements
+    rows 8 ... 15   byte 1024 ... 2047     9216 ...                                      4 blocks, 8192 bytes apart
+    ...             SBO: 1024              LBO: 8192
+
+Rows are whatever isn't columns: of an operand (K, N) with N together, K. `major` says which dimension has the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from ...dataclass import dataclass
+from ...errors import LayoutError
+from ...ir.arithmetic import facts
+from ...ir.nodes import Const, Expr, Region
+from ...layout import Swizzle
+from ...layout.swizzle import SWIZZLE_BITS
+from ...scopes import CTA
+from .placement import Placement, Step, need_slice, place
+
+__all__ = ["ATOM_ROWS", "MODES", "Atoms", "atoms_of"]
+
+#: rows of an atom
+ATOM_ROWS = 8
+
+#: bits of a swizzle -> its name
+MODES = tuple(SWIZZLE_BITS)
+
+#: bytes of a chunk, which swizzles keep together
+_CHUNK_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Atoms:
+    """A part of a shared buffer, taken apart. Strides and starts in elements, before swizzling.
+
+    bits: of the swizzle. row_elements: of an atom's row, e; without a swizzle, as many as lie together.
+    rows, columns: of the tile. blocks: of columns; of one, it may be a part (columns < e).
+    block_stride: from one block of columns to the next. group_stride: from 8 rows to the next 8.
+    start: where the tile begins. major: the dimension of `placement` that has the columns; row_dims: the others,
+    slowest first.
+    """
+
+    placement: Placement
+    bits: int
+    row_elements: int
+    rows: int
+    columns: int
+    blocks: int
+    block_stride: int
+    group_stride: int
+    major: int
+    row_dims: tuple[int, ...]
+
+    @property
+    def mode(self) -> str:
+        return MODES[self.bits]
+
+    @property
+    def element_bits(self) -> int:
+        return self.placement.buffer.dtype.bits
+
+    @property
+    def row_bytes(self) -> int:
+        """w."""
+        return self.row_elements * self.element_bits // 8
+
+    @property
+    def lbo_bytes(self) -> int:
+        """From one block of columns to the next."""
+        return self.block_stride * self.element_bits // 8
+
+    @property
+    def sbo_bytes(self) -> int:
+        """From 8 rows to the next 8."""
+        return self.group_stride * self.element_bits // 8
+
+    @property
+    def start(self) -> Expr:
+        return self.placement.start
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether all rows of a block follow each other."""
+        return self.rows <= ATOM_ROWS or self.group_stride == ATOM_ROWS * self.row_elements
+
+    def at(self, row: int, column: int) -> int:
+        """How far an element lies from the start, before swizzling."""
+        block, within = divmod(column, self.row_elements)
+        group, row = divmod(row, ATOM_ROWS)
+        return group * self.group_stride + row * self.row_elements + block * self.block_stride + within
+
+
+def atoms_of(region: Region) -> Atoms:
+    """A region of shared memory as atoms.
+
+    accepts: what `swizzled_atom_layout` makes, whole blocks of columns of it or a part of one, from a multiple of 8
+        rows on; views of it; without a swizzle, rows that lie together and follow each other.
+    raises: LayoutError for anything else.
+    """
+    buffer = region.buffer
+    placement = place(region, CTA.name)
+    if placement.replicas or region.gathered is not None:
+        raise LayoutError(f"{buffer.name} holds elements in several places, or they are gathered")
+    need_slice(placement)
+    bits = _swizzle_bits(placement)
+    major = _major(placement)
+    columns = placement.shape[major]
+    e, blocks, block_stride = _columns(placement, major, bits)
+    rows, group_stride, row_dims = _rows(placement, major, e, bits)
+    if blocks == 1:
+        block_stride = rows * e
+    atoms = Atoms(placement, bits, e, rows, columns, blocks, block_stride, group_stride, major, row_dims)
+    if bits:
+        _need_period(atoms)
+    return atoms
+
+
+def _swizzle_bits(placement: Placement) -> int:
+    """The bits of a swizzle that TMA and wgmma have; 0 for none."""
+    swizzle, dtype = placement.swizzle, placement.buffer.dtype
+    if swizzle is None:
+        return 0
+    wanted = Swizzle.for_dtype(dtype, _mode_of(swizzle))
+    if swizzle == wanted:
+        return swizzle.bits
+    if swizzle.base != wanted.base:
+        bits = 8 * _CHUNK_BYTES >> swizzle.base
+        raise LayoutError(
+            f"swizzle {swizzle!r} is for {bits}-bit elements; {dtype} needs base {wanted.base}",
+            hint=f'what fits: swizzle="{_mode_of(swizzle)}", or {wanted!r}',
+        )
+    raise LayoutError(f"swizzle {swizzle!r} is none of TMA's and wgmma's; {wanted!r} is", hint=f"use {wanted!r}")
+
+
+def _mode_of(swizzle: Swizzle) -> str:
+    """The mode with as many bits as a swizzle has, or the most."""
+    return MODES[min(swizzle.bits, len(MODES) - 1)]
+
+
+def _major(placement: Placement) -> int:
+    """The dimension whose neighbours lie together."""
+    for d, steps in enumerate(placement.dims):
+        if steps[-1].stride == 1:
+            return d
+    strides = ", ".join(str(step.stride) for step in placement.steps)
+    raise LayoutError(f"no dimension of {placement.buffer.name} has unit stride; strides are ({strides})")
+
+
+def _columns(placement: Placement, major: int, bits: int) -> tuple[int, int, int]:
+    """Elements of an atom's row, blocks of columns, and from one to the next."""
+    buffer, steps = placement.buffer, placement.dims[major]
+    *slower, fastest = steps
+    e = (_CHUNK_BYTES * 8 << bits) // buffer.dtype.bits if bits else fastest.extent
+    mode = MODES[bits]
+    if len(slower) > 1 or slower and fastest.extent != e:
+        raise LayoutError(
+            f"columns of {buffer.name} lie in runs of {_listed(steps)}; needs blocks of {e}, evenly spaced"
+        )
+    if slower:
+        stride = slower[0].stride
+        assert isinstance(stride, int), "shared memory has strides of fixed size"
+        return e, slower[0].extent, stride
+    if fastest.extent > e:
+        raise LayoutError(
+            f"{fastest.extent} columns of {buffer.name} lie together; a {mode} row holds {e}",
+            hint=f'what fits: tj.alloc_shared(..., swizzle="{mode}"), whose columns lie in blocks',
+        )
+    return e, 1, 0
+
+
+def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int, tuple[int, ...]]:
+    """How many rows, from 8 to the next 8, and the dimensions that they count, slowest first."""
+    buffer = placement.buffer
+    others = [d for d in range(len(placement.dims)) if d != major]
+    others.sort(key=lambda d: -_stride(placement.dims[d][-1]))
+    steps = _merged(step for d in others for step in placement.dims[d])
+    rows = prod(step.extent for step in steps)
+    dims = tuple(others)
+    if not steps:
+        return 1, ATOM_ROWS * e, dims
+    pitch = _stride(steps[-1])
+    if pitch != e:
+        bytes_each = buffer.dtype.bits / 8
+        held = f"a {MODES[bits]} row has {e * bytes_each:g}" if bits else f"they hold {e * bytes_each:g}"
+        raise LayoutError(
+            f"rows of {buffer.name} start every {pitch * bytes_each:g} bytes; {held}",
+            hint='what fits: tj.alloc_shared(..., swizzle="128B"), or rows without padding',
+        )
+    if len(steps) == 1:
+        return rows, ATOM_ROWS * e, dims
+    if len(steps) == 2 and steps[-1].extent == ATOM_ROWS:
+        return rows, _stride(steps[0]), dims
+    raise LayoutError(
+        f"rows of {buffer.name} lie in runs of {_listed(steps)}; needs all in a row",
+        hint="take one tile at a time",
+    )
+
+
+def _stride(step: Step) -> int:
+    assert isinstance(step.stride, int), "shared memory has strides of fixed size"
+    return step.stride
+
+
+def _merged(steps: Iterable[Step]) -> list[Step]:
+    run: list[Step] = []
+    for step in steps:
+        while run and _stride(run[-1]) == step.extent * _stride(step):
+            step = Step(run.pop().extent * step.extent, step.stride)
+        run.append(step)
+    return run
+
+
+def _listed(steps: Iterable[Step]) -> str:
+    return "·".join(str(step.extent) for step in steps)
+
+
+def _need_period(atoms: Atoms) -> None:
+    """Raise LayoutError where the tile, a block or a group of 8 rows doesn't begin where the swizzle begins anew."""
+    placement, e = atoms.placement, atoms.row_elements
+    buffer, region, period = placement.buffer, placement.region, ATOM_ROWS * e
+    bytes_each = buffer.dtype.bits // 8
+    if buffer.align % (period * bytes_each):
+        raise LayoutError(f"{buffer.name} is aligned to {buffer.align} bytes; the swizzle needs {period * bytes_each}")
+    for what, stride in (("blocks of columns", atoms.block_stride), ("groups of 8 rows", atoms.group_stride)):
+        several = atoms.blocks > 1 if what.startswith("blocks") else not atoms.is_dense
+        if several and stride % period:
+            raise LayoutError(
+                f"{what} of {buffer.name} start every {stride * bytes_each} bytes; "
+                f"needs a multiple of {period * bytes_each}, the swizzle's period"
+            )
+    if all(offset.multiple % period == 0 for offset in placement.offsets):
+        return
+    dims = [("column", placement.places[atoms.major], e)]
+    dims += [("row", placement.places[d], ATOM_ROWS) for d in atoms.row_dims[-1:]]
+    for what, d, need in dims:
+        start = region.starts[d]
+        multiple = facts.multiple_of(start)
+        if multiple % need:
+            at = str(start.value) if isinstance(start, Const) else f"(a multiple of {multiple})"
+            raise LayoutError(f"{what} start {at} isn't a multiple of {need}, the swizzle's period")
+    offset = next(offset for offset in placement.offsets if offset.multiple % period)
+    raise LayoutError(
+        f"{offset.what} is a multiple of {offset.multiple * bytes_each} bytes; "
+        f"needs a multiple of {period * bytes_each}, the swizzle's period"
+    )
