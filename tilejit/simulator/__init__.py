@@ -4,8 +4,9 @@ from .checks.findings import Finding
 from .checks.places import Location
 from .checks.report import RegionCount, Report
 from .device import Device, DeviceArray, DeviceModule
-from .launch import Checks, Pointer, run
+from .launch import Checks, Pointer, TensorMap, run
 
 __all__ = [
-    "Checks", "Device", "DeviceArray", "DeviceModule", "Finding", "Location", "Pointer", "RegionCount", "Report", "run",
+    "Checks", "Device", "DeviceArray", "DeviceModule", "Finding", "Location", "Pointer", "RegionCount", "Report",
+    "TensorMap", "run",
 ]

@@ -29,6 +29,8 @@ from .machine.printf import Printer
 CHUNK_THREADS = 16384
 CHUNK_BYTES = 1 << 28
 
+_MAP_BYTES = 128
+
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
@@ -49,6 +51,24 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorMap:
+    """An argument for 128 opaque bytes, which say how TMA copies boxes of an array; innermost dimension first.
+
+    array: what it is a map of: the tensor begins at its `offset_bytes`. dims: elements. strides: bytes from one element
+    to the next along each dimension but the innermost. box: elements of a copy. swizzle: "none", "32B", "64B" or
+    "128B", of boxes in shared memory. element_type: "float16", …; what lies outside the tensor reads as zero.
+    """
+
+    array: Pointer
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_bytes: int
+    element_type: str
+    swizzle: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
 class Allocation:
     """Memory at an address of its own, which a kernel reaches through any pointer to it."""
 
@@ -66,7 +86,7 @@ class Resident:
     variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
 
-ParameterValue = Pointer | bytes | np.generic | int
+ParameterValue = Pointer | TensorMap | bytes | np.generic | int
 Checks = bool | Literal["strict"]
 
 
@@ -190,7 +210,7 @@ class _GridRun:
         function = self.program.function
         if len(args) != len(function.params):
             raise LaunchError(f"{function.name} takes {len(function.params)} arguments, got {len(args)}")
-        pointers = [a for a in args if isinstance(a, Pointer)]
+        pointers = [a.array if isinstance(a, TensorMap) else a for a in args if isinstance(a, (Pointer, TensorMap))]
         for p in pointers:
             if p.memory.dtype != np.uint8 or p.memory.ndim != 1 or not p.memory.flags.c_contiguous:
                 raise LaunchError(f"array {p.name or '?'} must be a contiguous one-dimensional uint8 view")
@@ -314,6 +334,8 @@ def _round_up(value: int, unit: int) -> int:
 def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> bytes:
     if isinstance(arg, Pointer):
         return (addresses[id(arg)] + arg.offset_bytes).to_bytes(8, "little")
+    if isinstance(arg, TensorMap):
+        return bytes(_MAP_BYTES)
     if isinstance(arg, bytes):
         return arg
     if isinstance(arg, np.generic):
