@@ -11,6 +11,7 @@ import pytest
 
 import tilejit as tj
 from tilejit.__main__ import main
+from tilejit.environment import VARIABLES
 
 PINNED = """
 import tilejit as tj
@@ -77,6 +78,13 @@ def test_version_is_the_package_s(capsys):
         main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"tilejit {tj.__version__}\n"
+
+
+def test_help_lists_the_environment_variables(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert all(f"{variable.name} " in text for variable in VARIABLES)
 
 
 def test_doctor_says_what_will_be_used_and_why(run):

@@ -51,6 +51,27 @@ def made(module: Any, options: dict[str, bool]) -> type:
     return Point
 
 
+@each
+def test_help_shows_the_parameters_before_the_first_object_is_made(options: dict[str, bool]) -> None:
+    theirs, mine = ([(p.name, p.kind) for p in inspect.signature(cls).parameters.values()] for cls in pair(options))
+    assert mine == theirs and mine[0][0] == "first"
+
+
+def test_a_class_with_an_init_of_its_own_has_that_ones_parameters() -> None:
+    @ours.dataclass()
+    class Own:
+        x: int
+
+        def __init__(self, y: str) -> None:
+            self.x = len(y)
+
+    class Derived(made(ours, {})):  # type: ignore[misc]
+        def __init__(self, z: int) -> None:
+            super().__init__(z, 1.0)
+
+    assert [list(inspect.signature(cls).parameters) for cls in (Own, Derived)] == [["y"], ["z"]]
+
+
 def outcome(act: Any) -> Any:
     """What an action gives, or its error's type."""
     try:

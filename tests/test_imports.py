@@ -12,8 +12,8 @@ import tilejit
 PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
-    "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "usage", "distinct", "progress",
-    "svg", "wording",
+    "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment", "usage", "distinct",
+    "progress", "svg", "wording",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import __version__
 from .dtypes import DTYPES
+from .environment import VARIABLES
 from .errors import DeviceError, LaunchError, TilejitError
 from .frontend import NO_DEFAULT, ParameterKind
 from .frontend.language import spec
@@ -65,7 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tilejit", description=sys.modules["tilejit"].__doc__)
+    listed = "".join(f"\n  {v.name:<22} {v.values}: {v.meaning}; else {v.unset}" for v in VARIABLES)
+    parser = argparse.ArgumentParser(
+        prog="python -m tilejit", description=sys.modules["tilejit"].__doc__,
+        epilog=f"environment variables:{listed}", formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"tilejit {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("doctor", help="device, driver, versions, and what will be used and why")

@@ -60,8 +60,9 @@ def _dataclass(
             init=init, repr=repr, eq=eq, order=False, unsafe_hash=False, frozen=frozen
         )
         methods["__match_args__"] = tuple(n for n, f in fields.items() if f.init and not f.kw_only)
-        if init:
+        if init and "__init__" not in cls.__dict__:
             methods["__init__"] = _written_later(owner, "__init__", partial(_init, frozen))
+            methods["__signature__"] = _Signature()
         if repr:
             methods["__repr__"] = _repr
         if eq:
@@ -138,6 +139,19 @@ def _written_later(
         return written(self, *args, **named)
 
     return method
+
+
+class _Signature:
+    """What `help` shows of a class before its `__init__` is written: the parameters, as users give them."""
+
+    def __get__(self, instance: object, cls: type) -> Any:
+        if instance is not None or _FIELDS not in cls.__dict__:
+            raise AttributeError("__signature__")
+        import inspect
+
+        frozen = cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        written = inspect.signature(_init(frozen, cls))
+        return written.replace(parameters=list(written.parameters.values())[1:])
 
 
 def _init(frozen: bool, cls: type) -> Callable[..., Any]:

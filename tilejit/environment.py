@@ -1,0 +1,38 @@
+"""The environment variables that tilejit reads, as `python -m tilejit --help` and the reference list them."""
+
+from __future__ import annotations
+
+from .dataclass import dataclass
+
+__all__ = ["VARIABLES", "Variable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One environment variable. values: what it may be. unset: what holds where it isn't set."""
+
+    name: str
+    values: str
+    meaning: str
+    unset: str
+
+
+VARIABLES = (
+    Variable(
+        "TILEJIT_DEVICE", "cuda, cuda:1, sim, sim:sm_100a", "where launches run whose arguments don't decide",
+        "a GPU if there is one, else the simulator",
+    ),
+    Variable(
+        "TILEJIT_SIM_CHECKS", "0, 1, strict", "what the simulator checks: nothing, the usual, or more: shuffles, votes "
+        "and matches are no memory barriers", "1",
+    ),
+    Variable("TILEJIT_SIM_LIMIT", "a number", "thread instructions that a simulated launch may take", "1e11"),
+    Variable("TILEJIT_CACHE", "0", "nothing is kept on disk", "compiled kernels are kept"),
+    Variable("TILEJIT_CACHE_DIR", "a folder", "where kernels are kept", "the user's folder for caches"),
+    Variable("TILEJIT_CACHE_MAXSIZE", "bytes", "how much is kept; what wasn't used for longest goes first", "512 MiB"),
+    Variable(
+        "TILEJIT_AUTOTUNE", "print, off", "print each table of what was tried, or take the first configuration",
+        "tunes and says nothing",
+    ),
+    Variable("TILEJIT_FULL_TRACEBACK", "1", "errors show the library's own frames too", "only the user's frames"),
+)
