@@ -1,11 +1,10 @@
-"""What every test has: hypothesis profiles, the gpu marker, golden files, PTX through ptxas."""
+"""What every test has: hypothesis profiles, long tests, golden files, PTX through ptxas."""
 
 from __future__ import annotations
 
 import gc
 import os
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -58,39 +57,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         long = {item for item in items if item.get_closest_marker("long")}
         config.hook.pytest_deselected(items=list(long))
         items[:] = [item for item in items if item not in long]
-    marked = [item for item in items if item.get_closest_marker("gpu")]
-    reason = why_no_gpu() if marked else None
-    if reason is None:
-        return
-    # one of each function says why: thousands that only skip take half a minute
-    functions: dict[str, list[pytest.Item]] = {}
-    for item in marked:
-        functions.setdefault(item.nodeid.split("[")[0], []).append(item)
-    for first, *others in functions.values():
-        cases = f" ({len(others)} more cases)" if others else ""
-        first.add_marker(pytest.mark.skip(reason=f"{reason}{cases}"))
-    silent = {item for _, *others in functions.values() for item in others}
-    config.hook.pytest_deselected(items=list(silent))
-    items[:] = [item for item in items if item not in silent]
-
-
-@lru_cache(maxsize=1)
-def why_no_gpu() -> str | None:
-    """Why GPU tests can't run here; None where a device answers."""
-    try:
-        from cuda.bindings import driver
-    except ImportError as error:
-        return f"cuda-python is not installed: {error}"
-    try:
-        (status,) = driver.cuInit(0)
-    except RuntimeError as error:
-        return f"no CUDA driver: {error}"
-    if status != driver.CUresult.CUDA_SUCCESS:
-        return f"no CUDA device: cuInit says {status.name}"
-    status, count = driver.cuDeviceGetCount()
-    if status != driver.CUresult.CUDA_SUCCESS or count == 0:
-        return "no CUDA device"
-    return None
 
 
 @pytest.fixture

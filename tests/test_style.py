@@ -25,7 +25,7 @@ def check(name: str, *arguments: str) -> None:
 
 
 def test_ruff_finds_nothing() -> None:
-    check("ruff", "check", "--no-cache", "tilejit", "tests", "examples")
+    check("ruff", "check", "--no-cache", "tilejit", "tests", "examples", "pytest_tilejit.py")
 
 
 def test_mypy_finds_nothing() -> None:

@@ -5,17 +5,32 @@ from __future__ import annotations
 import importlib
 import math
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
 from tests.kernels.drawn_operands import plain
 from tests.reference import layouts
+from tests.types.test_docs import example_of, run
+from tilejit import testing
 from tilejit.dtypes import DTYPES, DType
-from tilejit.testing import arrays, assert_equal, check, comparing, dtypes, register_layouts, ulps
+from tilejit.testing import (
+    DrawnLaunch,
+    array_of,
+    arrays,
+    assert_equal,
+    check,
+    comparing,
+    dtypes,
+    launches,
+    register_layouts,
+    ulps,
+)
 
 
 @tj.kernel(threads=32)
@@ -140,6 +155,143 @@ def test_arrays_hold_special_values_in_time() -> None:
 
     look()
     assert seen == {"nan", "inf", "subnormal"}
+
+
+@given(st.data(), dtypes())
+def test_finite_arrays_and_those_in_a_range_hold_nothing_else(data: st.DataObject, dtype: DType) -> None:
+    finite = data.draw(arrays(40, dtype, finite=True))
+    assert np.isfinite(finite.astype(np.float64)).all()
+    low = data.draw(st.sampled_from((0, 1) if dtype.kind in ("bool", "uint") else (-7, -0.5, 0, 1)))
+    high = data.draw(st.sampled_from((1,) if dtype.kind == "bool" else (1, 1.5, 100)))
+    within = data.draw(arrays(40, dtype, range=(low, high))).astype(np.float64)
+    assert ((low <= within) & (within <= high)).all()
+
+
+def test_an_empty_range_and_one_beyond_the_type_are_refused() -> None:
+    for limits in ((2, 1), (-1, 1), (0, 256)):
+        with pytest.raises(ValueError, match="is no part of what uint8 holds, 0 to 255"):
+            arrays(4, tj.uint8, range=limits)
+    with pytest.raises(TypeError, match="write tj.float32"):
+        arrays(4, float)
+
+
+@given(st.data(), dtypes())
+def test_an_array_is_made_again_by_the_call_that_shows_it(data: st.DataObject, dtype: DType) -> None:
+    made: list[np.ndarray] = []
+    calls: list[dict[str, object]] = []
+
+    def recorded(*args: object, **named: object) -> np.ndarray:
+        calls.append({**named, "args": args})
+        made.append(array_of(*args, **named))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys.modules[array_of.__module__], "array_of", recorded)
+        array = data.draw(arrays(st.integers(1, 20), dtype, strided=True, misaligned=True))
+    (call,) = calls
+    again = array_of(*call.pop("args"), **call)
+    assert again.tobytes() == array.tobytes() and again.strides == array.strides
+    assert again.ctypes.data % 128 == array.ctypes.data % 128
+
+
+def falsified(test: Callable[[], None]) -> str:
+    """What hypothesis says of the smallest example that fails."""
+    with pytest.raises(AssertionError) as caught:
+        settings(database=None, max_examples=200, phases=[Phase.generate, Phase.shrink])(test)()
+    return "\n".join(caught.value.__notes__)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="hypothesis prints where exceptions have no notes")
+def test_failing_arrays_shrink_to_few_zeros_and_what_matters() -> None:
+    @given(arrays(st.integers(1, 300), tj.float32))
+    def no_nan(x: np.ndarray) -> None:
+        assert not np.isnan(x).any()
+
+    assert "x=array([nan], dtype=float32)" in falsified(no_nan)
+
+    @given(arrays(st.tuples(st.integers(1, 40), st.integers(1, 40)), tj.int16))
+    def never_wide(x: np.ndarray) -> None:
+        assert x.shape[1] < 33
+
+    assert "x=array_of((1, 33), 'int16', 'zeros')" in falsified(never_wide)
+
+
+def test_references_of_float64_are_compared_in_units_of_the_result() -> None:
+    third = np.array([1 / 3, -1 / 3, 0.0, np.nan, np.inf, 1e300, 1e-50])
+    with np.errstate(over="ignore"):
+        narrow = third.astype(np.float32)
+    assert_equal("x", narrow, third, ulp=0.5)
+    beyond = np.nextafter(narrow, np.float32(9))
+    with pytest.raises(AssertionError, match=r"x\[0\] is 0.33333337, expected 0.33.*, 1.33333333 ulp apart; 3 more"):
+        assert_equal("x", beyond, third, ulp=0.9)
+    with pytest.raises(AssertionError, match="expected is of float64: cast it"):
+        assert_equal("x", narrow, third)
+    for dtype in (tj.float16, tj.bfloat16):
+        assert_equal("x", np.array([1 / 3]).astype(dtype.numpy), np.array([1 / 3]), ulp=0.5)
+    with pytest.raises(AssertionError, match="inf ulp apart"):
+        assert_equal("x", np.array([np.nan], np.float32), np.array([1.0]), ulp=1e9)
+    with pytest.raises(AssertionError, match="inf ulp apart"):
+        assert_equal("x", np.array([np.inf], np.float32), np.array([1e30]), ulp=1e9)
+
+
+@tj.kernel(threads=32)
+def scaled(A: tj.Tensor, B: tj.Tensor, s: tj.float32):
+    i = tj.thread_id()
+    B[i] = A[i] * s
+
+
+def test_a_function_computes_its_reference_in_float64() -> None:
+    seen: list[object] = []
+
+    def reference(a: np.ndarray, b: np.ndarray, s: float) -> np.ndarray:
+        seen.extend((a.dtype, s))
+        return a * s
+
+    check(scaled, 1, A / 3, np.zeros_like(A), 0.1, expected=reference, ulp=0.5)
+    assert seen == [np.float64, float(np.float32(0.1))]
+    with pytest.raises(AssertionError, match="ulp apart"):
+        check(scaled, 1, A / 3, np.zeros_like(A), 0.1, expected=lambda a, b, s: a * s * (1 + 1e-6), ulp=0.5)
+
+
+@tj.kernel(threads=64)
+def last_one_wins(A: tj.Tensor):
+    # no race: of updates that are atomic the order is free
+    tj.atomic.exch(A[0], tj.thread_id() // 32)
+
+
+def test_every_schedule_is_run_and_the_one_that_goes_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = np.zeros(1, np.int32), np.ones(1, np.int32)
+    check(last_one_wins, 1, a, expected=b)
+    with pytest.raises(AssertionError, match=r"A\[0\] is 0, expected 1; the other 0 agree; under schedule \d+$"):
+        check(last_one_wins, 1, a, expected=b, schedules=16)
+    monkeypatch.setenv("TILEJIT_SCHEDULES", "16")
+    with pytest.raises(AssertionError, match="under schedule"):
+        check(last_one_wins, 1, a, expected=b)
+
+
+def test_a_drawn_launch_says_grid_threads_target_and_schedule() -> None:
+    seen: set[tuple[object, ...]] = set()
+
+    @settings(max_examples=60)
+    @given(launches(threads=[32, 64], targets=["sm_80", "sm_90a"], schedules=2))
+    def look(launch: DrawnLaunch) -> None:
+        assert launch.grid in range(1, 5)
+        seen.add((launch.threads, launch.target, launch.schedule))
+
+    look()
+    assert len(seen) == 8
+    tiles = DrawnLaunch(lambda a: tj.cdiv(a.A.size, 32), threads=32, target="sm_80", schedule=5)
+    check(double, tiles, A, np.zeros_like(A), expected=2 * A)
+    with pytest.raises(tj.OutOfBoundsError, match="under schedule 5, which is another legal order"):
+        check(double, DrawnLaunch(1, threads=64, schedule=5), A, np.zeros_like(A), expected=2 * A)
+
+
+def test_every_public_name_has_an_example_that_works(tmp_path: Path) -> None:
+    for_layouts = {"AXIS_FAMILIES", "dense_layouts", "iters", "layouts", "memory_layouts", "regions_of"}
+    for_layouts |= {"register_layouts", "shapes_of", "swizzles"}
+    for name in set(testing.__all__) - for_layouts - {"Operation", "operations", "dtypes", "do_bench", "ulps"}:
+        assert example_of(getattr(testing, name)), name
+        run(example_of(getattr(testing, name)), tmp_path)
 
 
 def test_without_hypothesis_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

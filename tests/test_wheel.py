@@ -47,7 +47,13 @@ def test_it_holds_the_whole_package(wheel: Path) -> None:
     package = {path.relative_to(ROOT).as_posix() for path in sources}
     assert {"tilejit/py.typed", "tilejit/__init__.pyi"} <= package
     held = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert held == package
+    assert held == package | {"pytest_tilejit.py"}
+
+
+def test_pytest_finds_its_plugin(wheel: Path) -> None:
+    archive = ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
+    assert "[pytest11]\npytest_tilejit = pytest_tilejit" in archive.read(name).decode()
 
 
 def test_it_says_what_an_index_shows(wheel: Path) -> None:
@@ -55,7 +61,7 @@ def test_it_says_what_an_index_shows(wheel: Path) -> None:
     (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
     told = message_from_bytes(archive.read(name))
     assert (told["Name"], told["Version"]) == ("tilejit", tj.__version__)
-    assert told["Summary"] and told["Keywords"] and told["License-Expression"] == "Apache-2.0"
+    assert told["Summary"] and told["Keywords"] and told["Author"] and told["License-Expression"] == "Apache-2.0"
     assert told["License-File"] == "LICENSE" and name.replace("METADATA", "licenses/LICENSE") in archive.namelist()
     assert "Typing :: Typed" in told.get_all("Classifier", [])
     page = told.get_payload(decode=True)

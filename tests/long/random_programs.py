@@ -29,7 +29,6 @@ from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests.conftest import why_no_gpu
 from tests.frontend.test_random_programs import by_python, deep_programs, programs
 from tests.kernels import test_property_copies as copies
 from tests.kernels import test_property_elementwise as elementwise
@@ -51,7 +50,7 @@ BATCH = 40
 
 
 def all_devices() -> list[Device]:
-    return [devices.named(name) for name in (["sim"] if why_no_gpu() else ["sim", "cuda"])]
+    return [devices.named(name) for name in (["sim"] if devices.cuda_problem() else ["sim", "cuda"])]
 
 
 def named(device: Device) -> str:

@@ -18,8 +18,9 @@ except ImportError as error:
             f"tilejit.testing.{name} needs hypothesis; install it: pip install hypothesis"
         ) from _missing
 else:
-    from .arrays import arrays, assert_equal, dtypes, ulps
+    from .arrays import array_of, arrays, assert_equal, dtypes, ulps
     from .comparing import check
+    from .launching import DrawnLaunch, launches
     from .layouts import (
         AXIS_FAMILIES,
         dense_layouts,
@@ -34,6 +35,7 @@ else:
     from .operations import Operation, operations
 
 __all__ = [
-    "AXIS_FAMILIES", "Operation", "arrays", "assert_equal", "check", "dense_layouts", "do_bench", "dtypes", "iters",
-    "layouts", "memory_layouts", "operations", "regions_of", "register_layouts", "shapes_of", "swizzles", "ulps",
+    "AXIS_FAMILIES", "DrawnLaunch", "Operation", "array_of", "arrays", "assert_equal", "check", "dense_layouts",
+    "do_bench", "dtypes", "iters", "launches", "layouts", "memory_layouts", "operations", "regions_of",
+    "register_layouts", "shapes_of", "swizzles", "ulps",
 ]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from ..dtypes import DTYPES, DType, from_numpy
+from ..dtypes import DTYPES, DType, as_dtype, from_numpy
 
-__all__ = ["Array", "arrays", "assert_equal", "dtypes", "ulps"]
+__all__ = ["Array", "array_of", "arrays", "assert_equal", "dtypes", "ulps"]
 
 Array = np.ndarray[Any, Any]
+
+#: the least and the greatest value
+Limits = tuple[float, float]
 
 
 def dtypes(*, kinds: Sequence[str] = ("bool", "int", "uint", "float"), fp8: bool = True) -> st.SearchStrategy[DType]:
@@ -21,80 +24,266 @@ def dtypes(*, kinds: Sequence[str] = ("bool", "int", "uint", "float"), fp8: bool
     return st.sampled_from([t for t in DTYPES.values() if t.kind in kinds and (fp8 or not t.is_fp8)])
 
 
-@st.composite
 def arrays(
-    draw: st.DrawFn, shape: Sequence[int], dtype: DType, *, strided: bool = False, misaligned: bool = False
-) -> Array:
-    """An array of random bits, small numbers and special values: zeros, infinities, NaNs, the ends of the range.
+    shape: int | Sequence[int] | st.SearchStrategy[Any],
+    dtype: object,
+    *,
+    strided: bool = False,
+    misaligned: bool = False,
+    finite: bool = False,
+    range: tuple[float, float] | None = None,
+) -> st.SearchStrategy[Array]:
+    """Arrays of zeros, ones, counted or random numbers, among them special values: infinities, NaNs, the ends.
 
+    shape, dtype: or strategies of them; a single extent is a number. A failing array has few
+    elements, zeros and the special values that matter; one of many elements is shown as the call of `array_of` that
+    makes it.
     strided: its strides may be permuted, padded, negative or, where it repeats itself, 0.
     misaligned: it may begin at any element, instead of at a multiple of 128 bytes.
+    finite: without infinities and NaNs. range: the least and the greatest value.
+
+    Example:
+        from hypothesis import given, settings
+        from hypothesis import strategies as st
+        from tilejit.testing import arrays
+
+        @settings(max_examples=5)
+        @given(arrays(st.integers(1, 100), tj.float32, range=(-1, 1)))
+        def test(x):
+            assert (abs(x) <= 1).all()
+
+        test()
     """
-    strides, low, span = draw(_strides(tuple(shape))) if strided else (_row_major(shape), 0, math.prod(shape))
-    shift = draw(st.integers(0, 16)) if misaligned else 0
-    room = np.zeros((span + shift) * dtype.bytes + 128, np.uint8)
-    start = -room.ctypes.data % 128 + (shift + low) * dtype.bytes
-    array: Array = np.ndarray(tuple(shape), dtype.numpy, room, start, tuple(s * dtype.bytes for s in strides))
-    seed, tame = draw(st.tuples(st.integers(0, 2**32 - 1), st.booleans()))
-    array[...] = _values(np.random.default_rng(seed), math.prod(shape), dtype, tame).reshape(array.shape)
+    if not isinstance(dtype, st.SearchStrategy):
+        _check_range(_element_type(dtype), range)
+    return _arrays(shape, dtype, strided, misaligned, finite or range is not None, range)
+
+
+@st.composite
+def _arrays(
+    draw: st.DrawFn, shape: Any, dtype: Any, strided: bool, misaligned: bool, finite: bool, limits: Limits | None
+) -> Array:
+    drawn = draw(shape) if isinstance(shape, st.SearchStrategy) else shape
+    extents = (drawn,) if isinstance(drawn, int) else tuple(drawn)
+    kind = _element_type(draw(dtype) if isinstance(dtype, st.SearchStrategy) else dtype)
+    named: dict[str, Any] = {}
+    if strided:
+        strides = draw(_strides(extents))
+        named.update({} if strides == tuple(_row_major(extents)) else {"strides": strides})
+    if misaligned:
+        shift = draw(st.integers(0, 16))
+        named.update({"shift": shift} if shift else {})
+    values = draw(st.sampled_from(_VALUES))
+    if values in ("small", "any"):
+        named["seed"] = draw(st.integers(0, 2**32 - 1))
+    listed = _special(kind, finite, limits)
+    chosen = draw(st.tuples(*[st.booleans()] * len(listed)))
+    special = tuple(value for value, is_in in zip(listed, chosen, strict=True) if is_in)
+    named.update({"special": special} if special else {})
+    named.update({"range": limits} if limits is not None else {})
+    array: Array = draw(st.builds(array_of, *map(st.just, (extents, kind.name, values)), **_just(named)))
     return array
 
 
+#: what arrays are filled with, the simplest first; more of the last ones, which find more
+_VALUES = ("zeros", "ones", "counted", "small", "small", "any", "any", "any")
+
+
+def _just(named: Mapping[str, Any]) -> dict[str, st.SearchStrategy[Any]]:
+    return {name: st.just(value) for name, value in named.items()}
+
+
+def array_of(
+    shape: Sequence[int],
+    dtype: object,
+    values: str = "zeros",
+    *,
+    seed: int = 0,
+    special: Sequence[float] = (),
+    range: tuple[float, float] | None = None,
+    strides: Sequence[int] | None = None,
+    shift: int = 0,
+) -> Array:
+    """The array that `arrays` shows as this call.
+
+    values: "zeros", "ones", "counted" (0, 1, 2, ...), "small" numbers by chance or "any" finite ones; in `range` where
+    that is given. special: values that stand at some places, each at least once if there is room.
+    strides: in elements, else row-major. shift: elements between a multiple of 128 bytes and the lowest element.
+
+    Example:
+        from tilejit.testing import array_of
+
+        assert list(array_of((4,), tj.int32, "counted")) == [0, 1, 2, 3]
+    """
+    kind = _element_type(dtype)
+    _check_range(kind, range)
+    steps = _row_major(shape) if strides is None else strides
+    reach = [max(n - 1, 0) * s for n, s in zip(shape, steps, strict=True)]
+    low = -sum(r for r in reach if r < 0)
+    span = low + sum(r for r in reach if r > 0) + 1
+    room = np.zeros((span + shift) * kind.bytes + 128, np.uint8)
+    start = -room.ctypes.data % 128 + (shift + low) * kind.bytes
+    array: Array = np.ndarray(tuple(shape), kind.numpy, room, start, tuple(s * kind.bytes for s in steps))
+    random = np.random.default_rng(seed)
+    count = math.prod(shape)
+    contents = _values(random, count, kind, values, range)
+    if special and count:
+        _strew(random, contents, kind, special)
+    array[...] = contents.reshape(array.shape)
+    return array
+
+
+def _strew(random: np.random.Generator, contents: Array, dtype: DType, special: Sequence[float]) -> None:
+    """Puts special values at a tenth of the places, each at one place at least; NaNs with any bits."""
+    values = np.array(special, np.float64 if dtype.is_float else object).astype(dtype.numpy)
+    at = np.flatnonzero(random.random(contents.size) < 0.1)
+    contents[at] = values[random.integers(0, values.size, at.size)]
+    places = random.permutation(contents.size)[: values.size]
+    contents[places] = values[: places.size]
+    if dtype.is_float:
+        nans = np.flatnonzero(np.isnan(contents))
+        bits = random.integers(0, 256, nans.size * dtype.bytes, dtype=np.uint8).view(f"u{dtype.bytes}")
+        least = np.array(math.nan if dtype.name == "float8_e4m3fn" else math.inf).astype(dtype.numpy)
+        _bits(contents)[nans] = bits | _bits(least) | 1
+
+
+def _element_type(dtype: object) -> DType:
+    kind = as_dtype(dtype)
+    if kind is None:
+        raise TypeError(f"{dtype!r} is not an element type; write tj.float32 or its like")
+    return kind
+
+
+def _check_range(dtype: DType, limits: Limits | None) -> None:
+    if limits is None:
+        return
+    low, high = limits
+    least, most = _ends(dtype)
+    if not least <= low <= high <= most:
+        raise ValueError(f"range={limits} is no part of what {dtype} holds, {least} to {most}: write (least, greatest)")
+
+
 @st.composite
-def _strides(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[list[int], int, int]:
-    """Strides in elements, how many elements the first lies behind the lowest, and elements from end to end."""
-    strides, step = [0] * len(shape), 1
+def _strides(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements."""
+    strides, step = _row_major(shape), 1
+    if draw(st.integers(0, 3)) == 0:
+        return tuple(strides)
     for d in draw(st.permutations(range(len(shape)))):
+        strides[d] = 0
         if draw(st.integers(0, 7)) == 0:
             continue
         step *= draw(st.sampled_from((1, 1, 1, 2, 3)))
         strides[d] = step * draw(st.sampled_from((1, 1, -1)))
         step = step * shape[d] + draw(st.sampled_from((0, 0, 1, 4, 8)))
-    reach = [max(n - 1, 0) * s for n, s in zip(shape, strides, strict=True)]
-    low = -sum(r for r in reach if r < 0)
-    return strides, low, low + sum(r for r in reach if r > 0) + 1
+    return tuple(strides)
 
 
 def _row_major(shape: Sequence[int]) -> list[int]:
     return [math.prod(shape[d + 1 :]) for d in range(len(shape))]
 
 
-def _values(random: np.random.Generator, count: int, dtype: DType, tame: bool) -> Array:
-    """tame: small numbers, else any bits; special values are strewn among both."""
+def _values(random: np.random.Generator, count: int, dtype: DType, values: str, limits: Limits | None) -> Array:
+    """The contents in order, without special values."""
+    if values not in _VALUES:
+        raise ValueError(f"values={values!r} is none of {', '.join(dict.fromkeys(_VALUES))}")
+    if limits is not None:
+        return _within(random, count, dtype, values, *limits)
+    if values in ("zeros", "ones"):
+        return np.full(count, values == "ones").astype(dtype.numpy)
+    if values == "counted":
+        return (np.arange(count) % min(_counted(dtype), 2**62)).astype(dtype.numpy)
     if dtype.kind == "bool":
         return random.integers(0, 2, count).astype(np.bool_)
-    if tame:
-        low = 0 if dtype.kind == "uint" else -8
-        drawn = random.integers(low, 9, count)
-        values = (drawn / 4 if dtype.is_float else drawn).astype(dtype.numpy)
+    if values == "small":
+        drawn: Array = random.integers(0 if dtype.kind == "uint" else -8, 9, count)
+        return np.asarray(drawn / 4 if dtype.is_float else drawn, dtype.numpy)
+    anything: Array = random.integers(0, 256, count * dtype.bytes, dtype=np.uint8).view(dtype.numpy)
+    if dtype.is_float:
+        # what isn't finite stands among the special values
+        with np.errstate(invalid="ignore"):
+            anything[~np.isfinite(anything)] = 1
+    return anything
+
+
+def _within(random: np.random.Generator, count: int, dtype: DType, values: str, low: float, high: float) -> Array:
+    """Contents between two ends; those of "zeros" and "ones" are the numbers nearest to them."""
+    if not dtype.is_float:
+        first, last = math.ceil(low), math.floor(high)
+        if values in ("zeros", "ones"):
+            return np.full(count, min(max(int(values == "ones"), first), last), dtype.numpy)
+        extent = min(last - first + 1, 2**63 - 1)
+        steps = np.arange(count) % extent if values == "counted" else random.integers(0, extent, count)
+        return np.array([first + int(n) for n in steps], object).astype(dtype.numpy)
+    if values in ("zeros", "ones"):
+        contents = np.full(count, min(max(float(values == "ones"), low), high))
     else:
-        values = random.integers(0, 256, count * dtype.bytes, dtype=np.uint8).view(dtype.numpy)
-    special = _special(dtype)
-    strewn = random.random(count) < 0.1
-    return np.where(strewn, special[random.integers(0, len(special), count)], values).astype(dtype.numpy)
+        share = np.arange(count) % 17 / 16 if values == "counted" else random.random(count)
+        contents = low * (1 - share) + high * share
+    rounded = contents.astype(dtype.numpy)
+    outside = (rounded.astype(np.float64) < low) | (rounded.astype(np.float64) > high)
+    if outside.any():
+        near = np.array([low, high, (low + high) / 2, 0.0]).astype(dtype.numpy)
+        inside = [x for x in near if low <= float(x) <= high]
+        rounded[outside] = inside[0] if inside else near[0]
+    return rounded
 
 
-def _special(dtype: DType) -> Array:
+def _counted(dtype: DType) -> int:
+    """How many whole numbers from 0 on a type holds."""
+    if not dtype.is_float:
+        return int(_ends(dtype)[1]) + 1
+    import ml_dtypes
+
+    return int(2 ** (ml_dtypes.finfo(dtype.numpy).nmant + 1))  # type: ignore[no-untyped-call]
+
+
+def _ends(dtype: DType) -> tuple[float, float]:
+    """The least and the greatest finite value."""
+    if dtype.kind == "bool":
+        return 0, 1
     if not dtype.is_float:
         ends = np.iinfo(dtype.numpy)
-        return np.array([0, 1, ends.min, ends.max], dtype.numpy)
+        return int(ends.min), int(ends.max)
+    import ml_dtypes
+
+    limits = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
+    return float(limits.min), float(limits.max)
+
+
+def _special(dtype: DType, finite: bool, limits: Limits | None) -> list[float]:
+    """Special values of a type, those that go wrong most often first."""
+    low, high = _ends(dtype) if limits is None else limits
+    if not dtype.is_float:
+        whole = [low, high] if limits is None else [math.ceil(low), math.floor(high)]
+        return [] if dtype.kind == "bool" else sorted({*whole, *(n for n in (0, 1) if low <= n <= high)})
     import ml_dtypes
 
     info = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
-    listed = [0.0, -0.0, 1.0, -1.0, math.nan, info.max, info.min, info.tiny, info.smallest_subnormal]
-    if dtype.name != "float8_e4m3fn":
-        listed += [math.inf, -math.inf]
-    return np.array(listed, np.float64).astype(dtype.numpy)
+    listed = [0.0, -0.0, 1.0, -1.0, *map(float, (info.max, info.min, info.tiny, info.smallest_subnormal))]
+    inside = [x for x in listed if low <= x <= high]
+    if limits is not None:
+        ends = [float(dtype.numpy.type(x)) for x in limits]
+        return [x for x in dict.fromkeys((*ends, *inside)) if low <= x <= high]
+    infinities = [] if dtype.name == "float8_e4m3fn" else [math.inf, -math.inf]
+    return inside if finite else [math.nan, *infinities, *inside]
 
 
-def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: float = 0, ulp: int = 0) -> None:
+def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: float = 0, ulp: float = 0) -> None:
     """Raise AssertionError where `got` isn't `expected`: index, both values, their distance, how many more.
 
-    rtol, atol: as in `numpy.isclose`. ulp: how many units in the last place floats may differ. All 0: bit for bit,
-    but for NaNs, which all are equal.
+    rtol, atol: as in `numpy.isclose`. ulp: how many units in the last place floats may differ; `expected` may then be
+    of float64, and half a unit is what rounding it takes. All 0: bit for bit, but for NaNs, which all are equal.
+
+    Example:
+        from tilejit.testing import assert_equal
+
+        third = np.array([1 / 3])
+        assert_equal("x", third.astype(np.float32), third, ulp=0.5)
     """
     wanted = np.asarray(expected)
-    if wanted.dtype != got.dtype:
+    is_reference = bool(ulp) and wanted.dtype == np.float64 and _is_float(got)
+    if wanted.dtype != got.dtype and not is_reference:
         raise AssertionError(f"{name} is of {got.dtype}; expected is of {wanted.dtype}: cast it")
     if wanted.shape != got.shape:
         raise AssertionError(f"{name} has shape {got.shape}; expected has {wanted.shape}")
@@ -102,23 +291,40 @@ def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: fl
     if not wrong.any():
         return
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
-    apart = f", {int(ulps(got[at], wanted[at]))} ulp apart" if _is_float(got) else ""
+    apart = f", {_distance(got, wanted)[at]:.9g} ulp apart" if _is_float(got) else ""
     others = int(wrong.sum()) - 1
     more = f"; {others} more of {got.size} differ" if others else f"; the other {got.size - 1} agree"
     raise AssertionError(f"{name}{list(at)} is {got[at]!s}, expected {wanted[at]!s}{apart}{more}")
 
 
-def _agree(got: Array, wanted: Array, rtol: float, atol: float, ulp: int) -> Array:
-    same = _bits(got) == _bits(wanted)
+def _agree(got: Array, wanted: Array, rtol: float, atol: float, ulp: float) -> Array:
     if not _is_float(got):
+        same = _bits(got) == _bits(wanted)
         return np.asarray(same | np.isclose(got, wanted, rtol, atol) if rtol or atol else same)
     with np.errstate(all="ignore"):
+        same = _bits(got) == _bits(wanted.astype(got.dtype))
         same |= np.isnan(got) & np.isnan(wanted)
         if rtol or atol:
             same |= np.isclose(got.astype(np.float64), wanted.astype(np.float64), rtol, atol)
         if ulp:
-            same |= ulps(got, wanted) <= ulp
+            same |= _distance(got, wanted) <= ulp
     return np.asarray(same)
+
+
+def _distance(got: Array, wanted: Array) -> Array:
+    """How far floats lie from what is wanted, in units in the last place of their type at that value."""
+    if wanted.dtype == got.dtype:
+        return ulps(got, wanted)
+    import ml_dtypes
+
+    info = ml_dtypes.finfo(got.dtype)  # type: ignore[no-untyped-call]
+    with np.errstate(all="ignore"):
+        _, exponent = np.frexp(wanted)
+        unit = np.ldexp(1.0, np.maximum(exponent - 1, int(info.minexp)) - int(info.nmant))
+        apart = np.abs(got.astype(np.float64) - wanted) / unit
+        equal = _bits(got) == _bits(wanted.astype(got.dtype))
+        both = np.isnan(got) & np.isnan(wanted)
+    return np.asarray(np.where(both | equal & ~np.isfinite(apart), 0.0, np.where(np.isnan(apart), np.inf, apart)))
 
 
 def _is_float(array: Array) -> bool:

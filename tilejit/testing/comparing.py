@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..dataclass import dataclass
+from ..dtypes import DType, float32, from_numpy
+from ..errors import SimulationError
 from .arrays import Array, assert_equal
+from .launching import DrawnLaunch
 
 if TYPE_CHECKING:
     from ..jit import Kernel
@@ -25,57 +31,121 @@ def check(
     expected: Expected | Callable[..., Expected | None],
     rtol: float = 0,
     atol: float = 0,
+    ulp: float = 0,
     target: str | None = None,
-    device: str = "sim",
+    device: str | None = None,
     threads: int | None = None,
+    schedules: int | None = None,
     **constexprs: Any,
 ) -> None:
     """Runs `kernel` on copies of the NumPy arrays in `args`, and compares what it leaves in them.
 
     The copies have the arrays' strides and alignment. On the simulator all checks are on.
+    grid: as `k[grid]` takes it, or one of `launches()`.
     expected: what the arrays must hold: a mapping by parameter name, one array for the last array argument, or a
     sequence for the last ones; every other array must be unchanged. Or a function of copies of `args`, which returns
     one of these, or changes its arguments and returns None.
-    rtol, atol: as in `numpy.isclose`. Both 0: bit for bit, but for NaNs, which all are equal.
-    device: "sim", or "cuda" and the like. target: the architecture to compile for.
+    rtol, atol: as in `numpy.isclose`. All 0: bit for bit, but for NaNs, which all are equal.
+    ulp: how many units in the last place floats may differ. The reference is of float64: a function gets its floats
+    as float64, and what it returns isn't rounded first.
+    device: "sim", or "cuda" and the like; else what `tj.use_device`, `--tilejit-device` or TILEJIT_DEVICE says, else
+    the simulator. target: the architecture to compile for, on the simulator.
+    schedules: under how many orders of the threads it runs on the simulator; else what `--tilejit-schedules` says.
     raises: AssertionError that names the first element that differs; `SimulationError`s.
+
+    Example:
+        from tilejit.testing import check
+
+        @tj.kernel(threads=32)
+        def roots(A: tj.Tensor) -> None:
+            A[tj.thread_id()] = tj.sqrt(A[tj.thread_id()])
+
+        check(roots, 1, np.arange(32, dtype=np.float32), expected=lambda a: np.sqrt(a), ulp=0.5)
     """
-    copies = [_copy(a) if isinstance(a, np.ndarray) else (a, None) for a in args]
-    buffers = [array for array, _ in copies]
+    plan = grid if isinstance(grid, DrawnLaunch) else DrawnLaunch(grid)
+    plan = DrawnLaunch(plan.grid, threads or plan.threads, target or plan.target, plan.schedule)
     names = [p.name for p in kernel.parameters[: len(args)]]
-    wanted = _wanted(expected, args, names)
-    before = [None if room is None else room.copy() for _, room in copies]
-    _launch(kernel, grid, buffers, constexprs, target, device, threads)
-    for name, array, (copy, room), old in zip(names, args, copies, before, strict=True):
-        if isinstance(array, np.ndarray) and room is not None and old is not None:
-            assert_equal(name, copy, wanted[name], rtol, atol)
-            _same_between(name, copy, room, old)
+    wanted = _wanted(expected, _exact(kernel, args) if ulp else args, names)
+    run = _runner(kernel, plan, device, is_drawn=isinstance(grid, DrawnLaunch))
+    for number in range(_schedules(schedules) if run.is_simulated else 1):
+        copies = [_copy(a) if isinstance(a, np.ndarray) else (a, None) for a in args]
+        before = [None if room is None else room.copy() for _, room in copies]
+        with _naming(plan.schedule + number, run.is_simulated):
+            run.launch([array for array, _ in copies], constexprs, plan.schedule + number)
+            for name, (copy, room), old in zip(names, copies, before, strict=True):
+                if room is not None and old is not None:
+                    assert_equal(name, copy, wanted[name], rtol, atol, ulp)
+                    _same_between(name, copy, room, old)
 
 
-def _launch(
-    kernel: Kernel,
-    grid: Any,
-    args: Sequence[Any],
-    constexprs: Mapping[str, Any],
-    target: str | None,
-    device: str,
-    threads: int | None,
-) -> None:
+def _schedules(wanted: int | None) -> int:
+    """How many: as asked for, else as the pytest plugin says."""
+    return wanted if wanted is not None else int(os.environ.get("TILEJIT_SCHEDULES") or 1)
+
+
+@contextmanager
+def _naming(schedule: int, is_simulated: bool) -> Iterator[None]:
+    """Inside, what goes wrong names the schedule, where that isn't the usual one."""
+    try:
+        yield
+    except AssertionError as error:
+        if schedule and is_simulated:
+            raise AssertionError(f"{error}; under schedule {schedule}") from None
+        raise
+    except SimulationError as error:
+        if schedule:
+            error.message += f"\nunder schedule {schedule}, which is another legal order of the threads"
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Runner:
+    """What launches a kernel. launch: takes its arguments in order and by name, and the number of a schedule."""
+
+    is_simulated: bool
+    launch: Callable[[Sequence[Any], Mapping[str, Any], int], object]
+
+
+def _runner(kernel: Kernel, plan: DrawnLaunch, device: str | None, is_drawn: bool) -> _Runner:
+    """is_drawn: its target is for the simulator, and nobody has asked for it by name."""
     # layouts are tested without a device
     from ..jit import simulate
-    from ..runtime.devices import synchronize, use_device
+    from ..runtime import devices
 
-    kind, _, architecture = device.partition(":")
-    if kind == "sim":
-        simulate(kernel, grid, *args, target=target or architecture or None, threads=threads, **constexprs)
-        return
-    if target is not None:
+    name = device or devices.chosen() or os.environ.get("TILEJIT_DEVICE") or "sim"
+    if devices.is_simulator(name):
+        target = plan.target or name.partition(":")[2] or None
+
+        def simulated(args: Sequence[Any], constexprs: Mapping[str, Any], schedule: int) -> None:
+            simulate(kernel, plan.grid, *args, target=target, threads=plan.threads, schedule=schedule, **constexprs)
+
+        return _Runner(True, simulated)
+    if plan.target is not None and not is_drawn:
         raise ValueError("target= is for the simulator; a GPU runs what it is")
-    sizes = (grid,) if isinstance(grid, int) else grid
-    with use_device(device):
-        launcher = kernel[sizes] if threads is None else kernel[sizes, threads]
-        launcher(*args, **constexprs)
-        synchronize()
+
+    def launched(args: Sequence[Any], constexprs: Mapping[str, Any], schedule: int) -> None:
+        sizes = (plan.grid,) if isinstance(plan.grid, int) else plan.grid
+        with devices.use_device(name):
+            launcher = kernel[sizes] if plan.threads is None else kernel[sizes, plan.threads]
+            launcher(*args, **constexprs)
+            devices.synchronize()
+
+    return _Runner(False, launched)
+
+
+def _exact(kernel: Kernel, args: Sequence[Any]) -> list[Any]:
+    """The arguments with their floats as float64: of those that aren't arrays, the values that the kernel gets."""
+    return [_in_double(p.dtype, value) for p, value in zip(kernel.parameters, args, strict=False)]
+
+
+def _in_double(dtype: DType | None, value: Any) -> Any:
+    kind = from_numpy(value.dtype) if isinstance(value, np.ndarray) else None
+    if kind is not None:
+        return value.astype(np.float64) if kind.is_float else value
+    if not isinstance(value, float):
+        return value
+    narrow = dtype if dtype is not None and dtype.is_float else float32
+    return float(narrow.numpy.type(value))
 
 
 def _wanted(

@@ -1,0 +1,96 @@
+"""Options of pytest for tests of kernels: the device that they run on, and how many orders of their threads.
+
+pytest imports this before anything else, so nothing of tilejit is imported here before tests are collected: what
+measures a program's start or its coverage would miss it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Generator
+
+import pytest
+
+_GPU = "gpu: runs on a CUDA GPU; skipped where none answers, or where --tilejit-device is the simulator"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tilejit")
+    group.addoption(
+        "--tilejit-device", metavar="NAME",
+        help="where kernels run whose tests don't say it: cuda, cuda:1, sim or sim:sm_100a",
+    )
+    group.addoption(
+        "--tilejit-schedules", metavar="N", type=_count,
+        help="under how many orders of the threads tilejit.testing.check runs each kernel on the simulator",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of schedules: write 1, 2, ...")
+    return int(text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", _GPU)
+    wanted = {
+        "TILEJIT_DEVICE": config.getoption("--tilejit-device"),
+        "TILEJIT_SCHEDULES": config.getoption("--tilejit-schedules"),
+    }
+    changes = pytest.MonkeyPatch()
+    config.add_cleanup(changes.undo)
+    for name, value in wanted.items():
+        if value is not None:
+            changes.setenv(name, str(value))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skips what needs a GPU where there is none; of a function with many cases one says why."""
+    name = config.getoption("--tilejit-device")
+    if name is not None:
+        _open(name)
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    reason = _why_not(name) if marked else None
+    if reason is None:
+        return
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in marked:
+        functions.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for first, *others in functions.values():
+        cases = f" ({len(others)} more cases)" if others else ""
+        first.add_marker(pytest.mark.skip(reason=f"{reason}{cases}"))
+    # thousands that only skip take half a minute
+    silent = {item for _, *others in functions.values() for item in others}
+    config.hook.pytest_deselected(items=list(silent))
+    items[:] = [item for item in items if item not in silent]
+
+
+def _open(name: str) -> None:
+    """Raises UsageError where there is no such device."""
+    from tilejit.errors import DeviceError
+    from tilejit.runtime import devices
+
+    try:
+        devices.named(name).open()
+    except DeviceError as error:
+        raise pytest.UsageError(f"--tilejit-device={name}: {error}") from None
+
+
+def _why_not(name: str | None) -> str | None:
+    """Why tests can't run on a GPU, or None where they can. name: of the device that was asked for."""
+    from tilejit.runtime import devices
+
+    if name is not None and devices.is_simulator(name):
+        return f"needs a GPU, and --tilejit-device is {name}"
+    return devices.cuda_problem()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """What is marked for a GPU runs on one, unless the test itself says otherwise."""
+    with pytest.MonkeyPatch.context() as changes:
+        if item.get_closest_marker("gpu") and not os.environ.get("TILEJIT_DEVICE", "").startswith("cuda"):
+            changes.setenv("TILEJIT_DEVICE", "cuda")
+        return (yield)

@@ -1,0 +1,69 @@
+"""The pytest plugin: which device and how many schedules it gives to tests, and what it costs that don't use it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+KERNEL = '''
+import numpy as np
+import pytest
+import tilejit as tj
+from tilejit.testing import check
+
+@tj.kernel(threads=64)
+def last_one_wins(A: tj.Tensor):
+    tj.atomic.exch(A[0], tj.thread_id() // 32)
+
+def test_device():
+    assert tj.device() == "sim:sm_80"
+
+def test_schedules():
+    check(last_one_wins, 1, np.zeros(1, np.int32), expected=np.ones(1, np.int32))
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", range(3))
+def test_gpu(n):
+    assert tj.device().startswith("cuda")
+'''
+
+
+def pytest_says(folder: Path, *options: str, text: str = KERNEL) -> str:
+    (folder / "test_it.py").write_text(text, encoding="utf-8")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("TILEJIT", "PYTEST"))}
+    command = (sys.executable, "-m", "pytest", "-p", "pytest_tilejit", "-p", "no:cacheprovider", "-rs", *options)
+    run = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env={**variables, "PYTHONPATH": str(ROOT)}
+    )
+    return run.stdout + run.stderr
+
+
+def test_the_device_and_the_schedules_are_those_of_the_options(tmp_path: Path) -> None:
+    text = pytest_says(tmp_path, "--tilejit-device", "sim:sm_80", "--tilejit-schedules", "16", "--strict-markers")
+    assert "AssertionError: A[0] is 0, expected 1; the other 0 agree; under schedule " in text
+    assert ": needs a GPU, and --tilejit-device is sim:sm_80 (2 more cases)" in text
+    assert "1 failed, 1 passed, 1 skipped, 2 deselected" in text
+
+
+def test_a_device_that_is_not_there_ends_the_run_before_a_test(tmp_path: Path) -> None:
+    text = pytest_says(tmp_path, "--tilejit-device", "gpu")
+    assert "ERROR: --tilejit-device=gpu: unknown device 'gpu'\nhelp: write cuda, cuda:1, sim" in text
+    assert "passed" not in text and "Traceback" not in text
+    refused = pytest_says(tmp_path, "--tilejit-schedules", "0")
+    assert "argument --tilejit-schedules: '0' is not a number of schedules: write 1, 2, ..." in refused
+
+
+@pytest.mark.gpu
+def test_what_is_marked_runs_on_a_gpu(tmp_path: Path) -> None:
+    assert "3 passed" in pytest_says(tmp_path, "-k", "test_gpu")
+
+
+def test_tests_that_do_not_use_tilejit_do_not_import_it(tmp_path: Path) -> None:
+    text = pytest_says(tmp_path, text="import sys\n\ndef test():\n    assert 'tilejit' not in sys.modules\n")
+    assert "1 passed" in text, text
