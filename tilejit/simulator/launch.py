@@ -23,7 +23,9 @@ from .machine.access import Access
 from .machine.lanes import Lanes
 from .machine.machine import Machine
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRegion, Part
+from .machine.operations import Delivery
 from .machine.printf import Printer
+from .machine.shared_names import SharedName, SharedNames
 
 # Past 16 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
 CHUNK_THREADS = 16384
@@ -101,6 +103,8 @@ def run(
     profile: bool = False,
     on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
+    delivery: str = "late",
+    shared_map: Sequence[SharedName] = (),
     dynamic_shared_bytes: int = 0,
     locate: Callable[[int, int, int], str] | None = None,
     capability: int = 90,
@@ -113,6 +117,8 @@ def run(
     checks: "strict" takes shuffles, votes and matches for no memory barriers, as the PTX ISA does.
     on_finding: "raise" the first error, or "collect" all in the report.
     schedule: another number is another legal order of the threads.
+    delivery: when asynchronous operations land: "late", "early", or "random:" and a number, each a legal order too.
+    shared_map: names for messages: (name, first byte in shared memory, bytes).
     locate: turns a `.loc` (file, line, column) into text for messages.
     write: takes what the kernel prints; standard output if None.
     resident: memory that outlives the launch.
@@ -126,6 +132,8 @@ def run(
     launch = _GridRun(program, grid, block, checks, profile, locate, write, resident or Resident())
     launch.findings.collect = on_finding == "collect"
     launch.schedule = schedule
+    launch.delivery = Delivery(delivery)
+    launch.names = SharedNames(shared_map, launch.memory)
     with np.errstate(all="ignore"):
         launch.place(args)
         try:
@@ -187,8 +195,10 @@ class _GridRun:
         self.places = PtxPlaces(program.module, program.function, locate)
         self.findings = Findings(False, self.places)
         self.schedule = 0
+        self.delivery = Delivery("late")
         self.limit = _instruction_limit()
         self.memory = AddressMap()
+        self.names = SharedNames((), self.memory)
         self.printer = Printer(self.memory, write)
         self.resident = resident
         self.profiler = Profiler() if profile else None
@@ -311,7 +321,8 @@ class _GridRun:
         if watch is not None:
             watch.begin(lanes)
         machine = Machine(
-            program, lanes, access, order, self.places, self.params, self.printer, self.schedule, self.limit
+            program, lanes, access, order, self.places, self.params, self.printer, self.schedule, self.limit,
+            self.delivery, self.names,
         )
         machine.run()
         self.limit = machine.left

@@ -25,12 +25,14 @@ RULES: dict[str, type[SimulationError]] = {
     "read-only": RaceError,
     "undefined": UninitializedReadError,
     "in-flight": AsyncHazardError,
+    "barrier": AsyncHazardError,
     "bounds": OutOfBoundsError,
     "alignment": MisalignedError,
     "divergence": DivergenceError,
     "deadlock": DeadlockError,
     "unsupported": UnsupportedInstructionError,
     "failure": SimulationError,
+    "registers": SimulationError,
 }
 # So many threads does a finding name.
 NAMED_THREADS = 32

@@ -11,6 +11,8 @@ EXIT = -1
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
 ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
+# All warps of a warpgroup execute them together.
+WARPGROUP_ROOTS = frozenset({"setmaxnreg"})
 
 # Instructions that end a block and emit no code.
 JUMP_ROOTS = frozenset({"bra", "brx", "ret", "exit"})
@@ -45,6 +47,11 @@ def is_aligned(ins: PtxInstruction) -> bool:
     return ins.root in ALIGNED_ROOTS and ".aligned" in ins.suffix
 
 
+def is_warpgroup_sync(ins: PtxInstruction) -> bool:
+    """Whether all 128 threads of a warpgroup must execute this instruction together."""
+    return ins.root in WARPGROUP_ROOTS and ".aligned" in ins.suffix
+
+
 def is_barrier(ins: PtxInstruction) -> bool:
     """Whether this is a CTA barrier, full or named."""
     return ins.root in BARRIER_ROOTS and ".warp" not in ins.suffix
@@ -75,7 +82,7 @@ def _leaders(function: PtxFunction) -> set[int]:
         alone = ins.guard is not None and not ends
         if (ends or alone or (ins.guard and is_barrier(ins))) and pc + 1 < len(body):
             leaders.add(pc + 1)
-        if is_warp_sync(ins) or (ins.guard and ins.root not in JUMP_ROOTS):
+        if is_warp_sync(ins) or is_warpgroup_sync(ins) or (ins.guard and ins.root not in JUMP_ROOTS):
             leaders.add(pc)
         # After one aligned instruction the rest of a block has all lanes anyway.
         aligned = aligned and pc not in leaders

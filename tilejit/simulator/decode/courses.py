@@ -122,6 +122,7 @@ class Courses:
         """Where loops go back that may wait for other threads → whether they look at what other CTAs may change."""
         reads = [site for site in self.sites if site.kind != "store"]
         ordered = {site.pc: site.space != "shared" for site in reads if site.strong}
+        ordered |= {site.pc: False for site in reads if self.is_wait(site)}
         varying = {site.pc for site in reads if not site.constant and site.space not in ("param", "const")}
         result: dict[BackEdge, bool] = {}
         for edge in self.back_edges if ordered else ():
@@ -131,6 +132,15 @@ class Courses:
             if wide and any(step.pc in varying for step in origins(self.steps(blocks), predicates(blocks))[0]):
                 result[edge] = any(wide)
         return result
+
+    def is_wait(self, site: Site) -> bool:
+        """Whether a memory instruction asks an mbarrier for a phase."""
+        return site.kind == "barrier" and "_wait" in self.function.body[site.pc].suffix
+
+    def pcs_around(self, number: int) -> frozenset[int]:
+        """The instructions of a block and of the loops around it."""
+        members = self.members(number)
+        return frozenset(pc for i in members for pc in self.blocks[i].pcs)
 
     def loop(self, edge: BackEdge) -> list[BasicBlock]:
         """The blocks of the loop that goes back along an edge: those that get to its origin without its head."""
@@ -160,10 +170,14 @@ class Courses:
 
     def cycle(self, number: int) -> Cycle:
         """The largest cycle through a block."""
-        members = frozenset(reached([number], self.forward) & reached([number], self.backward))
+        members = self.members(number)
         if members not in self.cycles:
             self.cycles[members] = self.cycle_of([self.blocks[i] for i in sorted(members)])
         return self.cycles[members]
+
+    def members(self, number: int) -> frozenset[int]:
+        """The blocks that lead to a block and that it leads to."""
+        return frozenset(reached([number], self.forward) & reached([number], self.backward))
 
     def cycle_of(self, blocks: Sequence[BasicBlock]) -> Cycle:
         steps = list(self.steps(blocks))

@@ -89,6 +89,7 @@ class BlockWriter:
 
     parts: variable → (wide variable that it is an element of, which one, of how many).
     computed: expression, or variables in another form → the variable that holds it.
+    before: the instruction in front of the current one, None where the block begins with that.
     """
 
     def __init__(self, names: KernelNames, module: Module) -> None:
@@ -102,7 +103,8 @@ class BlockWriter:
         self.written: dict[int, None] = {}
         self.count = 0
         self.ins: PtxInstruction
-        self.pc = 0
+        self.before: PtxInstruction | None = None
+        self.pc = -1
         self.highest = -1
         self.extra = "None"
         self.call_params: dict[str, int] = {}
@@ -218,6 +220,7 @@ class BlockWriter:
 
     def begin(self, ins: PtxInstruction, pc: int) -> None:
         """Make `ins` the current instruction."""
+        self.before = self.ins if pc == self.pc + 1 and pc else None
         self.ins, self.pc, self.highest = ins, pc, -1
 
     def end(self) -> None:

@@ -53,5 +53,5 @@ class Ordering:
             strong, wide, constant, np.array([*operation, -1]), bool(constant.any()),
             narrow=narrow or any(site.strong and not site.wide for site in sites),
             consistent=any(x.root == "membar" or ".sc" in x.suffix for x in fences),
-            partial=parts or bool(fences) or any(site.release for site in sites),
+            partial=parts or bool(fences) or any(site.release or site.kind == "barrier" for site in sites),
         )

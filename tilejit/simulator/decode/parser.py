@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from math import prod
 
-from .ptx import TYPE_BYTES, KernelText, Module, PtxParam, SymbolAddress, Variable, parse_number
+from .ptx import TYPE_BYTES, KernelText, LaunchBounds, Module, PtxParam, SymbolAddress, Variable, parse_number
 from .source import Cursor, Source
 
 FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"[^\n]*')
@@ -22,6 +23,7 @@ _TUNING = re.compile(
     r"|\.(?:minnctapersm|maxnreg|maxclusterrank)\s+\d+|\.explicitcluster|\.noreturn|\.blocksareclusters"
     r'|\.pragma\s+"[^"]*"\s*;?'
 )
+_BOUND = re.compile(r"\.(maxntid|reqntid|maxnreg|minnctapersm)\s+(\d+(?:\s*,\s*\d+)*)")
 _LINE_DIRECTIVE = re.compile(r"\.(?:version|target|address_size|pragma)\b[^\n]*")
 _PARAM = re.compile(
     r"\.param\s*(?:\.align\s+(\d+)\s*)?\.(\w+)\s+"
@@ -78,7 +80,7 @@ class _Parser(Cursor):
         params = self.params(match[2] or "", match.start())
         begin = self.pos
         self.pos = self.source.closing_brace(begin)
-        self.module.kernels[match[1]] = KernelText(match[1], params, begin, self.pos)
+        self.module.kernels[match[1]] = KernelText(match[1], params, begin, self.pos, bounds_of(match[3]))
 
     def params(self, text: str, pos: int) -> tuple[PtxParam, ...]:
         params: list[PtxParam] = []
@@ -96,6 +98,13 @@ class _Parser(Cursor):
             params.append(PtxParam(match[3], offset, size))
             offset += size
         return tuple(params)
+
+
+def bounds_of(directives: str) -> LaunchBounds:
+    """What the directives in front of a kernel's body say of its launches."""
+    said = {name: prod(int(x) for x in numbers.split(",")) for name, numbers in _BOUND.findall(directives)}
+    threads = said.get("reqntid", said.get("maxntid", 0))
+    return LaunchBounds(threads, said.get("maxnreg", 0), said.get("minnctapersm", 0))
 
 
 def variable(source: Source, match: re.Match[str]) -> Variable:

@@ -92,6 +92,18 @@ class PtxParam:
     size_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchBounds:
+    """What a kernel's directives say of its launches; 0 for what they don't.
+
+    threads: of a CTA at most; registers: of a thread at most; ctas: on an SM at least.
+    """
+
+    threads: int = 0
+    registers: int = 0
+    ctas: int = 0
+
+
 @dataclass(slots=True)
 class PtxFunction:
     """A kernel: parameters, registers (name → bits, 1 for predicates), variables and code.
@@ -109,6 +121,7 @@ class PtxFunction:
     labels: dict[str, int] = field(default_factory=dict)
     branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     undefined: set[str] = field(default_factory=set)
+    bounds: LaunchBounds = LaunchBounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +132,7 @@ class KernelText:
     params: tuple[PtxParam, ...]
     begin: int
     end: int
+    bounds: LaunchBounds
 
 
 @dataclass(slots=True)

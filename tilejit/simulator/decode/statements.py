@@ -32,7 +32,7 @@ _BRANCHES = frozenset({"bra", "brx"})
 
 def parse_kernel(module: Module, kernel: KernelText) -> PtxFunction:
     """The kernel's declarations and code; raises UnsupportedInstructionError on what is not understood."""
-    function = PtxFunction(kernel.name, kernel.params)
+    function = PtxFunction(kernel.name, kernel.params, bounds=kernel.bounds)
     _Body(module, function, kernel.begin).parse()
     function.undefined.update(_IMPLICIT.findall(module.source.text, kernel.begin, kernel.end))
     return function

@@ -305,7 +305,7 @@ class Access:
             detail = f"{part.name}{offset:+d} bytes{element}; {part.name} has {part.size_bytes} bytes"
             if abs(offset) > 1 << 40:
                 detail = f"no array is near; the closest is {part.name}"
-        verb = {"load": "reads", "store": "writes", "atomic": "updates"}[site.kind]
+        verb = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "uses an mbarrier of"}[site.kind]
         who = self.who(at) if self.lanes.n > at else "a thread"
         self.findings.add(
             "bounds",

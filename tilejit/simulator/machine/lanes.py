@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...distinct import distinct
+
 WARP = 32
+WARPGROUP = 128
 Index = NDArray[np.int64]
 
 
@@ -135,9 +138,29 @@ class Lanes:
         cta = self.cta_coordinates((gid - 1) // self.threads)
         return f"thread {thread} (warp {thread // WARP}, lane {thread % WARP}) of CTA {cta}"
 
+    def party(self, positions: Index) -> str:
+        """Threads of one CTA in few words: 'warpgroups 1 and 2 of CTA (0, 0, 0)', 'warp 3 of …', 'thread 5 …'."""
+        cta = int(self.full["chunk_cta"][positions[0]])
+        threads = distinct(self.full["thread"][positions[self.full["chunk_cta"][positions] == cta]])
+        for size, unit in ((WARPGROUP, "warpgroup"), (WARP, "warp")):
+            units, counts = np.unique(threads // size, return_counts=True)
+            if (counts == np.minimum(size, self.threads - units * size)).all():
+                text = unit + "s" * (units.size > 1) + " " + enumeration(units.tolist())
+                return f"{text} of CTA {self.cta_coordinates(self.first + cta)}"
+        first = self.describe_position(int(positions[0]))
+        return first + (f" and {threads.size - 1} more" if threads.size > 1 else "")
+
     def numbers(self, positions: Index) -> list[int]:
         """Threads as findings name them: by their numbers in the grid, from 0."""
         return [int(x) - 1 for x in self.full["gid"][positions]]
 
     def describe_position(self, position: int) -> str:
         return self.describe(int(self.full["gid"][position]))
+
+
+def enumeration(numbers: list[int]) -> str:
+    """'1', '1 and 2', '0, 2 and 3', and '4 to 11' for a run of more than two."""
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]} to {numbers[-1]}"
+    head = ", ".join(str(x) for x in numbers[:-1])
+    return f"{head} and {numbers[-1]}" if head else str(numbers[-1])

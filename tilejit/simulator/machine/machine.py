@@ -22,9 +22,13 @@ from .barriers import Barriers, Released
 from .copies import AsyncCopies
 from .lanes import WARP, Index, Lanes
 from .matrix import Matrices
+from .mbarriers import MBarriers
+from .operations import Delivery, Operations
 from .progress import Loops, Standstill
+from .register_pool import Blocked, RegisterPool
 from .registers import Registers
 from .schedule import Schedule
+from .shared_names import SharedNames
 from .tensor_memory import TensorMemory
 from .warp import NotTogether, Warps
 
@@ -41,9 +45,9 @@ class Machine:
 
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces, params: bytes,
-        printer: Any, seed: int, limit: int,
+        printer: Any, seed: int, limit: int, delivery: Delivery, names: SharedNames,
     ) -> None:
-        """seed: of the schedule; limit: of thread instructions."""
+        """seed: of the schedule; limit: of thread instructions; names: of shared buffers."""
         self.program = program
         self.lanes = lanes
         self.access = access
@@ -51,10 +55,13 @@ class Machine:
         self.places = places
         self.printer = printer
         self.alive = np.ones(lanes.total, bool)
-        self.warps = Warps(lanes, self.alive, places)
+        self.warps = Warps(lanes, self.alive, places, seed)
         self.matrices = Matrices(lanes, self.warps, access)
         self.made_copies: AsyncCopies | None = None
         self.made_tmem: TensorMemory | None = None
+        self.mbarriers = MBarriers(lanes, access, places, names)
+        self.operations = Operations(delivery, self.mbarriers.delivered)
+        self.made_pool: RegisterPool | None = None
         self.barriers = Barriers(lanes, self.alive, order, places, access.findings)
         self.registers = Registers(program, lanes, params)
         self.load = access.load
@@ -98,6 +105,15 @@ class Machine:
             self.made_tmem = TensorMemory(self.lanes, self.warps, self.access, self.order, self.places)
         return self.made_tmem
 
+    @property
+    def pool(self) -> RegisterPool:
+        """Made at the first use."""
+        if self.made_pool is None:
+            self.made_pool = RegisterPool(
+                self.lanes, self.program.function.bounds, self.places, self.access.findings
+            )
+        return self.made_pool
+
     def run(self) -> None:
         """Run all threads to their exit."""
         ready = self.ready
@@ -109,6 +125,8 @@ class Machine:
                 self.step(number, group)
                 if self.parked and schedule.wakes():
                     self.unpark()
+                if self.operations.pending:
+                    self.operations.after_block()
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(self.current, group))) from None
         except SimulationError:
@@ -128,7 +146,11 @@ class Machine:
         while True:
             self.current = number
             compiled = self.program.blocks[number]
-            result = compiled.run(self, *[registers[s] for s in compiled.inputs])
+            try:
+                result = compiled.run(self, *[registers[s] for s in compiled.inputs])
+            except Blocked as blocked:
+                self.park(number, None, blocked.positions)
+                return
             for slot, value in zip(compiled.outputs, result[1:], strict=True):
                 registers[slot] = value
             self.count(compiled, None)
@@ -170,6 +192,9 @@ class Machine:
             result = compiled.run(self, *self.registers.of(group, compiled.inputs))
         except NotTogether:
             self.hold(number, group)
+            return
+        except Blocked as blocked:
+            self.park(number, group, blocked.positions)
             return
         self.registers.keep(compiled.outputs, result[1:])
         self.count(compiled, group)
@@ -303,19 +328,28 @@ class Machine:
         other = self.held.get(number)
         self.held[number] = group if other is None else distinct(np.concatenate((other, group)))
 
+    def park(self, number: int, group: Index | None, blocked: Index) -> None:
+        """Some threads of a group can't execute the first instruction of a block yet; the others try again."""
+        positions = self.everybody if group is None else group
+        going = positions[~np.isin(positions, blocked)]
+        if going.size:
+            self.merge(self.ready, number, going)
+        self.merge(self.parked, number, blocked if blocked.size < self.lanes.total else None)
+
     def wake(self) -> bool:
-        """Nothing is ready: retry held and parked groups. False when all threads have exited."""
+        """Nothing is ready: deliver an operation, retry held and parked groups. False when all threads have exited."""
+        delivered = self.operations.deliver_one()
         if not (self.held or self.parked or self.barriers.waiting):
             return False
         if self.parked:
             if self.program.courses.endless.issuperset(self.parked):
                 self.report_endless()
-            if self.stands_still():
+            if not delivered and self.stands_still():
                 self.report_deadlock()
             self.unpark()
         elif self.held:
             self.retry_held()
-        else:
+        elif not delivered:
             self.barriers.report(self.describe_others())
         return True
 
@@ -402,11 +436,27 @@ class Machine:
         return f"{gone} of {self.lanes.total} threads have exited" if gone else ""
 
     def report_deadlock(self) -> NoReturn:
-        waits = [self.describe_group(b, g, "spin") for b, g in self.parked.items()]
+        waits: list[str] = []
+        for number, group in self.parked.items():
+            pcs = self.program.courses.pcs_around(number)
+            positions = self.everybody if group is None else group
+            lines, others = self.mbarriers.describe_waits(positions, pcs, self.operations)
+            waits.extend(lines)
+            if others.size and not self.is_pool(number):
+                waits.append(self.describe_group(number, others, "spin"))
+        if self.made_pool is not None:
+            waits.extend(self.made_pool.describe_waits())
         waits.extend(self.describe_group(b, g, "wait") for b, g in self.held.items())
         waits.extend(self.barriers.describe_waiting())
+        if self.mbarriers.waits is not None and (gone := self.describe_others()):
+            waits.append(gone)
         message = "deadlock: nothing changes any more that decides how this goes on\n" + "\n".join(waits)
         raise DeadlockError(message, **self.parties({**self.parked, **self.held}))
+
+    def is_pool(self, number: int) -> bool:
+        """Whether who waits at a block does so for registers."""
+        pcs = self.program.blocks[number].block.pcs
+        return bool(pcs) and self.program.function.body[pcs[0]].root == "setmaxnreg"
 
     def report_endless(self) -> NoReturn:
         message = "endless loop: no way leads out of it\n" + "\n".join(
@@ -461,6 +511,13 @@ class Machine:
 
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
         return self.warps.elect(self.members(mask, pc))
+
+    def set_registers(self, how: str, count: int, pc: int) -> None:
+        """setmaxnreg, which a block begins with."""
+        self.warps.whole_groups(pc)
+        self.pool.set(how, count, pc)
+        if self.access.watched is not None:
+            self.access.watched.written_elsewhere()
 
     def activemask(self) -> Any:
         return self.warps.spread(self.warps.active())

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...distinct import distinct
 from ...errors import DivergenceError
 from ..checks.places import PtxPlaces
 from ..numerics.integer import PerThread
-from .lanes import WARP, Lanes
+from .lanes import WARP, WARPGROUP, Index, Lanes
 
 WarpRows = NDArray[Any]
 _BITS = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
@@ -30,14 +31,20 @@ class Warps:
     """Lays the executing threads out as a table of warps × 32 lanes.
 
     alive: of the chunk's threads, which have not exited.
+    leader: of each warp of the chunk, the lane that `elect` prefers.
+    failed: who missed a warp instruction last: (a thread of the warp, mask of the lanes).
     """
 
-    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], places: PtxPlaces) -> None:
+    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], places: PtxPlaces, seed: int) -> None:
+        """seed: of the schedule; which lane of a warp is elected depends on it."""
         self.lanes = lanes
         self.alive = alive
         self.places = places
         self.count = lanes.ctas * lanes.warps_per_cta
         self.exact = lanes.threads % WARP == 0
+        random = np.random.default_rng(seed)
+        leaders = random.integers(WARP, size=lanes.warps_per_cta) if seed else np.zeros(1, np.int64)
+        self.leader = np.resize(leaders, self.count).astype(np.uint32)
         self.failed: tuple[int, int] | None = None
 
     def slots(self) -> NDArray[np.int64]:
@@ -190,8 +197,39 @@ class Warps:
         return ufunc.reduceat(value[order], starts).astype(value.dtype)[group]
 
     def elect(self, masks: PerThread) -> tuple[PerThread, PerThread]:
-        """The lowest member lane is the leader."""
-        members = masks & self.spread(self.active())
-        lowest = members & (~members + np.uint32(1))
-        leader = np.log2(lowest.astype(np.float64)).astype(np.uint32)
+        """The first member lane from the warp's preferred one on is the leader, each time."""
+        members = (masks & self.spread(self.active())).astype(np.uint64)
+        start = self.spread(self.leader).astype(np.uint64)
+        turned = (members >> start | members << (np.uint64(WARP) - start)) & np.uint64(0xFFFFFFFF)
+        lowest = turned & (~turned + np.uint64(1))
+        leader = ((np.log2(lowest.astype(np.float64)).astype(np.uint64) + start) % np.uint64(WARP)).astype(np.uint32)
         return leader, leader == self.lanes.get("lane").astype(np.uint32)
+
+    def whole_groups(self, pc: int) -> None:
+        """Check that all 128 threads of every executing warpgroup are here."""
+        lanes = self.lanes
+        if lanes.group is None and lanes.threads % WARPGROUP == 0:
+            return
+        groups = -(-lanes.threads // WARPGROUP)
+        group = lanes.full["chunk_cta"] * groups + lanes.full["thread"] // WARPGROUP
+        here = np.zeros(lanes.total, bool)
+        here[lanes.positions()] = True
+        touched = np.zeros(lanes.ctas * groups, bool)
+        touched[group[here]] = True
+        missing = touched[group] & ~here
+        late: Index = np.flatnonzero(missing & self.alive)
+        if late.size:
+            warp = lanes.full["chunk_warp"]
+            of_warp = late[warp[late] == warp[late[0]]]
+            self.failed = (int(late[0]), int(np.bitwise_or.reduce(1 << lanes.full["lane"][of_warp])))
+            raise NotTogether
+        gone = np.flatnonzero(missing)
+        short = distinct(group[lanes.positions()] % groups * WARPGROUP + WARPGROUP > lanes.threads)
+        if gone.size or short.any():
+            at = int(lanes.positions()[0])
+            fate = f"but {lanes.party(gone)} exited" if gone.size else f"but the CTA has {lanes.threads} threads"
+            raise DivergenceError(
+                f"{lanes.describe_position(at)} executes an instruction that all 128 threads of a warpgroup must "
+                f"execute together, {fate}\n  {self.places.describe(pc)}",
+                instructions=(pc,), threads=lanes.numbers(lanes.positions()),
+            )

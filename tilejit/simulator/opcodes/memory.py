@@ -55,7 +55,8 @@ class Site:
     space: "" for a generic address.
     offset: bytes added to the address register.
     shift: log2 of the bytes one thread moves; dtype: as what it moves them.
-    kind: "load" | "store" | "atomic"; reads: what other threads wrote, which reductions don't tell.
+    kind: "load" | "store" | "atomic", or "barrier" where it uses an mbarrier.
+    reads: what other threads wrote, which reductions don't tell.
     strong: ordered accesses, which don't race with each other if the scope of both reaches the other thread.
     wide: the scope reaches other CTAs; constant: reads only what nobody writes while the kernel runs (.nc).
     part: moves a part of a wider access, so that its width says nothing about the kernel's elements.
@@ -299,6 +300,10 @@ def fence(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
 
 
+def fence_init(e: BlockWriter, m: Match) -> None:
+    e.stmt("S.mbarriers.fence_init()")
+
+
 def nothing(e: BlockWriter, m: Match) -> None:
     """Hints, and fences between proxies, which order nothing among threads."""
 
@@ -311,6 +316,7 @@ ENTRIES: Entries = {
     "red": ((ATOM, atomic),),
     "membar": ((r"\.(?P<scope>cta|gl|sys)", fence),),
     "fence": ((r"(?:\.(?P<sem>sc|acq_rel|acquire|release))?\.(?P<scope>cta|cluster|gpu|sys)", fence),
+              (r"\.mbarrier_init\.release\.cluster", fence_init),
               (r"\.proxy\.(?:alias|async|async\.global|async\.shared::cta)", nothing)),
     "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing), (r"\.global\.L2::evict_(?:last|normal)", nothing)),
     "prefetchu": ((r"\.L1", nothing),),

@@ -92,7 +92,7 @@ def call(e: BlockWriter, m: Match) -> None:
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Hints, pauses and register reallocation, which change no result."""
+    """Hints and pauses, which change no result."""
 
 
 def trap(e: BlockWriter, m: Match) -> None:
@@ -126,5 +126,4 @@ ENTRIES: Entries = {
     "nanosleep": ((r"\.u32", nothing),),
     "pmevent": ((r"(?:\.mask)?", nothing),),
     "griddepcontrol": ((r"\.(?:launch_dependents|wait)", nothing),),
-    "setmaxnreg": ((r"\.(?:inc|dec)\.sync\.aligned\.u32", nothing),),
 }

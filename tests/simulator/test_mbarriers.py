@@ -1,0 +1,322 @@
+"""mbarriers: phases, counts, bytes, waits, misuse and deadlock, on hand-written PTX."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.simulator.ring_kernels import launch, module, wait
+from tests.simulator.small_kernels import pointer
+from tilejit.errors import (
+    AsyncHazardError,
+    DeadlockError,
+    DivergenceError,
+    SimulationError,
+    UnsupportedInstructionError,
+)
+from tilejit.simulator import run
+
+START = """
+mov.u32 %r1, %tid.x; mov.u32 %r2, sm; ld.param.u64 %x1, [out]; mad.wide.u32 %x2, %r1, 4, %x1;
+setp.ne.u32 %p1, %r1, 0; @%p1 bra READY;
+mbarrier.init.shared::cta.b64 [%r2+1024], {count};
+fence.mbarrier_init.release.cluster;
+READY: bar.sync 0;
+add.u32 %r3, %r2, 1024;
+"""
+END = "\nEND: st.global.u32 [%x2], %r10; ret;"
+
+
+def results(body, block=32, count=1, grid=1, **options):
+    """%r10 of each thread behind a body; barrier of `count` arrivals at [%r3]."""
+    out = np.zeros(block * grid, "u4")
+    text = module(START.format(count=count) + body + END)
+    if grid > 1:
+        across = f"mov.u32 %r4, %ctaid.x; mad.lo.u32 %r5, %r4, {block}, %r1; mad.wide.u32 %x2, %r5, 4, %x1;"
+        text = text.replace("mad.wide.u32 %x2, %r1, 4, %x1;", across)
+    launch(text, out, block=block, grid=grid, **options)
+    return out.tolist()
+
+
+def asks(parity, target="%r10"):
+    """Set a register to whether the barrier's phase of a parity is complete."""
+    return (
+        f"mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3], {parity}; selp.u32 {target}, 1, 0, %p9;\n"
+    )
+
+
+@pytest.mark.parametrize(("arrivals", "phase"), [(0, 0), (1, 0), (2, 0), (3, 1), (5, 1), (6, 2), (9, 3)])
+def test_a_phase_takes_its_arrivals(arrivals, phase):
+    body = "@%p1 bra TELL;\n" + "mbarrier.arrive.shared::cta.b64 _, [%r3];\n" * arrivals + "TELL: bar.sync 0;\n"
+    assert results(body + asks(0), count=3) == [phase & 1] * 32
+    assert results(body + asks(1), count=3) == [1 - phase % 2] * 32
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 32, 40])
+def test_the_lanes_of_an_instruction_arrive_one_by_one(count):
+    body = (
+        "mbarrier.arrive.shared::cta.b64 %x3, [%r3]; mbarrier.pending_count.b64 %r11, %x3;\n"
+        "mbarrier.test_wait.shared::cta.b64 %p9, [%r3], %x3; selp.u32 %r12, 100, 0, %p9; add.u32 %r10, %r11, %r12;\n"
+    )
+    phases = 32 // count
+    expected = [count - i % count + 100 * (i // count < phases) for i in range(32)]
+    assert results(body, count=count) == expected
+
+
+def test_an_arrival_may_count_for_several():
+    body = "@%p1 bra TELL;\nmbarrier.arrive.shared::cta.b64 _, [%r3], 4;\nTELL: bar.sync 0;\n"
+    assert results(body + asks(0), count=4) == [1] * 32
+    assert results(body + asks(0), count=5) == [0] * 32
+
+
+@pytest.mark.parametrize("order", ["expect first", "arrive first", "come before expected"])
+def test_a_phase_takes_its_bytes(order):
+    arrive = "mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
+    expect = "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 64;\n"
+    come = "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r3], 64;\n"
+    steps = {
+        "expect first": (expect, arrive, come),
+        "arrive first": ("", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 64;\n", come),
+        "come before expected": (come, expect, arrive),
+    }[order]
+    for done in range(4):
+        body = "@%p1 bra TELL;\n" + "".join(steps[:done]) + "TELL: bar.sync 0;\n"
+        assert results(body + asks(0)) == [int(done == 3)] * 32
+
+
+def test_who_drops_out_takes_part_in_no_later_phase():
+    drop = "mbarrier.arrive_drop.shared::cta.b64 _, [%r3];\n"
+    arrive = "mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
+    for text, phase in ((drop + arrive, 1), (drop + arrive * 2, 2), (arrive * 3, 1)):
+        body = "@%p1 bra TELL;\n" + text + "TELL: bar.sync 0;\n"
+        assert results(body + asks(0), count=2) == [phase & 1] * 32
+
+
+def test_generic_addresses_and_acquire_forms():
+    body = """
+    cvta.shared.u64 %x3, sm; add.u64 %x3, %x3, 1024;
+    @%p1 bra W; mbarrier.arrive.release.cta.b64 %x4, [%x3];
+    W: mbarrier.try_wait.parity.acquire.cta.b64 %p9, [%x3], 0, 1000; selp.u32 %r10, 7, 8, %p9; @!%p9 bra W;
+    """
+    body = body.replace("cvta.shared.u64 %x3, sm;", "mov.u64 %x3, sm; cvta.shared.u64 %x3, %x3;")
+    assert results(body) == [7] * 32
+
+
+def test_each_cta_has_its_own_barriers():
+    body = """
+    setp.gt.u32 %p2, %r1, %r4; @%p2 bra TELL; mbarrier.arrive.shared::cta.b64 _, [%r3];
+    TELL: bar.sync 0;
+    """
+    got = np.array(results(body + asks(0), count=3, grid=5)).reshape(5, 32)
+    assert got.tolist() == [[0] * 32, [0] * 32, [1] * 32, [1] * 32, [1] * 32]
+
+
+def test_spinning_threads_let_others_run():
+    body = wait("W", "%r3", "0") + "mov.u32 %r10, 1; bra END;"
+    late = "setp.ge.u32 %p2, %r1, 32; @!%p2 bra W; mbarrier.arrive.shared::cta.b64 _, [%r3];\n"
+    late += "mov.u32 %r10, 2; bra END;\n"
+    for seed in range(3):
+        assert results(late + body, block=64, count=32, schedule=seed) == [1] * 32 + [2] * 32
+
+
+def test_a_barrier_invalidated_may_be_initialised_again():
+    body = """
+    @%p1 bra TELL;
+    mbarrier.arrive.shared::cta.b64 _, [%r3]; mbarrier.inval.shared::cta.b64 [%r3];
+    mbarrier.init.shared::cta.b64 [%r3], 2;
+    mbarrier.arrive.shared::cta.b64 _, [%r3];
+    TELL: bar.sync 0;
+    """
+    assert results(body + asks(0)) == [0] * 32
+
+
+MISUSES = {
+    "use before init": ("mbarrier.arrive.shared::cta.b64 _, [%r3+8];", "which nothing has initialised"),
+    "wait before init": ("mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3+8], 0;", "which nothing has initialised"),
+    "init again": ("mbarrier.init.shared::cta.b64 [%r3], 1;", "is initialised again"),
+    "init of none": ("mbarrier.init.shared::cta.b64 [%r3+8], 0;", "takes 1 to 1048575 arrivals a phase, and gets 0"),
+    "too many bytes": ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r3], 1048576;", "misses 1048576 bytes"),
+    "past the count": (
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16; mbarrier.arrive.shared::cta.b64 _, [%r3];",
+        "gets an arrival more than the 1 of phase 0, which still misses 16 bytes",
+    ),
+    "completes by noComplete": (
+        "mbarrier.arrive.noComplete.shared::cta.b64 %x3, [%r3], 1;", "must not complete the phase",
+    ),
+    "a phase that is over": (
+        "mbarrier.arrive.shared::cta.b64 _, [%r3]; mbarrier.arrive.shared::cta.b64 _, [%r3]; mov.u32 %r5, 0;"
+        "{ .reg .b32 p; and.b32 p, %r5, 1; mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3], p; }",
+        "is waited for in phase 0, but is in phase 2",
+    ),
+    "a phase that is far": (
+        "mov.u32 %r5, 1; { .reg .b32 p; and.b32 p, %r5, 1; mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3], p; }",
+        "is waited for in phase 1, but is in phase 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_misuse_is_an_error(name):
+    text, message = MISUSES[name]
+    body = f"@%p1 bra TELL;\n{text}\nTELL:"
+    with pytest.raises(AsyncHazardError, match=message) as error:
+        results(body, shared_map=[("b", 1024, 16)])
+    assert "mbarrier b[" in str(error.value)
+    assert "thread 0 (warp 0, lane 0) of CTA (0, 0, 0)" in str(error.value)
+
+
+def test_the_pattern_tells_the_number_and_nothing_else_does():
+    """Another compiler's parity may come from a number that is no phase's: only braces make it one."""
+    far = "mov.u32 %r5, 2; and.b32 %r6, %r5, 1; mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3], %r6;"
+    assert results(far + "selp.u32 %r10, 1, 0, %p9;") == [0] * 32
+
+
+def test_addresses_are_checked():
+    with pytest.raises(SimulationError, match="multiple of 8"):
+        results("mbarrier.arrive.shared::cta.b64 _, [%r3+4];")
+    with pytest.raises(SimulationError, match="out of bounds"):
+        results("mbarrier.arrive.shared::cta.b64 _, [%r3+8192];")
+
+
+def test_a_deadlock_tells_who_waits_for_what():
+    body = """
+    setp.ge.u32 %p2, %r1, 32; @%p2 bra OTHER;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 64;
+    """ + wait("W", "%r3", "0") + "bra END;\nOTHER: mov.u32 %r10, 3; bra END;"
+    with pytest.raises(DeadlockError) as error:
+        results(body, block=96, count=33, shared_map=[("ring.full", 1024 - 8, 16)])
+    text = str(error.value)
+    assert "warp 0 of CTA (0, 0, 0) waits for phase 0 of mbarrier ring.full[1]" in text
+    assert "it is in phase 0: 32 of 33 arrivals, 2,048 bytes missing: no operation in flight names it" in text
+    assert text.count("PTX line") == 2
+    assert "64 of 96 threads have exited" in text
+
+
+def test_a_wait_for_a_parity_says_so():
+    loop = "W: mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r3], 0; @!%p9 bra W;"
+    with pytest.raises(DeadlockError, match=r"waits for a phase of parity 0 of mbarrier sm\+1024"):
+        results(loop)
+
+
+def test_unknown_forms_are_refused():
+    for text in ("mbarrier.arrive.shared::cta.b32 _, [%r3];", "mbarrier.try_wait.acquire.shared::cta.b64 %p9, [%r3];"):
+        with pytest.raises(UnsupportedInstructionError):
+            results(text)
+
+
+# elections
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_elected_lane_stays_the_same(seed):
+    body = """
+    elect.sync %r11|%p2, -1; elect.sync %r12|%p3, 0xFFFFFFFF;
+    setp.ne.u32 %p4, %r11, %r12; selp.u32 %r10, 1000, %r11, %p4; @!%p2 bra END; add.u32 %r10, %r10, 100;
+    """
+    got = np.array(results(body, block=128, schedule=seed)).reshape(4, 32)
+    for warp in got:
+        leader = int(np.flatnonzero(warp >= 100)[0])
+        assert (warp[warp < 100] == leader).all()
+        assert np.count_nonzero(warp == leader + 100) == 1
+    assert seed or (got >= 100).argmax(axis=1).tolist() == [0] * 4
+
+
+def test_another_seed_elects_another_lane():
+    body = "elect.sync %r10|%p2, -1;"
+    assert len({tuple(results(body, block=128, schedule=seed)) for seed in range(5)}) == 5
+
+
+def test_of_some_lanes_one_of_them_is_elected():
+    body = """
+    setp.lt.u32 %p2, %r1, 20; @%p2 bra OTHERS;
+    elect.sync %r10|%p3, 0xFFF00000; @!%p3 bra END; add.u32 %r10, %r10, 100; bra END;
+    OTHERS: mov.u32 %r10, 0;
+    """
+    for seed in range(6):
+        got = np.array(results(body, schedule=seed))
+        assert got[:20].tolist() == [0] * 20
+        leader = int(got[20:].argmax()) + 20
+        assert got[leader] == leader + 100
+
+
+# named barriers whose number is known only at run time
+
+
+def test_named_barriers_take_numbers_at_run_time():
+    """Each pair of warps has a barrier of its own; the first of a pair only arrives."""
+    body = """
+    shr.u32 %r4, %r1, 6; add.u32 %r4, %r4, 1; mov.u32 %r5, 64; and.b32 %r6, %r1, 32;
+    shl.b32 %r7, %r1, 2; add.u32 %r7, %r7, %r2;
+    setp.ne.u32 %p2, %r6, 0; @%p2 bra SECOND;
+    st.shared.u32 [%r7], %r1; bar.arrive %r4, %r5; mov.u32 %r10, 0; bra END;
+    SECOND: bar.sync %r4, %r5; ld.shared.u32 %r10, [%r7+-128];
+    """
+    expected = [0 if t % 64 < 32 else t - 32 for t in range(256)]
+    for seed in range(4):
+        assert results(body, block=256, schedule=seed) == expected
+
+
+# setmaxnreg
+
+ROLES = """
+setp.lt.u32 %p2, %r1, 128; @%p2 bra PRODUCER;
+setmaxnreg.inc.sync.aligned.u32 {more}; mov.u32 %r10, 1; bra END;
+PRODUCER: setmaxnreg.dec.sync.aligned.u32 {less}; mov.u32 %r10, 2;
+"""
+
+
+def with_registers(body, directives=".maxntid 384", block=384, **options):
+    out = np.zeros(block, "u4")
+    text = module(START.format(count=1) + body + END, directives=directives)
+    report = run(text, "k", (1,), (block,), [pointer(out, "out")], **options)
+    return out, report
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("less", "more"), [(24, 240), (40, 232), (24, 168), (168, 168)])
+def test_registers_move_from_one_warpgroup_to_others(less, more, seed):
+    out, report = with_registers(ROLES.format(less=less, more=more), schedule=seed)
+    assert out.tolist() == [2] * 128 + [1] * 256
+    assert report.findings == ()
+
+
+@pytest.mark.parametrize(
+    "directives", [".maxntid 384", ".reqntid 384, 1, 1\n.maxnreg 168", ".maxntid 384\n.minnctapersm 1"]
+)
+def test_more_registers_than_there_are_is_a_deadlock(directives):
+    """Measured on an H100: 32, 240 and 240 registers hang; 3 x 168 are there."""
+    with pytest.raises(DeadlockError) as error:
+        with_registers(ROLES.format(less=32, more=240), directives)
+    text = str(error.value)
+    assert "waits for 240 registers a thread, which takes 9,216 more; 8,192 are free" in text
+    assert "32 + 240 + 240 registers are wanted; a CTA of 384 threads starts with 3 x 168" in text
+
+
+def test_two_ctas_on_an_sm_have_half_the_registers():
+    with pytest.raises(DeadlockError, match="starts with 3 x 80"):
+        with_registers(ROLES.format(less=24, more=168), ".maxntid 384\n.minnctapersm 2")
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "message"),
+    [
+        ("setp.ge.u32 %p2, %r1, 32; @%p2 bra END; setmaxnreg.dec.sync.aligned.u32 24;", DivergenceError,
+         "all 128 threads of a warpgroup"),
+        ("setp.ge.u32 %p2, %r1, 32; @%p2 bra A; setmaxnreg.dec.sync.aligned.u32 24; A: bar.sync 0;",
+         DivergenceError, "lanes 0, 1, 2"),
+        ("setmaxnreg.dec.sync.aligned.u32 48; setmaxnreg.dec.sync.aligned.u32 40;",
+         SimulationError, "a second time"),
+        ("setmaxnreg.inc.sync.aligned.u32 24;", SimulationError, "increases its registers from 168 to 24"),
+        ("setmaxnreg.dec.sync.aligned.u32 240;", SimulationError, "decreases its registers from 168 to 240"),
+        ("setmaxnreg.dec.sync.aligned.u32 28;", UnsupportedInstructionError, "multiple of 8"),
+    ],
+)
+def test_misuse_of_setmaxnreg(body, error, message):
+    with pytest.raises(error, match=message):
+        with_registers(body + "\nmov.u32 %r10, 0;")
+
+
+def test_without_maxntid_ptxas_ignores_it():
+    out, report = with_registers(ROLES.format(less=32, more=240), "")
+    assert out.tolist() == [2] * 128 + [1] * 256
+    assert [(x.rule, x.level) for x in report.findings] == [("registers", "warning")] * 2

@@ -1,0 +1,451 @@
+"""Barriers in shared memory (mbarrier): their phases, who has arrived, what is missing.
+
+A phase is a number here, from 0; threads see its lowest bit. It completes when no arrival and no byte is missing. What
+memory holds at a barrier's bytes is nobody's business: its state is kept here.
+
+source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object",
+"Tracking asynchronous operations by the mbarrier object".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...dataclass import dataclass
+from ...distinct import distinct
+from ..checks.places import PtxPlaces
+from ..opcodes.memory import Site
+from ..opcodes.move import WINDOWS
+from .access import Access
+from .lanes import Index, Lanes
+from .operations import Operation, Operations
+from .shared_names import SharedNames
+
+BYTES = 8
+# source: PTX ISA, "Size and alignment of the mbarrier object" and "Valid range of ... counts"
+MOST = (1 << 20) - 1
+#: a state is the phase of an arrival, and in the low bits how many arrivals were missing before it
+PENDING_BITS = 20
+# So many instructions of arrivals does a message name.
+NAMED_ARRIVALS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Threads that one instruction made arrive at barriers of one address. phases: which phase each arrived in."""
+
+    pc: int
+    positions: Index
+    phases: Index
+
+
+class MBarrier:
+    """The barriers at one shared address: an element of each array for each CTA of the chunk.
+
+    live: whether there is one. phase: its number. expected: arrivals of a phase; pending: those that this one misses.
+    tx: bytes that it misses, negative while more have come than were expected.
+    made_by, made_at: the instruction and the thread that made it. fenced: whether that thread has made it visible to
+    other agents (fence.mbarrier_init).
+    """
+
+    def __init__(self, address: int, ctas: int) -> None:
+        self.address = address
+        self.live = np.zeros(ctas, bool)
+        self.fenced = np.zeros(ctas, bool)
+        self.phase, self.expected, self.pending, self.tx, self.made_by, self.made_at = np.zeros((6, ctas), np.int64)
+        self.arrivals: list[Arrivals] = []
+
+    def note(self, arrivals: Arrivals, cta_of: Index) -> None:
+        """Remember who has arrived, and forget those whose phases are over."""
+        self.arrivals.append(arrivals)
+        if len(self.arrivals) > 2 * self.live.size + 64:
+            self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[cta_of[x.positions]]).any()]
+
+    def arrived(self, cta: int, cta_of: Index) -> list[tuple[int, Index]]:
+        """(instruction, threads) of the arrivals in the current phase of a CTA's barrier."""
+        result: dict[int, Index] = {}
+        for x in self.arrivals:
+            here = x.positions[(cta_of[x.positions] == cta) & (x.phases == self.phase[cta])]
+            if here.size:
+                result[x.pc] = np.concatenate([result[x.pc], here]) if x.pc in result else here
+        return list(result.items())
+
+
+class Waits:
+    """What each thread of a chunk waits for: the phase, and how it is given, that its last wait didn't find complete.
+
+    barriers: by the number in `barrier`, which is 0 for a thread that waits for nothing.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.barriers: list[MBarrier | None] = [None]
+        self.barrier, self.phase, self.pc = np.zeros((3, total), np.int64)
+        self.kinds = np.full(total, "parity")
+
+    def set(self, barrier: MBarrier, positions: Index, phases: Index, kind: str, pc: int) -> None:
+        if barrier not in self.barriers:
+            self.barriers.append(barrier)
+        self.barrier[positions] = self.barriers.index(barrier)
+        self.phase[positions] = phases
+        self.pc[positions] = pc
+        self.kinds[positions] = kind
+
+    def clear(self, positions: Index) -> None:
+        self.barrier[positions] = 0
+
+
+class MBarriers:
+    """All barriers of a chunk, by their shared address. waits: what threads wait for, once one does."""
+
+    def __init__(self, lanes: Lanes, access: Access, places: PtxPlaces, names: SharedNames) -> None:
+        self.lanes = lanes
+        self.access = access
+        self.places = places
+        self.names = names
+        self.at: dict[int, MBarrier] = {}
+        self.waits: Waits | None = None
+
+    # what instructions do, for the executing threads
+
+    def init(self, number: int, address: Any, count: Any) -> None:
+        """mbarrier.init: a barrier whose phases take so many arrivals each."""
+        site = self.access.sites[number]
+        for barrier, threads in self.groups(site, address):
+            ctas = self.ctas(threads)
+            counts = self.of(count, threads).astype(np.int64)
+            wrong = np.flatnonzero((counts < 1) | (counts > MOST))
+            if wrong.size:
+                count = int(counts[wrong[0]])
+                self.misuse(site, barrier, threads[wrong], f"takes 1 to {MOST} arrivals a phase, and gets {count}")
+            again = np.flatnonzero(barrier.live[ctas])
+            if again.size:
+                self.misuse(site, barrier, threads[again], "is initialised again", int(barrier.made_by[ctas[again[0]]]))
+            barrier.live[ctas] = True
+            barrier.fenced[ctas] = False
+            barrier.phase[ctas] = barrier.tx[ctas] = 0
+            barrier.expected[ctas] = barrier.pending[ctas] = counts
+            barrier.made_by[ctas] = site.pc
+            barrier.made_at[ctas] = self.lanes.positions()[threads]
+            self.changed()
+
+    def inval(self, number: int, address: Any) -> None:
+        """mbarrier.inval: its bytes are ordinary memory again."""
+        site = self.access.sites[number]
+        for barrier, threads in self.living(site, address):
+            barrier.live[self.ctas(threads)] = False
+            self.changed()
+
+    def fence_init(self) -> None:
+        """fence.mbarrier_init: what these threads have initialised is visible to everybody."""
+        positions = self.lanes.positions()
+        for barrier in self.at.values():
+            barrier.fenced |= np.isin(barrier.made_at, positions)
+
+    def arrive(
+        self, number: int, address: Any, count: Any, expected: Any, wanted: bool, drop: bool, incomplete: bool,
+        releases: bool,
+    ) -> Any:
+        """mbarrier.arrive: each thread arrives once, or `count` times, after it expects so many more bytes.
+
+        drop: it takes part in no later phase. incomplete: it must not complete the phase.
+        returns: the states before, if `wanted`.
+        """
+        site = self.access.sites[number]
+        states = np.zeros(self.lanes.n, np.uint64)
+        for barrier, threads in self.living(site, address):
+            ctas = self.ctas(threads)
+            if expected is not None:
+                self.expect(site, barrier, threads, self.of(expected, threads))
+            each = np.ones(threads.size, np.int64) if count is None else self.of(count, threads).astype(np.int64)
+            before = arrivals_before(ctas, each)
+            phases, pending = barrier.phase[ctas], barrier.pending[ctas]
+            late = before >= pending
+            expects = np.maximum(barrier.expected[ctas], 1)
+            states[threads] = states_of(
+                np.where(late, phases + 1 + (before - pending) // expects, phases),
+                np.where(late, expects - (before - pending) % expects, pending - before),
+            )
+            barrier.note(
+                Arrivals(site.pc, self.lanes.positions()[threads], (states[threads] >> PENDING_BITS).astype(np.int64)),
+                self.lanes.full["chunk_cta"],
+            )
+            if drop:
+                barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
+            self.count(site, barrier, threads, each, incomplete)
+            self.changed()
+        return states if wanted else None
+
+    def expect_tx(self, number: int, address: Any, expected: Any) -> None:
+        """mbarrier.expect_tx: the current phase takes so many more bytes."""
+        site = self.access.sites[number]
+        for barrier, threads in self.living(site, address):
+            self.expect(site, barrier, threads, self.of(expected, threads))
+            self.finish_phases(barrier, distinct(self.ctas(threads)))
+            self.changed()
+
+    def complete_tx(self, number: int, address: Any, completed: Any) -> None:
+        """mbarrier.complete_tx: so many bytes of the current phase have come."""
+        site = self.access.sites[number]
+        for barrier, threads in self.living(site, address):
+            self.expect(site, barrier, threads, -self.of(completed, threads).astype(np.int64))
+            self.finish_phases(barrier, distinct(self.ctas(threads)))
+            self.changed()
+
+    def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: bool) -> Any:
+        """mbarrier.test_wait, .try_wait: whether each thread's phase is complete.
+
+        kind: how `phase` gives it, as "state", "parity" or "number".
+        """
+        site = self.access.sites[number]
+        complete = np.zeros(self.lanes.n, bool)
+        for barrier, threads in self.living(site, address):
+            now = barrier.phase[self.ctas(threads)]
+            asked = self.of(phase, threads).astype(np.int64)
+            if kind == "state":
+                asked >>= PENDING_BITS
+                done = now > asked
+            elif kind == "number":
+                self.check_number(site, barrier, threads, asked, now)
+                done = (now ^ asked) & 1 != 0
+            else:
+                done = (now ^ asked) & 1 != 0
+            complete[threads] = done
+            self.note_waits(site, barrier, threads, asked, done, kind)
+        return complete
+
+    def pending_count(self, state: Any) -> Any:
+        """mbarrier.pending_count: the arrivals that were missing, by a state."""
+        return (state & np.uint64(MOST)).astype(np.uint32)
+
+    # what asynchronous operations do
+
+    def delivered(self, operation: Operation) -> None:
+        """An operation has been carried out: the bytes that it reports have come."""
+        for signal in operation.signals:
+            barrier = self.at.get(signal.address)
+            if barrier is None or not barrier.live[signal.cta]:
+                name = self.names.name(signal.address, BYTES)
+                self.access.findings.add(
+                    "barrier",
+                    f"a {operation.what} reports to mbarrier {name}, which nothing has initialised\n"
+                    f"  {self.places.describe(operation.pc)}",
+                    operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
+                )
+                continue
+            barrier.tx[signal.cta] -= signal.size_bytes
+            self.finish_phases(barrier, np.array([signal.cta]))
+        self.changed()
+
+    # inside
+
+    def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
+        """(barrier, executing threads) of each address; threads with a wrong one, which is reported, are left out."""
+        actual = self.access.actual(site, address)
+        first = int(actual[0])
+        if actual.size == 1 or not np.count_nonzero(actual != actual[0]):
+            barrier = self.barrier(site, first, address)
+            if barrier is not None:
+                yield barrier, np.arange(self.lanes.n)
+            return
+        for one in distinct(actual).tolist():
+            threads = np.flatnonzero(actual == one)
+            barrier = self.barrier(site, one, address[threads])
+            if barrier is not None:
+                yield barrier, threads
+
+    def barrier(self, site: Site, actual: int, address: Any) -> MBarrier | None:
+        """The barriers at an address, which is checked when it is used first."""
+        shared = actual if site.space else actual - WINDOWS["shared"]
+        barrier = self.at.get(shared)
+        if barrier is not None:
+            return barrier
+        region = self.access.memory.find("shared", shared) if shared >= 0 else None
+        if region is None or shared + BYTES > region.base + region.size:
+            self.access.report_outside(site, np.array([actual], np.uint64), np.zeros(1, np.int64))
+            return None
+        if shared % BYTES and self.access.is_misaligned(site, np.atleast_1d(address)):
+            return None
+        barrier = self.at[shared] = MBarrier(shared, self.lanes.ctas)
+        return barrier
+
+    def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
+        """As `groups`, without the threads whose barrier nobody has initialised, which is reported."""
+        for barrier, threads in self.groups(site, address):
+            live = barrier.live[self.ctas(threads)]
+            if np.count_nonzero(live) < live.size:
+                self.misuse(site, barrier, threads[~live], "is used, which nothing has initialised")
+                threads = threads[live]
+            if threads.size:
+                yield barrier, threads
+
+    def ctas(self, threads: Index) -> Index:
+        """The CTAs of executing threads, in the chunk."""
+        ctas: Index = self.lanes.get("chunk_cta")[threads]
+        return ctas
+
+    def of(self, value: Any, threads: Index) -> NDArray[Any]:
+        """The elements of executing threads, of an array or of a scalar that all share."""
+        return value[threads] if np.ndim(value) else np.full(threads.size, value)
+
+    def expect(self, site: Site, barrier: MBarrier, threads: Index, expected: NDArray[Any]) -> None:
+        ctas = self.ctas(threads)
+        barrier.tx += np.bincount(ctas, expected, barrier.live.size).astype(np.int64)
+        wrong = np.flatnonzero(np.abs(barrier.tx[ctas]) > MOST)
+        if wrong.size:
+            missing = int(barrier.tx[ctas[wrong[0]]])
+            self.misuse(site, barrier, threads[wrong], f"misses {missing} bytes; it counts from -{MOST} to {MOST}")
+
+    def count(self, site: Site, barrier: MBarrier, threads: Index, each: Index, incomplete: bool) -> None:
+        """Count arrivals, phase by phase where one instruction makes more than are missing."""
+        ctas = self.ctas(threads)
+        left = np.bincount(ctas, each, barrier.live.size).astype(np.int64)
+        while True:
+            taken = np.minimum(left, barrier.pending)
+            barrier.pending -= taken
+            left -= taken
+            going = distinct(ctas)
+            if incomplete and np.count_nonzero(barrier.pending[going] == 0):
+                at = threads[barrier.pending[ctas] == 0]
+                self.misuse(site, barrier, at, "has all its arrivals by one that must not complete the phase")
+            self.finish_phases(barrier, going)
+            if not np.count_nonzero(left):
+                return
+            past = (left > 0) & (barrier.pending == 0)
+            if past.any():
+                at = threads[past[ctas]]
+                self.misuse(site, barrier, at, self.past_the_count(barrier, int(self.ctas(at)[0])))
+                left[past] = 0
+
+    def past_the_count(self, barrier: MBarrier, cta: int) -> str:
+        missing = int(barrier.tx[cta])
+        return (
+            f"gets an arrival more than the {int(barrier.expected[cta])} of phase {int(barrier.phase[cta])}, "
+            f"which still misses {missing:,} bytes"
+        )
+
+    def finish_phases(self, barrier: MBarrier, ctas: Index) -> None:
+        """Begin the next phase where nothing is missing of this one."""
+        done = ctas[(barrier.pending[ctas] == 0) & (barrier.tx[ctas] == 0)]
+        if done.size:
+            barrier.phase[done] += 1
+            barrier.pending[done] = barrier.expected[done]
+
+    def check_number(self, site: Site, barrier: MBarrier, threads: Index, asked: Index, now: Index) -> None:
+        """A barrier shows one bit of its phase: who asks for phase n must do so in n or n + 1."""
+        wrong = np.flatnonzero((now != asked) & (now != asked + 1))
+        if wrong.size:
+            n, phase = int(asked[wrong[0]]), int(now[wrong[0]])
+            self.misuse(
+                site, barrier, threads[wrong],
+                f"is waited for in phase {n}, but is in phase {phase}: its parity says nothing about that",
+                *(pc for pc, _ in self.last_arrivals(barrier, int(self.ctas(threads[wrong])[0]))),
+            )
+
+    def last_arrivals(self, barrier: MBarrier, cta: int) -> list[tuple[int, Index]]:
+        """(instruction, threads) of the last arrival at a CTA's barrier, in a list that is empty if there is none."""
+        cta_of = self.lanes.full["chunk_cta"]
+        for x in reversed(barrier.arrivals):
+            here = x.positions[cta_of[x.positions] == cta]
+            if here.size:
+                return [(x.pc, here)]
+        return []
+
+    def note_waits(
+        self, site: Site, barrier: MBarrier, threads: Index, asked: Index, done: NDArray[np.bool_], kind: str
+    ) -> None:
+        every = np.count_nonzero(done) == done.size
+        if every and self.waits is None:
+            return
+        if self.waits is None:
+            self.waits = Waits(self.lanes.total)
+        positions = self.lanes.positions()[threads]
+        self.waits.clear(positions)
+        if not every:
+            self.waits.set(barrier, positions[~done], asked[~done], kind, site.pc)
+
+    def changed(self) -> None:
+        """A barrier is no longer as it was: who waits may look again."""
+        if self.access.watched is not None:
+            self.access.watched.written_elsewhere()
+
+    # in words
+
+    def misuse(self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int) -> None:
+        """Report what executing threads do with a barrier; `others` are other instructions that are to blame."""
+        positions = self.lanes.positions()[threads]
+        text = f"{self.name(barrier)} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
+        text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
+        self.access.findings.add(
+            "barrier", text, site.pc, others[0] if others else None, self.lanes.numbers(positions), positions.size
+        )
+
+    def name(self, barrier: MBarrier) -> str:
+        return f"mbarrier {self.names.name(barrier.address, BYTES)}"
+
+    def describe_waits(
+        self, positions: Index, pcs: frozenset[int], operations: Operations
+    ) -> tuple[list[str], Index]:
+        """A line or more for each phase that some of these threads wait for at these instructions; and the others."""
+        if self.waits is None:
+            return [], positions
+        waits = self.waits
+        stands = (waits.barrier[positions] > 0) & np.isin(waits.pc[positions], list(pcs))
+        here = positions[stands]
+        cta_of = self.lanes.full["chunk_cta"]
+        keys = np.stack([waits.barrier[here], waits.phase[here], waits.pc[here], cta_of[here]])
+        lines = []
+        told: dict[tuple[int, int, int], int] = {}
+        for key in sorted(map(tuple, np.unique(keys, axis=1).T.tolist())):
+            told[key[:3]] = told.get(key[:3], -1) + 1
+            if not told[key[:3]]:
+                lines.append(self.describe_wait(here[(keys == np.array(key)[:, None]).all(axis=0)], operations))
+        more = sum(told.values())
+        lines.extend([f"the same holds in {more} more CTAs"] if more else [])
+        return lines, positions[~stands]
+
+    def describe_wait(self, positions: Index, operations: Operations) -> str:
+        """What threads of one CTA wait for at one instruction, and what is missing."""
+        assert self.waits is not None
+        at = int(positions[0])
+        barrier = self.waits.barriers[int(self.waits.barrier[at])]
+        assert barrier is not None, "who waits does so for a barrier"
+        asked, kind = int(self.waits.phase[at]), str(self.waits.kinds[at])
+        cta = int(self.lanes.full["chunk_cta"][at])
+        phase = f"a phase of parity {asked & 1}" if kind == "parity" else f"phase {asked}"
+        who = self.lanes.party(positions)
+        verb = "wait" if who.split()[0].endswith("s") or " more" in who else "waits"
+        return (
+            f"{who} {verb} for {phase} of {self.name(barrier)}\n"
+            f"  {self.places.describe(int(self.waits.pc[at]))}\n  {self.describe_phase(barrier, cta, operations)}"
+        )
+
+    def describe_phase(self, barrier: MBarrier, cta: int, operations: Operations) -> str:
+        """'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing'"""
+        expected, tx = int(barrier.expected[cta]), int(barrier.tx[cta])
+        here = expected - int(barrier.pending[cta])
+        text = f"it is in phase {int(barrier.phase[cta])}: {here} of {expected} arrivals"
+        if tx > 0:
+            named = "" if operations.naming(barrier.address, cta) else ": no operation in flight names it"
+            text += f", {tx:,} bytes missing{named}"
+        elif tx < 0:
+            text += f", {-tx:,} bytes more than were expected"
+        for pc, positions in barrier.arrived(cta, self.lanes.full["chunk_cta"])[:NAMED_ARRIVALS]:
+            text += f"\n  {self.lanes.party(positions)} arrived\n    {self.places.describe(pc)}"
+        return text
+
+
+def states_of(phases: Index, pending: Index) -> NDArray[np.uint64]:
+    states: NDArray[np.uint64] = (phases << PENDING_BITS | pending).astype(np.uint64)
+    return states
+
+
+def arrivals_before(ctas: Index, counts: Index) -> Index:
+    """How many arrivals in the same CTA come before each thread's own. ctas: ascending."""
+    before = np.cumsum(counts) - counts
+    firsts = np.searchsorted(ctas, ctas)
+    result: Index = before - before[firsts]
+    return result

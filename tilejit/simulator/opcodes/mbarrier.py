@@ -1,0 +1,115 @@
+"""Barriers in shared memory (mbarrier).
+
+source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
+"""
+
+from __future__ import annotations
+
+from ..decode.emitter import BlockWriter, Entries, Match
+from .copies import literal
+from .memory import any_order, site
+
+_SHARED = r"(?P<space>\.shared)(?:::cta)?"
+_RELEASES = any_order(r"(?P<sem>\.release|\.relaxed)", r"\.(?P<scope>cta|cluster)", _SHARED)
+_ACQUIRES = any_order(r"(?P<sem>\.acquire|\.relaxed)", r"\.(?P<scope>cta|cluster)", _SHARED)
+_RELAXED = any_order(r"\.relaxed", r"\.(?P<scope>cta|cluster)", _SHARED)
+_PLAIN = any_order(_SHARED)
+
+
+def barrier_site(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
+    """(number of the memory instruction, address expression) of an mbarrier."""
+    return site(e, "barrier", {"space": "shared" if m["space"] else ""}, operand, 3, "u8")
+
+
+def init(e: BlockWriter, m: Match) -> None:
+    place, count = e.exactly(2)
+    number, address = barrier_site(e, m, place)
+    e.stmt(f"S.mbarriers.init({number}, {address}, {e.source(count, 'u4')})")
+
+
+def inval(e: BlockWriter, m: Match) -> None:
+    (place,) = e.exactly(1)
+    number, address = barrier_site(e, m, place)
+    e.stmt(f"S.mbarriers.inval({number}, {address})")
+
+
+def arrive(e: BlockWriter, m: Match) -> None:
+    """mbarrier.arrive{_drop}{.expect_tx, .noComplete}: an arrival, or as many as the last operand says."""
+    operands = list(e.ins.operands)
+    target = operands.pop(0)
+    if len(operands) not in ((2,) if m["expects"] or m["incomplete"] else (1, 2)):
+        e.fail("the operands are a state, an address and a count")
+    number, address = barrier_site(e, m, operands[0])
+    last = e.source(operands[1], "u4") if len(operands) > 1 else "None"
+    count, expected = ("None", last) if m["expects"] else (last, "None")
+    wanted, drop, incomplete = target != "_", bool(m["drop"]), bool(m["incomplete"])
+    releases = m.get("sem") != ".relaxed"
+    call = f"S.mbarriers.arrive({number}, {address}, {count}, {expected}, {wanted}, {drop}, {incomplete}, {releases})"
+    e.write(target, "u8", call)
+
+
+def expect_tx(e: BlockWriter, m: Match) -> None:
+    place, expected = e.exactly(2)
+    number, address = barrier_site(e, m, place)
+    e.stmt(f"S.mbarriers.expect_tx({number}, {address}, {e.source(expected, 'u4')})")
+
+
+def complete_tx(e: BlockWriter, m: Match) -> None:
+    place, completed = e.exactly(2)
+    number, address = barrier_site(e, m, place)
+    e.stmt(f"S.mbarriers.complete_tx({number}, {address}, {e.source(completed, 'u4')})")
+
+
+def wait(e: BlockWriter, m: Match) -> None:
+    """mbarrier.test_wait and .try_wait: whether a phase is complete. What a hint says about time changes no result."""
+    operands = list(e.ins.operands)
+    if len(operands) == 4 and m["how"] == "try":
+        e.source(operands.pop(), "u4")
+    if len(operands) != 3:
+        e.fail("the operands are a predicate, an address and a phase")
+    number, address = barrier_site(e, m, operands[1])
+    acquires = m["sem"] != ".relaxed"
+    kind, phase = awaited(e, m, operands[2])
+    e.write(operands[0], "p", f"S.mbarriers.wait({number}, {address}, {phase}, {kind!r}, {acquires})")
+
+
+def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
+    """What a phase is given by, and the expression: "state", "parity", or "number", whose low bit is the parity.
+
+    The number shows where the parity is a register of the instruction's own braces: `and.b32 p, n, 1` in front of it.
+    """
+    if not m["parity"]:
+        return "state", e.source(operand, "u8")
+    before = e.before
+    inner = "@" in operand and before is not None and before.guard is None
+    if inner and before is not None and (before.root, before.suffix) == ("and", ".b32"):
+        target, number, mask = before.operands
+        if target == operand and mask == "1":
+            return "number", e.source(number, "i4")
+    return "parity", e.source(operand, "u4")
+
+
+def pending_count(e: BlockWriter, m: Match) -> None:
+    e.dst(0, "u4", f"S.mbarriers.pending_count({e.src(1, 'u8')})")
+
+
+def set_registers(e: BlockWriter, m: Match) -> None:
+    """setmaxnreg: 24 to 256 registers a thread, in steps of 8."""
+    (operand,) = e.exactly(1)
+    count = literal(e, operand, 256)
+    if count < 24 or count % 8:
+        e.fail(f"{count} registers: the number must be a multiple of 8 from 24 to 256")
+    e.stmt(f"S.set_registers({m['how']!r}, {count}, {e.pc})")
+
+
+_ARRIVE = r"\.arrive(?P<drop>_drop)?(?P<expects>\.expect_tx)?(?P<incomplete>\.noComplete)?"
+ENTRIES: Entries = {
+    "mbarrier": (
+        (r"\.init" + _PLAIN + r"\.b64", init), (r"\.inval" + _PLAIN + r"\.b64", inval),
+        (_ARRIVE + _RELEASES + r"\.b64", arrive), (r"\.expect_tx" + _RELAXED + r"\.b64", expect_tx),
+        (r"\.complete_tx" + _RELAXED + r"\.b64", complete_tx),
+        (r"\.(?P<how>test|try)_wait(?P<parity>\.parity)?" + _ACQUIRES + r"\.b64", wait),
+        (r"\.pending_count\.b64", pending_count),
+    ),
+    "setmaxnreg": ((r"\.(?P<how>inc|dec)\.sync\.aligned\.u32", set_registers),),
+}
