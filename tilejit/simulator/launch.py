@@ -23,9 +23,8 @@ from .machine.access import Access
 from .machine.lanes import Lanes
 from .machine.machine import Machine
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRegion, Part
-from .machine.operations import Delivery
 from .machine.printf import Printer
-from .machine.shared_names import SharedName, SharedNames
+from .machine.settings import Settings
 
 # Past 16 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
 CHUNK_THREADS = 16384
@@ -104,7 +103,7 @@ def run(
     on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
     delivery: str = "late",
-    shared_map: Sequence[SharedName] = (),
+    shared_map: Sequence[tuple[str, int, int]] = (),
     dynamic_shared_bytes: int = 0,
     locate: Callable[[int, int, int], str] | None = None,
     capability: int = 90,
@@ -131,9 +130,7 @@ def run(
     grid, block = _three(grid, "grid"), _three(block, "block")
     launch = _GridRun(program, grid, block, checks, profile, locate, write, resident or Resident())
     launch.findings.collect = on_finding == "collect"
-    launch.schedule = schedule
-    launch.delivery = Delivery(delivery)
-    launch.names = SharedNames(shared_map, launch.memory)
+    launch.settings = Settings(schedule, delivery, shared_map)
     with np.errstate(all="ignore"):
         launch.place(args)
         try:
@@ -194,11 +191,9 @@ class _GridRun:
         self.ctas = grid[0] * grid[1] * grid[2]
         self.places = PtxPlaces(program.module, program.function, locate)
         self.findings = Findings(False, self.places)
-        self.schedule = 0
-        self.delivery = Delivery("late")
+        self.settings = Settings(0, "late", ())
         self.limit = _instruction_limit()
         self.memory = AddressMap()
-        self.names = SharedNames((), self.memory)
         self.printer = Printer(self.memory, write)
         self.resident = resident
         self.profiler = Profiler() if profile else None
@@ -321,8 +316,7 @@ class _GridRun:
         if watch is not None:
             watch.begin(lanes)
         machine = Machine(
-            program, lanes, access, order, self.places, self.params, self.printer, self.schedule, self.limit,
-            self.delivery, self.names,
+            program, lanes, access, order, self.places, self.params, self.printer, self.settings, self.limit
         )
         machine.run()
         self.limit = machine.left

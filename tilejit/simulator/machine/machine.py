@@ -12,25 +12,21 @@ from typing import Any, NoReturn, TypedDict
 import numpy as np
 
 from ...distinct import distinct
-from ...errors import DeadlockError, DivergenceError, OutOfBoundsError, SimulationError, UninitializedReadError
+from ...errors import DeadlockError, DivergenceError, SimulationError
 from ..checks.order import Order
 from ..checks.places import PtxPlaces
 from ..decode.blocks import EXIT
 from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
-from .copies import AsyncCopies
 from .lanes import WARP, Index, Lanes
-from .matrix import Matrices
-from .mbarriers import MBarriers
-from .operations import Delivery, Operations
 from .progress import Loops, Standstill
-from .register_pool import Blocked, RegisterPool
+from .register_pool import Blocked
 from .registers import Registers
 from .schedule import Schedule
-from .shared_names import SharedNames
-from .tensor_memory import TensorMemory
-from .warp import NotTogether, Warps
+from .settings import Settings
+from .units import Units
+from .warp import NotTogether
 
 
 class Parties(TypedDict):
@@ -40,41 +36,25 @@ class Parties(TypedDict):
     threads: list[int]
 
 
-class Machine:
+class Machine(Units):
     """The threads of one chunk; generated code calls its methods as `S`."""
 
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces, params: bytes,
-        printer: Any, seed: int, limit: int, delivery: Delivery, names: SharedNames,
+        printer: Any, settings: Settings, limit: int,
     ) -> None:
-        """seed: of the schedule; limit: of thread instructions; names: of shared buffers."""
+        """limit: of thread instructions."""
+        super().__init__(program.function.bounds, lanes, access, order, places, printer, settings)
         self.program = program
-        self.lanes = lanes
-        self.access = access
-        self.order = order
-        self.places = places
-        self.printer = printer
-        self.alive = np.ones(lanes.total, bool)
-        self.warps = Warps(lanes, self.alive, places, seed)
-        self.matrices = Matrices(lanes, self.warps, access)
-        self.made_copies: AsyncCopies | None = None
-        self.made_tmem: TensorMemory | None = None
-        self.mbarriers = MBarriers(lanes, access, places, names)
-        self.operations = Operations(delivery, self.mbarriers.delivered)
-        self.made_pool: RegisterPool | None = None
         self.barriers = Barriers(lanes, self.alive, order, places, access.findings)
         self.registers = Registers(program, lanes, params)
-        self.load = access.load
-        self.store = access.store
-        self.atomic = access.atomic
-        self.n = lanes.total
         self.everybody = lanes.full["position"]
         self.block_lanes = [0] * len(program.blocks)
         self.ready: dict[int, Index | None] = {0: None}
         self.parked: dict[int, Index | None] = {}
         self.held: dict[int, Index] = {}
         self.current = 0
-        self.schedule = Schedule(seed, lanes)
+        self.schedule = Schedule(settings.schedule, lanes)
         self.waiting = program.courses.waiting
         self.loops = Loops()
         # of what decides how loops go on, and of all registers and all memory
@@ -87,32 +67,6 @@ class Machine:
         self.advanced = 0
         self.advanced_at_retry = -1
         self.met: set[int] = set()
-        self.definedness = access.checker.report.definedness if access.checker is not None else None
-        # The predicates by which selections of the current block chose, by instruction.
-        self.selected: dict[int, Any] = {} if self.definedness is None else self.definedness.selected
-
-    @property
-    def copies(self) -> AsyncCopies:
-        """Made at the first use."""
-        if self.made_copies is None:
-            self.made_copies = AsyncCopies(self.access, self.lanes, self.places)
-        return self.made_copies
-
-    @property
-    def tmem(self) -> TensorMemory:
-        """Made at the first use."""
-        if self.made_tmem is None:
-            self.made_tmem = TensorMemory(self.lanes, self.warps, self.access, self.order, self.places)
-        return self.made_tmem
-
-    @property
-    def pool(self) -> RegisterPool:
-        """Made at the first use."""
-        if self.made_pool is None:
-            self.made_pool = RegisterPool(
-                self.lanes, self.program.function.bounds, self.places, self.access.findings
-            )
-        return self.made_pool
 
     def run(self) -> None:
         """Run all threads to their exit."""
@@ -496,32 +450,6 @@ class Machine:
         more = f" and {positions.size - 1} more" if positions.size > 1 else ""
         return f"{who}{more} {verb} at\n  {self.places.describe(self.first_pc(number))}"
 
-    def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
-        self.members(mask, pc)
-        return self.warps.shfl(mode, value, b, c)
-
-    def vote(self, mode: str, predicate: Any, mask: Any, pc: int) -> Any:
-        return self.warps.vote(mode, predicate, self.members(mask, pc))
-
-    def match(self, mode: str, value: Any, mask: Any, pc: int) -> tuple[Any, Any]:
-        return self.warps.match(mode, value, self.members(mask, pc))
-
-    def redux(self, op: str, value: Any, mask: Any, pc: int, absolute: bool, nan: bool) -> Any:
-        return self.warps.redux(op, np.abs(value) if absolute else value, self.members(mask, pc))
-
-    def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
-        return self.warps.elect(self.members(mask, pc))
-
-    def set_registers(self, how: str, count: int, pc: int) -> None:
-        """setmaxnreg, which a block begins with."""
-        self.warps.whole_groups(pc)
-        self.pool.set(how, count, pc)
-        if self.access.watched is not None:
-            self.access.watched.written_elsewhere()
-
-    def activemask(self) -> Any:
-        return self.warps.spread(self.warps.active())
-
     def warp_sync(self, mask: Any, pc: int) -> None:
         if self.current in self.met:
             # Its lanes stand at several bar.warp.sync; all of them have arrived.
@@ -532,69 +460,3 @@ class Machine:
         masks = self.warps.require(mask, pc)
         if self.order is not None:
             self.meet(self.order, mask, masks)
-
-    def members(self, mask: Any, pc: int) -> Any:
-        """Check the member mask of a collective, which orders its lanes' memory accesses unless the check is strict."""
-        if mask is None:
-            return self.warps.spread(self.warps.active())
-        masks = self.warps.require(mask, pc)
-        if self.order is not None and self.order.collectives_order:
-            self.meet(self.order, mask, masks)
-        return masks
-
-    def meet(self, order: Order, mask: Any, masks: Any) -> None:
-        """The lanes of each mask have met."""
-        positions = self.lanes.positions()
-        if not np.ndim(mask) and int(mask) == 0xFFFFFFFF:
-            order.warp_barrier(positions)
-            return
-        living = self.warps.spread(self.warps.living())
-        whole = (masks & living) == living
-        if np.count_nonzero(whole):
-            order.warp_barrier(positions[whole])
-        part = np.flatnonzero(~whole)
-        if part.size:
-            warp = self.lanes.get("chunk_warp")[part]
-            order.lanes_meet(positions[part], warp << 32 | masks[part].astype(np.int64))
-
-    def fence(self, sem: str, wide: bool) -> None:
-        if self.order is not None:
-            self.order.fence(self.lanes.positions(), sem, wide)
-
-    def vprintf(self, pc: int, form: Any, arguments: Any) -> Any:
-        try:
-            self.printer.vprintf(self, form, arguments)
-        except OutOfBoundsError as error:
-            message = f"{error.message}\n  {self.places.describe(pc)}"
-            raise OutOfBoundsError(message, instructions=(pc,), threads=self.executing()) from None
-        return np.uint32(0)
-
-    def assertfail(self, pc: int, *values: Any) -> None:
-        texts = [self.printer.string(int(np.ravel(v)[0])) for v in values[:2]]
-        who = self.lanes.describe_position(int(self.lanes.positions()[0]))
-        message = f"assertion `{texts[0]}` failed for {who}\n  {self.places.describe(pc)}"
-        raise SimulationError(message, instructions=(pc,), threads=self.executing())
-
-    def trap(self, pc: int) -> NoReturn:
-        who = self.lanes.describe_position(int(self.lanes.positions()[0]))
-        message = f"{who} executed trap\n  {self.places.describe(pc)}"
-        raise SimulationError(message, instructions=(pc,), threads=self.executing())
-
-    def executing(self) -> list[int]:
-        """The executing threads as findings name them."""
-        return self.lanes.numbers(self.lanes.positions())
-
-    def never_written(self, name: str, pc: int) -> NoReturn:
-        self.report_register(0, name, pc)
-
-    def check_defined(self, flags: Any, name: str, pc: int) -> None:
-        missing = np.flatnonzero(~np.atleast_1d(flags))
-        if missing.size:
-            self.report_register(int(missing[0]), name, pc)
-
-    def report_register(self, at: int, name: str, pc: int) -> NoReturn:
-        who = self.lanes.describe_position(int(self.lanes.positions()[at]))
-        raise UninitializedReadError(
-            f"{who} uses register {name}, which nothing has written\n  {self.places.describe(pc)}",
-            instructions=(pc,), threads=self.executing()[at : at + 1],
-        )
