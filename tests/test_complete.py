@@ -169,7 +169,7 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
         {"statement 'Assert': no case in the printer"},
     ),
     "a parameter's case in the printer": (
-        lambda: replace(REAL, printer=changed(printer, "case StrideParam():", "case str():")),
+        lambda: replace(REAL, printer=changed(printer, "case ir_params.StrideParam():", "case str():")),
         {"parameter 'StrideParam': no case in the printer"},
     ),
     "a case in the parser": (

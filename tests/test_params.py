@@ -33,6 +33,8 @@ from tilejit.ir.params import (
     PointerParam,
     ScalarParam,
     StrideParam,
+    TensorMapParam,
+    TensorMapSpec,
     written_arguments,
 )
 from tilejit.ir.text.parser import from_text
@@ -43,7 +45,8 @@ from tilejit.lower import grid_barrier
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.packing import Field, Packing, Workspace, argument_of, field_of, getter
 from tilejit.runtime.simulated import parameter_value
-from tilejit.simulator import Pointer
+from tilejit.runtime.tensor_maps import MappedArray, ParameterMaps
+from tilejit.simulator import Pointer, TensorMap
 from tilejit.simulator.decode.parser import parse
 from tilejit.simulator.decode.ptx import PtxParam
 from tilejit.target import target
@@ -58,6 +61,9 @@ EXAMPLES: dict[type, Param] = {
     AddressParam: AddressParam("A", Var("A.address", int64)),
     AssertionsParam: AssertionsParam(),
     BarrierParam: BarrierParam(grid_barrier.BARRIER),
+    TensorMapParam: TensorMapParam(
+        Var("A.map", int64), TensorMapSpec("A", float32, (1, 0), (8, 4), "32B"), written=True
+    ),
 }
 KINDS = pytest.mark.parametrize("kind", get_args(Param), ids=lambda kind: kind.__name__)
 
@@ -83,7 +89,7 @@ def test_it_has_an_example_here(kind):
 @KINDS
 def test_a_generated_launcher_knows_whether_it_is_written_at_each_launch(kind):
     example = EXAMPLES[kind]
-    follows = kind in (PointerParam, AddressParam, ScalarParam)
+    follows = kind in (PointerParam, AddressParam, ScalarParam, TensorMapParam)
     assert argument_of(example) == (example.of if follows else None)
 
 
@@ -124,7 +130,14 @@ def test_a_gpu_gets_its_value_in_its_size(kind):
     expected = {PointerParam: view.pointer, ScalarParam: n, ExtentParam: 8, StrideParam: 16, AssertionsParam: 77}
     expected[AddressParam] = view.pointer
     expected[BarrierParam] = 88
-    assert getter(param, POSITIONS, Workspace(77, lambda: 88))((view, n)) == expected[kind]
+    expected[TensorMapParam] = bytes((0, 8, 4, 1)) * 32
+
+    def encode(spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
+        assert (spec.of, address, array.strides) == ("A", view.pointer, (64,))
+        return bytes((0, *array.dims, 1)) * 32
+
+    workspace = Workspace(77, lambda: 88, lambda of: ParameterMaps(of, encode))
+    assert getter(param, POSITIONS, workspace)((view, n)) == expected[kind]
     assert struct.calcsize("<" + field_of(param).code) == param.size_bytes
 
 
@@ -135,6 +148,10 @@ def test_the_simulator_gets_its_value_in_its_size(kind):
     if isinstance(value, Pointer):
         assert value.name == {AssertionsParam: "assertions", BarrierParam: "barrier"}.get(kind, "A")
         assert kind is not BarrierParam or bytes(value.memory) == bytes(4)
+    elif isinstance(value, TensorMap):
+        assert value.array.memory.size == 252 and value.array.writable
+        assert (value.dims, value.strides, value.box, value.swizzle) == ((8, 4), (64,), (8, 4), "32B")
+        assert (value.element_bytes, value.element_type) == (4, "float32")
     else:
         expected = {ScalarParam: np.int8(3), ExtentParam: np.int64(8), StrideParam: np.int64(16)}
         expected[AddressParam] = np.int64(given[0].pointer)
@@ -157,9 +174,11 @@ def test_the_block_holds_parameters_of_any_size_and_alignment():
     assert block[64:192] == bytes(range(128)) and block[192:] == struct.pack("<h", 4)
 
 
-def test_only_pointers_that_are_written_name_their_argument():
-    params = [PointerParam("B", A), *EXAMPLES.values()]
-    assert written_arguments(params) == {"A"}
+def test_only_what_the_kernel_writes_through_names_its_argument():
+    boxes = TensorMapSpec("C", float32, (0,), (4, 1), "none")
+    params = [PointerParam("B", A), TensorMapParam(Var("C.map", int64), boxes)]
+    assert written_arguments(params) == set()
+    assert written_arguments([*params, *EXAMPLES.values()]) == {"A"}
 
 
 def test_a_class_without_a_case_is_named():

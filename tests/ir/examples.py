@@ -17,6 +17,8 @@ from tilejit.ir.params import (
     PointerParam,
     ScalarParam,
     StrideParam,
+    TensorMapParam,
+    TensorMapSpec,
 )
 from tilejit.layout import TileLayout
 
@@ -153,6 +155,10 @@ PARAMETERS: dict[str, Example] = {
     "BarrierParam": parameter(
         BarrierParam(replace(buffer("b", "global", 1), dtype=uint32)),
         BarrierParam(buffer("b", "global", 1)),
+    ),
+    "TensorMapParam": parameter(
+        TensorMapParam(ir.Var("map", int64), TensorMapSpec("A", float32, (1, 0), (8, 4), "none")),
+        TensorMapParam(ir.Var("map", int64), TensorMapSpec("A", float32, (1, 1), (257, 4), "32B")),
     ),
     "AssertionsParam": parameter(AssertionsParam(), None),
 }

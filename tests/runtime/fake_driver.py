@@ -8,10 +8,19 @@ from collections.abc import Callable
 import numpy as np
 from cuda.bindings import driver as real
 
-from tilejit.runtime import cuda, cuda_bench, cuda_code, cuda_driver, cuda_function, cuda_memory, devices
+from tilejit.runtime import (
+    cuda,
+    cuda_bench,
+    cuda_code,
+    cuda_driver,
+    cuda_function,
+    cuda_memory,
+    cuda_tensor_map,
+    devices,
+)
 
 #: those that call the driver by their name `driver`
-_MODULES = (cuda, cuda_bench, cuda_code, cuda_driver, cuda_function, cuda_memory)
+_MODULES = (cuda, cuda_bench, cuda_code, cuda_driver, cuda_function, cuda_memory, cuda_tensor_map)
 
 SUCCESS = real.CUresult.CUDA_SUCCESS
 
@@ -20,6 +29,16 @@ class FakeEvent:
     """An event that was recorded at a time of the driver's clock."""
 
     at = 0.0
+
+
+class FakeTensorMap:
+    """128 bytes that say what the map was made of."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def getPtr(self):
+        return self.numbers.ctypes.data
 
 
 class FakeDriver:
@@ -173,6 +192,18 @@ class FakeDriver:
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function, threads, shared):
         return SUCCESS, 2048 // threads
+
+    # tensor maps
+
+    def cuTensorMapEncodeTiled(
+        self, dtype, rank, address, dims, strides, box, element_strides, interleave, swizzle, promotion, fill
+    ):
+        assert (len(dims), len(strides), len(box), len(element_strides)) == (rank, rank - 1, rank, rank)
+        told = (address, *(int(n) for n in (*dims, *strides, *box)), int(swizzle))
+        self.calls.append(("encode", dtype.name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_"), told))
+        made = np.zeros(16, np.int64)
+        made[: len(told)] = told
+        return self._done("cuTensorMapEncodeTiled", FakeTensorMap(made))
 
     # memory
 

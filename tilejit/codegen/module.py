@@ -20,6 +20,7 @@ from ..ir.params import (
     PointerParam,
     ScalarParam,
     StrideParam,
+    TensorMapParam,
 )
 from ..source import Span
 from ..target import Target
@@ -153,6 +154,8 @@ def _bind_parameters(emission: Emission) -> None:
                 emission.scalars[var.name] = _number(emission, var.dtype, name)
             case BarrierParam(buffer):
                 emission.bases[buffer.name] = name
+            case TensorMapParam(var=var):
+                emission.scalars[var.name] = LLVMValue(emission.writer.value(f"ptrtoint ptr {name} to i64"), var.dtype)
             case AssertionsParam():
                 emission.record = name
             case _:
@@ -171,6 +174,9 @@ def _parameters(emission: Emission) -> str:
                 texts.append(f"{memory_type(var.dtype)} %p{number}")
             case AssertionsParam() | BarrierParam():
                 texts.append(f"ptr addrspace(1) %p{number}")
+            case TensorMapParam():
+                kind = f"byval([{param.size_bytes} x i8]) align {param.align_bytes}"
+                texts.append(f'ptr {kind} "nvvm.grid_constant" %p{number}')
             case _:
                 assert_never(param)
     return ", ".join(texts)

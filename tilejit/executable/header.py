@@ -18,6 +18,7 @@ from ..ir.params import (
     PointerParam,
     ScalarParam,
     StrideParam,
+    TensorMapParam,
 )
 from ..ir.types import ConstexprType
 from .record import Executable
@@ -76,6 +77,8 @@ def _head(e: Executable, name: str) -> Iterator[str]:
     yield f"/* {_comment(f'Arguments of the kernel {e.name}, compiled {compiled_for}; written by tilejit.')} */"
     yield from (f"#ifndef {_guard(name)}", f"#define {_guard(name)}", "")
     yield from ("#include <stddef.h>", "#include <stdint.h>", "")
+    if any(isinstance(p, TensorMapParam) for p in e.params):
+        yield from ("#include <cuda.h>", "")
     yield from ("#ifndef TILEJIT_ASSERT", "#ifdef __cplusplus", "#define TILEJIT_ASSERT static_assert", "#else")
     yield from ("#define TILEJIT_ASSERT _Static_assert", "#endif", "#endif", "")
     yield f'#define {upper}_ENTRY "{e.entry}"'
@@ -105,10 +108,20 @@ def _declared(param: Param) -> tuple[str, str]:
             return C_TYPES[var.dtype.name], f"address of {of} again, which checks compare"
         case AssertionsParam():
             return "uint64_t", f"address of {AssertionsParam.RECORD_BYTES} bytes of zeros, for what fails"
+        case TensorMapParam(of=of):
+            return "CUtensorMap", _map_meaning(param)
         case BarrierParam(buffer=buffer):
             return "uint64_t", f"address of {buffer.dtype.bytes} bytes of zeros, which no other launch uses meanwhile"
         case _:
             return assert_never(param)
+
+
+def _map_meaning(param: TensorMapParam) -> str:
+    """What the driver is told of it."""
+    spec = param.map
+    dims, box = (", ".join(map(str, numbers)) for numbers in (spec.axes, spec.box))
+    how = f"{spec.dtype.name}, its dimensions in the order ({dims}), box ({box}), swizzle {spec.swizzle}"
+    return f"of {param.of}, by cuTensorMapEncodeTiled: {how}"
 
 
 def _field_names(params: tuple[Param, ...]) -> list[str]:
@@ -124,6 +137,8 @@ def _field_names(params: tuple[Param, ...]) -> list[str]:
                 wanted = f"{param.of}_stride_{param.axis}"
             case AddressParam():
                 wanted = f"{param.of}_address"
+            case TensorMapParam():
+                wanted = f"{param.of}_map"
             case _:
                 wanted = param.of
         name = _identifier(wanted)

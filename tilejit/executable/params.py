@@ -16,6 +16,8 @@ from ..ir.params import (
     PointerParam,
     ScalarParam,
     StrideParam,
+    TensorMapParam,
+    TensorMapSpec,
 )
 from ..ir.text.layout_text import layout_from_text
 from ..ir.values import Buffer, Strided, Var
@@ -40,6 +42,9 @@ def param_to_json(param: Param) -> list[Any]:
             return ["assertions"]
         case BarrierParam():
             return ["barrier", _buffer(param.buffer)]
+        case TensorMapParam(map=spec):
+            shape = [spec.dtype.name, spec.axes, spec.box, spec.swizzle]
+            return ["tensormap", param.of, _var(param.var), *shape, param.written]
         case _:
             return assert_never(param)
 
@@ -58,6 +63,9 @@ _READ: dict[str, Callable[..., Param]] = {
     "address": lambda of, var: AddressParam(of, _read_var(var)),
     "assertions": AssertionsParam,
     "barrier": lambda buffer: BarrierParam(_read_buffer(buffer)),
+    "tensormap": lambda of, var, dtype, axes, box, swizzle, written: TensorMapParam(
+        _read_var(var), TensorMapSpec(of, DTYPES[dtype], tuple(axes), tuple(box), swizzle), written
+    ),
 }
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from ..dataclass import dataclass
+from ..dtypes import DType
 from .values import Buffer, Var
 
 __all__ = [
     "AddressParam", "AssertionsParam", "BarrierParam", "ExtentParam", "Param", "PointerParam", "ScalarParam",
-    "StrideParam", "written_arguments",
+    "StrideParam", "TensorMapParam", "TensorMapSpec", "written_arguments",
 ]
 
 
@@ -120,9 +121,66 @@ class BarrierParam:
         return self.buffer
 
 
+@dataclass(frozen=True, slots=True)
+class TensorMapSpec:
+    """Which boxes of an array TMA copies.
+
+    of: the name of the argument. dtype: of its elements. axes: its dimensions in the order of the hardware, the one
+    with stride 1 first. box: elements along each, and along one of extent 1 where the array has a single dimension.
+    swizzle: of the box in shared memory, "none", "32B", "64B" or "128B".
+    RANKS: dimensions of a box. MOST_BOX: elements along one of them. UNIT_BYTES: what divides addresses, strides and
+    rows of boxes. EXTENT_END, STRIDE_END_BYTES: below these are an array's extents and strides; a map tells of extents
+    up to 2^32, coordinates are int32.
+    source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled
+    """
+
+    of: str
+    dtype: DType
+    axes: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: str
+
+    RANKS: ClassVar[range] = range(2, 6)
+    MOST_BOX: ClassVar[int] = 256
+    UNIT_BYTES: ClassVar[int] = 16
+    EXTENT_END: ClassVar[int] = 1 << 31
+    STRIDE_END_BYTES: ClassVar[int] = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapParam:
+    """What TMA must know of an array to copy boxes of it: 128 bytes, which a launch makes of the array.
+
+    var: the address of these bytes. written: the kernel may write the array through it.
+    """
+
+    var: Var
+    map: TensorMapSpec
+    written: bool = False
+
+    size_bytes: ClassVar[int] = 128
+    align_bytes: ClassVar[int] = 64
+
+    @property
+    def of(self) -> str:
+        """The name of the argument."""
+        return self.map.of
+
+    @property
+    def defines(self) -> Var:
+        return self.var
+
+    @property
+    def writes(self) -> str | None:
+        return self.of if self.written else None
+
+
 #: One kernel parameter. size_bytes, align_bytes: of the parameter in the PTX. defines: the variable or buffer that it
 #: introduces. writes: the name of the argument whose memory the kernel may write through it.
-Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam | BarrierParam
+Param = (
+    PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam | BarrierParam
+    | TensorMapParam
+)
 
 
 def written_arguments(params: Iterable[Param]) -> frozenset[str]:

@@ -13,14 +13,15 @@ import numpy as np
 from cuda.bindings import driver
 
 from ..errors import LaunchError
-from ..ir.params import AssertionsParam, BarrierParam
+from ..ir.params import AssertionsParam, BarrierParam, TensorMapParam
 from ..target import PORTABLE_CLUSTER
-from . import arrays, assertions, cuda_code, cuda_driver
+from . import arrays, assertions, cuda_code, cuda_driver, cuda_tensor_map
 from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
 from .device import DirectLaunch, Launch, PreparedRun, WriteCheck
 from .packing import Packing, Workspace, field_of, getter
 from .signature import Call
+from .tensor_maps import ParameterMaps
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
@@ -58,8 +59,10 @@ class CudaFunction:
         self._barriers = CudaMemory(words * _BARRIER_BYTES, device.number, device.context, _nothing)
         self._barriers.copy_in(np.zeros(words * _BARRIER_BYTES, np.uint8))
         turns = itertools.cycle(range(words))
+        mapped = [p for p in executable.params if isinstance(p, TensorMapParam)]
+        maps = {param: ParameterMaps(param, cuda_tensor_map.encode) for param in mapped}
         workspace = Workspace(
-            self._record.pointer, lambda: self._barriers.pointer + _BARRIER_BYTES * next(turns)
+            self._record.pointer, lambda: self._barriers.pointer + _BARRIER_BYTES * next(turns), maps.__getitem__
         )
         index = executable.positions
         self._getters = tuple(getter(p, index, workspace) for p in executable.params)

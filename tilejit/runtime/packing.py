@@ -25,7 +25,9 @@ from ..ir.params import (
     PointerParam,
     ScalarParam,
     StrideParam,
+    TensorMapParam,
 )
+from .tensor_maps import ParameterMaps
 
 #: takes a parameter's value from a launch's arguments
 Getter = Callable[[Sequence[Any]], Any]
@@ -84,17 +86,19 @@ def _code(param: Param) -> str:
             return "Q"
         case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
             return field_of_scalar(var.dtype).code
+        case TensorMapParam():
+            return f"{param.size_bytes}s"
         case _:
             return assert_never(param)
 
 
 def argument_of(param: Param) -> str | None:
-    """The argument of which it is the address or the number; None where it is the same for all arrays of one shape.
+    """The argument by whose address or number it changes; None where it is the same for all arrays of one shape.
 
     A generated launcher writes the former at each launch, the latter once.
     """
     match param:
-        case PointerParam() | AddressParam() | ScalarParam():
+        case PointerParam() | AddressParam() | ScalarParam() | TensorMapParam():
             return param.of
         case ExtentParam() | StrideParam() | AssertionsParam():
             return None
@@ -109,10 +113,12 @@ class Workspace(NamedTuple):
     """What a kernel gets besides its arguments.
 
     record: the address of the assertions' record. barrier: gives the address of a word for the next launch's barrier.
+    maps: those of a parameter.
     """
 
     record: int
     barrier: Callable[[], int]
+    maps: Callable[[TensorMapParam], ParameterMaps]
 
 
 def getter(param: Param, positions: Mapping[str, int], workspace: Workspace) -> Getter:
@@ -133,6 +139,9 @@ def getter(param: Param, positions: Mapping[str, int], workspace: Workspace) -> 
             return lambda arguments: workspace.record
         case BarrierParam():
             return lambda arguments: workspace.barrier()
+        case TensorMapParam():
+            array, maps = positions[param.of], workspace.maps(param)
+            return lambda arguments: maps.of(arguments[array].facts)[arguments[array].pointer]
         case _:
             return assert_never(param)
 

@@ -18,12 +18,13 @@ from ..ir.params import (
     PointerParam,
     ScalarParam,
     StrideParam,
+    TensorMapParam,
 )
-from ..simulator import Checks, Location, Pointer, RegionCount, Report, run
+from ..simulator import Checks, Location, Pointer, RegionCount, Report, TensorMap, run
 from ..source import Span
 from ..target import Target
 from ..target import target as find_target
-from . import assertions, counting
+from . import assertions, counting, tensor_maps
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
 from .device import Bench, DirectLaunch, Launch, PreparedRun, WriteCheck, checks_wanted
 from .grid import stream_handle
@@ -38,7 +39,7 @@ _DEFAULT_TARGET = "sm_90a"
 _POISON = 0xFF
 
 #: of what the simulator gives a kernel none has an address of the host's
-_NO_WORKSPACE = Workspace(0, lambda: 0)
+_NO_WORKSPACE = Workspace(0, lambda: 0, dict[TensorMapParam, tensor_maps.ParameterMaps]().__getitem__)
 
 
 class SimulatedMemory:
@@ -241,11 +242,13 @@ def _counted(region: WatchedRegion, events: Mapping[int, int]) -> RegionCount:
 def parameter_value(
     param: Param, positions: Mapping[str, int], arguments: Sequence[Argument], record: np.ndarray[Any, Any],
     profile: bool,
-) -> Pointer | np.generic:
+) -> Pointer | TensorMap | bytes | np.generic:
     """A parameter's value as the simulator takes it. record: what a failed assertion leaves."""
     match param:
         case PointerParam():
-            return _pointer(arguments[positions[param.of]], param, profile)
+            return _pointer(arguments[positions[param.of]], param.of, param.written, profile)
+        case TensorMapParam():
+            return _tensor_map(arguments[positions[param.of]], param, profile)
         case ScalarParam():
             with np.errstate(over="ignore"):
                 number: np.generic = param.var.dtype.numpy.type(arguments[positions[param.of]])
@@ -261,19 +264,29 @@ def parameter_value(
             return assert_never(param)
 
 
-def _pointer(view: Argument, param: PointerParam, profile: bool) -> Pointer:
+def _tensor_map(view: Argument, param: TensorMapParam, profile: bool) -> TensorMap | bytes:
+    """What the simulator makes a map of; zeros for an array without elements, as on a GPU."""
+    assert isinstance(view, ArrayView)
+    spec, array = param.map, tensor_maps.mapped(param.map, view.facts)
+    if array is None:
+        return bytes(param.size_bytes)
+    memory = _pointer(view, param.of, param.written, profile)
+    return TensorMap(memory, array.dims, array.strides, spec.box, spec.dtype.bytes, spec.dtype.name, spec.swizzle)
+
+
+def _pointer(view: Argument, of: str, written: bool, profile: bool) -> Pointer:
     """The bytes that the array reaches, for a kernel that gets the address of its first element."""
     assert isinstance(view, ArrayView)
     if view.host is None:
         raise LaunchError(
-            f"{param.of} lies on {device_name(view.facts.device)}, and the simulator can't read a GPU's memory",
+            f"{of} lies on {device_name(view.facts.device)}, and the simulator can't read a GPU's memory",
             hint="copy it to host memory first (.cpu(), cupy.asnumpy)",
         )
     facts = view.facts
     memory = host_bytes(view.pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, view.owner)
     # only the profile asks where an array lies in its base
     counted_at = offset_in_base(view) if profile else 0
-    return Pointer(memory, -facts.low_bytes, param.of, param.written, _is_initialized(view), counted_at)
+    return Pointer(memory, -facts.low_bytes, of, written, _is_initialized(view), counted_at)
 
 
 def _is_initialized(view: ArrayView) -> bool:

@@ -8,10 +8,20 @@ from collections.abc import Callable
 import numpy as np
 from hypothesis import strategies as st
 
-from tilejit.dtypes import DTYPES, DType, bool_, float32, int32, int64
+from tilejit.dtypes import DTYPES, DType, bool_, float16, float32, int32, int64
 from tilejit.ir import nodes as ir
 from tilejit.ir.arithmetic.facts import full_range
-from tilejit.ir.params import AssertionsParam, BarrierParam, ExtentParam, Param, PointerParam, ScalarParam, StrideParam
+from tilejit.ir.params import (
+    AssertionsParam,
+    BarrierParam,
+    ExtentParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+    TensorMapParam,
+    TensorMapSpec,
+)
 from tilejit.isa.atomics import OPERATIONS
 from tilejit.layout import R, S, Swizzle, TileLayout, laneid, tx
 from tilejit.ops.elementwise import ELEMENTWISE, value_type
@@ -279,6 +289,10 @@ class Writer:
         if self.draw(st.booleans()):
             self.buffers.append(self.buffer("global"))
             found.append(BarrierParam(self.buffers[-1]))
+        if self.draw(st.booleans()):
+            self.vars.append(self.var(int64))
+            spec = TensorMapSpec(self.name(), float16, (1, 0), (64, 8), self.draw(st.sampled_from(("none", "128B"))))
+            found.append(TensorMapParam(self.vars[-1], spec, self.draw(st.booleans())))
         return tuple(found)
 
     def kernel(self) -> ir.Kernel:

@@ -101,6 +101,8 @@ class _Reader:
         kind = line.name()
         axis = line.integer() if kind in ("extent", "stride") else 0
         line.expect("of")
+        if kind == "tensormap":
+            return self._tensor_map(line, var)
         if kind == "scalar":
             return ir_params.ScalarParam(line.name(), var)
         if kind == "address":
@@ -110,6 +112,18 @@ class _Reader:
         if kind == "stride":
             return ir_params.StrideParam(line.name(), var, axis)
         return line.fail(f"unknown kind of parameter {kind!r}")
+
+    def _tensor_map(self, line: Line, var: ir.Var) -> ir_params.Param:
+        of, dtype = line.name(), dtype_name(line)
+        line.expect("axes")
+        axes = self._integers(line)
+        line.expect("box")
+        spec = ir_params.TensorMapSpec(of, dtype, axes, self._integers(line), line.string())
+        return ir_params.TensorMapParam(var, spec, line.accept("written"))
+
+    def _integers(self, line: Line) -> tuple[int, ...]:
+        line.expect("(")
+        return tuple(_separated(line, line.integer, ")"))
 
     def _pointer(self, line: Line) -> ir_params.Param:
         buffer = self._buffer(line)

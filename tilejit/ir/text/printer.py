@@ -9,6 +9,7 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       param VAR address of ARGUMENT                              what checked builds compare
       param assertions                                           where a failed assertion leaves its record
       param BUFFER barrier                                       of all CTAs of a cooperative launch
+      param VAR tensormap of ARGUMENT DTYPE axes(AXIS, …) box(EXTENT, …) "SWIZZLE" [written]
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
       alloc BUFFER [addressed]    view BUFFER of NAME            store PLACE <- EXPR
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
@@ -49,17 +50,8 @@ from ...errors import assert_never
 from ...layout import TileLayout
 from ...ops.record import AttributeValue
 from .. import nodes as ir
+from .. import params as ir_params
 from ..combine import Combine
-from ..params import (
-    AddressParam,
-    AssertionsParam,
-    BarrierParam,
-    ExtentParam,
-    Param,
-    PointerParam,
-    ScalarParam,
-    StrideParam,
-)
 from .grammar import (
     ATOM,
     COMPARISON,
@@ -104,25 +96,30 @@ def _header(kernel: ir.Kernel) -> str:
     return " ".join(words)
 
 
-def _param(param: Param) -> str:
+def _param(param: ir_params.Param) -> str:
     match param:
-        case PointerParam():
+        case ir_params.PointerParam():
             words = [f"param {buffer_text(param.buffer)}"]
             words += [f"of {_name(param.of)}"] if param.of != param.buffer.name else []
             words += [word for word, holds in (("written", param.written), ("noalias", param.noalias)) if holds]
             return " ".join(words)
-        case ScalarParam():
+        case ir_params.ScalarParam():
             return f"param {_definition(param.var)} scalar of {_name(param.of)}"
-        case ExtentParam():
+        case ir_params.ExtentParam():
             return f"param {_definition(param.var)} extent {param.axis} of {_name(param.of)}"
-        case StrideParam():
+        case ir_params.StrideParam():
             return f"param {_definition(param.var)} stride {param.axis} of {_name(param.of)}"
-        case AddressParam():
+        case ir_params.AddressParam():
             return f"param {_definition(param.var)} address of {_name(param.of)}"
-        case AssertionsParam():
+        case ir_params.AssertionsParam():
             return "param assertions"
-        case BarrierParam():
+        case ir_params.BarrierParam():
             return f"param {buffer_text(param.buffer)} barrier"
+        case ir_params.TensorMapParam(map=spec):
+            axes, box = (", ".join(map(str, numbers)) for numbers in (spec.axes, spec.box))
+            boxes = f"{spec.dtype} axes({axes}) box({box}) {json.dumps(spec.swizzle)}"
+            written = " written" if param.written else ""
+            return f"param {_definition(param.var)} tensormap of {_name(param.of)} {boxes}{written}"
         case _:
             return assert_never(param)
 

@@ -38,19 +38,11 @@ from ...scopes import GRID, SCOPES
 from ...source import Span
 from ...target import MAX_THREADS, TARGETS
 from .. import nodes as ir
+from .. import params as ir_params
 from ..combine import Combine
-from ..params import (
-    AddressParam,
-    AssertionsParam,
-    BarrierParam,
-    ExtentParam,
-    Param,
-    PointerParam,
-    ScalarParam,
-    StrideParam,
-)
 from . import instructions
 from .combine import combine_faults
+from .maps import map_faults
 from .memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults
 from .operations import const_fault, op_fault, tile_op_faults
 
@@ -156,27 +148,33 @@ class _Checker:
         self.target, self.is_cooperative = kernel.target, kernel.cooperative
         env = _Environment()
         # tensors name extents and strides that are defined after them
-        for param in sorted(kernel.params, key=lambda p: isinstance(p, PointerParam)):
+        for param in sorted(kernel.params, key=lambda p: isinstance(p, ir_params.PointerParam)):
             self.param(param, env)
         self.block(kernel.body, env)
 
-    def param(self, param: Param, env: _Environment) -> None:
+    def param(self, param: ir_params.Param, env: _Environment) -> None:
         match param:
-            case PointerParam(buffer=buffer):
+            case ir_params.PointerParam(buffer=buffer):
                 self.buffer(buffer, env, buffer.span)
                 if buffer.space != "global" or buffer.base is not None:
                     self.fault(f"parameter {buffer.name} must be global memory, and no view", buffer.span)
-            case ScalarParam(var=var):
+            case ir_params.ScalarParam(var=var):
                 self.define(var, env, None)
-            case ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
+            case ir_params.ExtentParam(var=var) | ir_params.StrideParam(var=var) | ir_params.AddressParam(var=var):
                 self.define(var, env, None)
                 if var.dtype != int64:
                     self.fault(f"{var.name}: an extent, a stride or an address is of int64", None)
-            case BarrierParam(buffer):
+            case ir_params.BarrierParam(buffer):
                 self.buffer(buffer, env, buffer.span)
                 if buffer.space != "global" or buffer.dtype != uint32 or buffer.shape != (1,):
                     self.fault(f"the barrier {buffer.name} must be one uint32 in global memory", buffer.span)
-            case AssertionsParam():
+            case ir_params.TensorMapParam(var=var, map=spec):
+                self.define(var, env, None)
+                if var.dtype != int64:
+                    self.fault(f"{var.name}: the address of a tensor map is of int64", None)
+                for message in map_faults(spec):
+                    self.fault(f"{var.name}: {message}", None)
+            case ir_params.AssertionsParam():
                 pass
             case _:
                 assert_never(param)
@@ -277,8 +275,8 @@ class _Checker:
             self.value(value, int64, env, stmt.span, "what an assertion tells")
         if stmt.rule not in ir.RULES:
             self.fault(f"an assertion of the rule {stmt.rule!r}", stmt.span)
-        if len(stmt.values) > AssertionsParam.VALUES:
-            self.fault(f"{len(stmt.values)} values: a record keeps {AssertionsParam.VALUES}", stmt.span)
+        if len(stmt.values) > ir_params.AssertionsParam.VALUES:
+            self.fault(f"{len(stmt.values)} values: a record keeps {ir_params.AssertionsParam.VALUES}", stmt.span)
 
     def binding(self, stmt: ir.Let | ir.Declare | ir.Assign, env: _Environment) -> None:
         value = stmt.init if isinstance(stmt, ir.Declare) else stmt.value

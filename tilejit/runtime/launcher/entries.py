@@ -4,8 +4,8 @@ A launch takes a slot from its entry's pool, writes pointers and numbers into it
 `append` are atomic, so no lock is held, by which a finalizer that launches the same kernel would wait for itself.
 
 ```
-slot   pointers  numbers │ extents  strides  record │ addresses of the parameters
-       each launch       │ once, when it is made    │
+slot   pointers  numbers  maps │ extents  strides  record │ addresses of the parameters
+       each launch             │ once, when it is made    │
 ```
 """
 
@@ -15,6 +15,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...ir.params import TensorMapParam
 from ...ir.types import ScalarType
 from ..arrays import Argument, ArrayView
 from ..device import DirectLaunch
@@ -82,7 +83,7 @@ def entry_of(
         "handle": direct.handle,
         "dynamic_bytes": direct.dynamic_bytes,
         "streams": direct.streams,
-        "pack": layout.pack_into,
+        "pack": layout.packer(call.arguments),
         "pop": pool.pop,
         "push": pool.append,
         "new": layout.maker(call.arguments),
@@ -101,28 +102,47 @@ def _limits(text: LauncherText, bounds: Bounds) -> Iterator[int]:
 
 
 class SlotLayout:
-    """Where the parameters of a loaded kernel stand in a slot.
-
-    pack_into: writes what each launch writes, in the order of the text.
-    """
+    """Where the parameters of a loaded kernel stand in a slot."""
 
     def __init__(self, text: LauncherText, executable: Executable, workspace: Workspace) -> None:
         index = executable.positions
         types = [kind for _, kind in executable.signature.arguments]
         scalars = [(i, kind.dtype) for i, kind in enumerate(types) if isinstance(kind, ScalarType)]
-        written = Packing([*(_POINTER for _ in text.arrays), *(field_of_scalar(dtype) for _, dtype in scalars)])
+        maps = [p for p in executable.params if isinstance(p, TensorMapParam)]
+        numbers = [field_of_scalar(dtype) for _, dtype in scalars]
+        written = Packing([*(_POINTER for _ in text.arrays), *numbers, *(field_of(p) for p in maps)])
         once = [p for p in executable.params if argument_of(p) is None]
         constants = Packing([field_of(p) for p in once])
-        self.pack_into = written.pack_into
+        self._pack_into = written.pack_into
+        arrays = [i for i, _ in text.arrays]
+        self._maps = [(index[p.of], arrays.index(index[p.of]), workspace.maps(p)) for p in maps]
         self._getters = [getter(p, index, workspace) for p in once]
         self._pack_once = constants.pack_into
         self._start_bytes = -(-written.size_bytes // _WORD_BYTES) * _WORD_BYTES
         self._words = self._start_bytes // _WORD_BYTES + -(-constants.size_bytes // _WORD_BYTES)
-        of_argument = dict(zip((*(i for i, _ in text.arrays), *(i for i, _ in scalars)), written.offsets, strict=True))
+        of_argument = dict(zip((*arrays, *(i for i, _ in scalars), *map(id, maps)), written.offsets, strict=True))
         of_constant = {id(p): self._start_bytes + at for p, at in zip(once, constants.offsets, strict=True)}
         self._offsets = [
-            of_constant[id(p)] if (of := argument_of(p)) is None else of_argument[index[of]] for p in executable.params
+            of_argument[id(p)] if isinstance(p, TensorMapParam)
+            else of_constant[id(p)] if (of := argument_of(p)) is None
+            else of_argument[index[of]]
+            for p in executable.params
         ]
+
+    def packer(self, arguments: Sequence[Argument]) -> Callable[..., None]:
+        """Writes the values that the text has into memory from a byte on, for arguments of these shapes.
+
+        The maps of arrays are looked up by their addresses.
+        """
+        pack_into = self._pack_into
+        if not self._maps:
+            return pack_into
+        maps = [(k, each.of(view.facts)) for i, k, each in self._maps if type(view := arguments[i]) is ArrayView]
+
+        def pack(memory: Any, at: int, *values: Any) -> None:
+            pack_into(memory, at, *values, *[of_address[values[k]] for k, of_address in maps])
+
+        return pack
 
     def maker(self, arguments: Sequence[Argument]) -> Callable[[], Slot]:
         """Makes slots for arguments of these shapes."""
