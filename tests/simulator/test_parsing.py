@@ -20,7 +20,7 @@ def refuse(body, match, module=None):
     "ld.globl.u32 %r1, [%x1];", "cvt.f16.f64x %h1, %x1;", "mul.u32 %r1, %r1, %r1;",
     "shfl.sync.b32 %r1, %r1, 1, 31, -1;",
     "setp.foo.u32 %p1, %r1, %r2;",
-    "atom.global.mul.u32 %r1, [%x1], 1;", "wgmma.fence.sync.aligned;",
+    "atom.global.mul.u32 %r1, [%x1], 1;", "wgmma.fence.aligned;",
     "bra.frob END; END:", "exit.now;",
 ])
 def test_unknown_opcodes_and_modifiers_are_refused(text):

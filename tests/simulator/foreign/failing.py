@@ -11,9 +11,6 @@ FAILING: dict[str, list[str]] = {
     "call of _Z11not_inlinedfi: device functions are not supported: inline them into the kernel": [
         "nvcc/calls_a_function",
     ],
-    "wgmma.fence.sync.aligned is not supported": [
-        "triton/matmul_wgmma",
-    ],
     "call of __internal_trig_reduction_slowpathd: device functions are not supported: inline them into the kernel": [
         "numba/double_functions",
     ],

@@ -9,7 +9,7 @@ EXIT = -1
 
 # Warp-synchronous instructions start a block, so that lanes that arrive early can wait in front of it.
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
-ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05"})
+ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05", "wgmma"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
 # All warps of a warpgroup execute them together.
 WARPGROUP_ROOTS = frozenset({"setmaxnreg"})
@@ -25,6 +25,7 @@ class BasicBlock:
     kind: "fall" | "branch" | "switch" | "barrier" | "trap".
     targets: successors, EXIT for leaving the kernel. For "branch": (taken, not taken).
     predicate: the register a branch tests, or the index register of a switch.
+    warps: how many warps execute its first instruction together, 0 where lanes may come by themselves.
     pcs: index in the function's body of each instruction, terminators that emit no code left out.
     """
 
@@ -35,6 +36,7 @@ class BasicBlock:
     predicate: str = ""
     negated: bool = False
     end_pc: int = -1
+    warps: int = 0
 
 
 def is_warp_sync(ins: PtxInstruction) -> bool:
@@ -42,9 +44,11 @@ def is_warp_sync(ins: PtxInstruction) -> bool:
     return ins.root in WARP_SYNC_ROOTS or (ins.root in BARRIER_ROOTS and ".warp" in ins.suffix)
 
 
-def is_aligned(ins: PtxInstruction) -> bool:
-    """Whether all 32 lanes of a warp must execute this instruction together."""
-    return ins.root in ALIGNED_ROOTS and ".aligned" in ins.suffix
+def aligned_warps(ins: PtxInstruction) -> int:
+    """How many warps must execute this instruction together with all their lanes; 0 for an ordinary one."""
+    if is_warpgroup_sync(ins) or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
+        return 4
+    return int(ins.root in ALIGNED_ROOTS and ".aligned" in ins.suffix)
 
 
 def is_warpgroup_sync(ins: PtxInstruction) -> bool:
@@ -66,7 +70,7 @@ def split(function: PtxFunction) -> list[BasicBlock]:
     blocks: list[BasicBlock] = []
     for i, start in enumerate(order):
         end = order[i + 1] if i + 1 < len(order) else len(body)
-        blocks.append(BasicBlock(i, list(range(start, end))))
+        blocks.append(BasicBlock(i, list(range(start, end)), warps=aligned_warps(body[start])))
     guarded = [pc for pc, ins in enumerate(body) if ins.guard and ins.root not in JUMP_ROOTS]
     for block in blocks:
         _terminate(function, block, number, len(blocks))
@@ -75,7 +79,7 @@ def split(function: PtxFunction) -> list[BasicBlock]:
 
 def _leaders(function: PtxFunction) -> set[int]:
     body = function.body
-    aligned = False
+    together = 0
     leaders = {0, *(pc for pc in function.labels.values() if pc < len(body))}
     for pc, ins in enumerate(body):
         ends = ins.root in JUMP_ROOTS or ins.root == "trap" or is_barrier(ins)
@@ -85,10 +89,10 @@ def _leaders(function: PtxFunction) -> set[int]:
         if is_warp_sync(ins) or is_warpgroup_sync(ins) or (ins.guard and ins.root not in JUMP_ROOTS):
             leaders.add(pc)
         # After one aligned instruction the rest of a block has all lanes anyway.
-        aligned = aligned and pc not in leaders
-        if is_aligned(ins) and not aligned:
+        together = 0 if pc in leaders else together
+        if aligned_warps(ins) > together:
             leaders.add(pc)
-            aligned = True
+            together = aligned_warps(ins)
     return leaders
 
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ...dataclass import dataclass
 from .ptx import Module, PtxInstruction, parse_number
 
 DTYPES: dict[str, Any] = {
@@ -35,6 +36,19 @@ SPECIAL = {
     **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%globaltimer_lo"), "u4"),
     **dict.fromkeys(("%clock64", "%globaltimer"), "u8"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Registers of products that instructions other than wgmma access between two of these.
+
+    read, wrote: rows of registers; at: the instruction of each row of both, in this order.
+    """
+
+    read: tuple[int, ...]
+    wrote: tuple[int, ...]
+    at: tuple[int, ...]
+
 
 # Shorter blocks leave the cache's memory alone anyway.
 LONG_BLOCK = 24
@@ -59,6 +73,8 @@ class KernelNames:
         self.never_written: frozenset[str] = frozenset()
         self.loaded_later: frozenset[str] = frozenset()
         self.unread: frozenset[str] = frozenset()
+        # registers that products of warpgroups name, by row
+        self.product_rows: dict[str, int] = {}
         self.constants: dict[tuple[int, str], str] = {}
 
     def slot(self, name: str) -> int:
@@ -81,6 +97,12 @@ class KernelNames:
             size = SIZE[dtype]
             raw = (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little")
             self.namespace[name] = np.frombuffer(raw, DTYPES[dtype])[0]
+        return name
+
+    def value(self, value: Any) -> str:
+        """The name of an object that generated code takes as it is."""
+        name = f"o{len(self.namespace)}"
+        self.namespace[name] = value
         return name
 
 
@@ -109,6 +131,9 @@ class BlockWriter:
         self.extra = "None"
         self.call_params: dict[str, int] = {}
         self.result_slot: tuple[int, str] | None = None
+        # registers of products that other instructions have accessed → the first of these instructions
+        self.product_reads: dict[str, int] = {}
+        self.product_writes: dict[str, int] = {}
 
     def fail(self, what: str) -> NoReturn:
         """Refuse the current instruction."""
@@ -150,6 +175,8 @@ class BlockWriter:
             self.stmt(f"S.never_written({name!r}, {self.pc})")
         if name in names.loaded_later:
             self.stmt(f"S.tmem.touch({name!r}, {self.pc}, 'reads')")
+        if name in names.product_rows:
+            self.touch_product(self.product_reads, name)
         bits = names.bits[slot]
         size = SIZE[dtype]
         if (dtype == "p") != (bits == 1) or 8 * size > max(bits, 8):
@@ -222,6 +249,8 @@ class BlockWriter:
         """Make `ins` the current instruction."""
         self.before = self.ins if pc == self.pc + 1 and pc else None
         self.ins, self.pc, self.highest = ins, pc, -1
+        if ins.root == "wgmma":
+            self.tell_touched()
 
     def end(self) -> None:
         """Check that no operand is left over."""
@@ -296,6 +325,8 @@ class BlockWriter:
         origin = self.names.slot(source)
         if source in self.names.loaded_later:
             self.stmt(f"S.tmem.touch({source!r}, {self.pc}, 'reads')")
+        if source in self.names.product_rows:
+            self.touch_product(self.product_reads, source)
         if not self.names.home[origin]:
             self.names.home[origin] = f"u{self.names.bits[origin] // 8}"
         self.views[target] = self.view_map(origin)
@@ -319,8 +350,25 @@ class BlockWriter:
         self.written[slot] = None
         if name in self.names.loaded_later:
             self.stmt(f"S.tmem.touch({name!r}, {self.pc}, 'writes')")
+        if name in self.names.product_rows:
+            self.touch_product(self.product_writes, name)
         if name in self.names.maybe_undefined:
             self.set_constant(self.define_flag(name), 1, "p")
+
+    def touch_product(self, accesses: dict[str, int], name: str) -> None:
+        """Note that the current instruction accesses a register of products, if it is none itself."""
+        if self.ins.root != "wgmma":
+            accesses.setdefault(name, self.pc)
+
+    def tell_touched(self) -> None:
+        """Tell the machine which registers of products were accessed since it was told last."""
+        if not (self.product_reads or self.product_writes):
+            return
+        rows = self.names.product_rows
+        read, wrote = ([rows[x] for x in names] for names in (self.product_reads, self.product_writes))
+        at = [*self.product_reads.values(), *self.product_writes.values()]
+        self.stmt(f"S.products.touched({self.names.value(Touched(tuple(read), tuple(wrote), tuple(at)))})")
+        self.product_reads, self.product_writes = {}, {}
 
     def param_slot(self, offset: int, dtype: str) -> int:
         """The slot that the machine fills with the kernel parameter at `offset`."""
@@ -352,6 +400,7 @@ class BlockWriter:
 
     def finish(self, name: str, outputs: list[int], extra: str) -> str:
         """The function's source: `def name(S, inputs...)` → (extra, outputs...)."""
+        self.tell_touched()
         results = []
         for slot in outputs:
             home = self.names.home[slot]

@@ -59,6 +59,8 @@ class Program:
     special: the slots of special registers, by name; params: those of parameters, with dtype and offset.
     param_parts: all parameters, as parts of their state space.
     live: registers live into each block, as bit sets of slots.
+    product_registers: accumulators and registers of A of products of warpgroups.
+    of_warpgroups: blocks whose first instruction whole warpgroups execute together.
     events: blocks with performance events, each with the events of one of its instructions as bits.
     """
 
@@ -79,6 +81,8 @@ class Program:
     param_parts: tuple[memory.Part, ...]
     events: tuple[tuple[int, int], ...]
     ordering: Ordering
+    product_registers: tuple[str, ...]
+    of_warpgroups: frozenset[int]
     courses: Courses
 
 
@@ -111,6 +115,7 @@ class _Translator:
         self.dynamic_shared_bytes = dynamic_shared_bytes
         self.sizes: dict[str, int] = {}
         self.placed = self.place_variables()
+        self.product_registers = _product_registers(function)
 
     def place_variables(self) -> tuple[Placed, ...]:
         """Give every variable an address in its state space."""
@@ -178,6 +183,7 @@ class _Translator:
         names.maybe_undefined = undefined
         names.loaded_later = _loaded_later(function)
         names.unread = _unread(function)
+        names.product_rows = {name: row for row, name in enumerate(self.product_registers)}
         defined = _defined(function) if undefined else set()
         names.never_written = frozenset(x for x in undefined if x not in defined)
         return [self.emit_block(block, names) for block in blocks], names
@@ -251,6 +257,8 @@ class _Translator:
             param_parts=tuple(memory.Part(p.name, p.offset, p.size_bytes, False) for p in self.function.params),
             events=tuple((b.index, body[pc].events) for b in blocks for pc in b.pcs if body[pc].events),
             ordering=Ordering.of(body, names.sites),
+            product_registers=self.product_registers,
+            of_warpgroups=frozenset(b.index for b in blocks if b.warps > 1),
             courses=Courses(self.function, blocks, names.sites, names.slots, live),
         )
 
@@ -274,6 +282,13 @@ def _loaded_later(function: PtxFunction) -> frozenset[str]:
     """Registers that tcgen05.ld writes: their values arrive at a wait."""
     loads = [x for x in function.body if x.root == "tcgen05" and x.suffix.startswith(".ld.") and x.operands]
     return frozenset(x.strip() for ins in loads for x in ins.operands[0].strip("{}").split(","))
+
+
+def _product_registers(function: PtxFunction) -> tuple[str, ...]:
+    """Registers that products of warpgroups name: accumulators and, in a vector, A."""
+    products = [x for x in function.body if x.root == "wgmma" and ".mma_async" in x.suffix]
+    vectors = [operand for ins in products for operand in ins.operands[:2] if operand[0] == "{"]
+    return tuple(dict.fromkeys(x.strip() for operand in vectors for x in operand.strip("{}").split(",")))
 
 
 def _unread(function: PtxFunction) -> frozenset[str]:

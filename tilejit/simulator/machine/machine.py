@@ -44,8 +44,7 @@ class Machine(Units):
         printer: Any, settings: Settings, limit: int,
     ) -> None:
         """limit: of thread instructions."""
-        super().__init__(program.function.bounds, lanes, access, order, places, printer, settings)
-        self.program = program
+        super().__init__(program, lanes, access, order, places, printer, settings)
         self.barriers = Barriers(lanes, self.alive, order, places, access.findings)
         self.registers = Registers(program, lanes, params)
         self.everybody = lanes.full["position"]
@@ -54,7 +53,7 @@ class Machine(Units):
         self.parked: dict[int, Index | None] = {}
         self.held: dict[int, Index] = {}
         self.current = 0
-        self.schedule = Schedule(settings.schedule, lanes)
+        self.schedule = Schedule(settings.schedule, lanes, program.of_warpgroups)
         self.waiting = program.courses.waiting
         self.loops = Loops()
         # of what decides how loops go on, and of all registers and all memory
@@ -144,8 +143,10 @@ class Machine(Units):
         self.select(group)
         try:
             result = compiled.run(self, *self.registers.of(group, compiled.inputs))
-        except NotTogether:
-            self.hold(number, group)
+        except NotTogether as missing:
+            self.hold(number, np.setdiff1d(group, missing.together, assume_unique=True))
+            if missing.together.size:
+                self.run_part(number, missing.together)
             return
         except Blocked as blocked:
             self.park(number, group, blocked.positions)

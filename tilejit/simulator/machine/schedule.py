@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 
 from ...distinct import distinct
-from .lanes import Index, Lanes
+from .lanes import WARPGROUP, Index, Lanes
 
 Groups = dict[int, Index | None]
 
@@ -15,9 +17,11 @@ class Schedule:
 
     seed: 0 takes the group at the lowest block, whole, so that threads come together again behind a branch. Any other
     takes one by chance, and often only some of its warps: each number is another legal order.
+    together: blocks at which warpgroups are not parted.
     """
 
-    def __init__(self, seed: int, lanes: Lanes) -> None:
+    def __init__(self, seed: int, lanes: Lanes, together: Set[int]) -> None:
+        self.together = together
         self.random = np.random.default_rng(seed) if seed else None
         self.lanes = lanes
 
@@ -29,6 +33,10 @@ class Schedule:
         group = ready.pop(number)
         positions = np.arange(self.lanes.total) if group is None else group
         warp = self.lanes.full["chunk_warp"][positions]
+        if number in self.together:
+            per_cta = -(-self.lanes.threads // WARPGROUP)
+            inside = self.lanes.full["thread"][positions] // WARPGROUP
+            warp = self.lanes.full["chunk_cta"][positions] * per_cta + inside
         warps = distinct(warp)
         if warps.size == 1 or self.random.random() < 0.5:
             return number, group

@@ -12,9 +12,10 @@ import numpy as np
 from ...errors import OutOfBoundsError, SimulationError, UninitializedReadError
 from ..checks.order import Order
 from ..checks.places import PtxPlaces
-from ..decode.ptx import LaunchBounds
+from ..decode.translate import Program
 from .access import Access
 from .copies import AsyncCopies
+from .groups import Products
 from .lanes import Lanes
 from .matrix import Matrices
 from .mbarriers import MBarriers
@@ -29,11 +30,10 @@ class Units:
     """The units of a chunk, for the threads that execute now."""
 
     def __init__(
-        self, bounds: LaunchBounds, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces, printer: Any,
+        self, program: Program, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces, printer: Any,
         settings: Settings,
     ) -> None:
-        """bounds: what the kernel says of its launches."""
-        self.bounds = bounds
+        self.program = program
         self.lanes = lanes
         self.access = access
         self.order = order
@@ -45,6 +45,7 @@ class Units:
         self.made_copies: AsyncCopies | None = None
         self.made_tmem: TensorMemory | None = None
         self.made_pool: RegisterPool | None = None
+        self.made_products: Products | None = None
         self.mbarriers = MBarriers(lanes, access, places, settings.names_in(access.memory))
         self.operations = Operations(settings.delivery, self.mbarriers.delivered)
         self.load = access.load
@@ -73,8 +74,16 @@ class Units:
     def pool(self) -> RegisterPool:
         """Made at the first use."""
         if self.made_pool is None:
-            self.made_pool = RegisterPool(self.lanes, self.bounds, self.places, self.access.findings)
+            self.made_pool = RegisterPool(self.lanes, self.program.function.bounds, self.places, self.access.findings)
         return self.made_pool
+
+    @property
+    def products(self) -> Products:
+        """Made at the first use."""
+        if self.made_products is None:
+            registers = self.program.product_registers
+            self.made_products = Products(registers, self.lanes, self.warps, self.access, self.order, self.places)
+        return self.made_products
 
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
         self.members(mask, pc)

@@ -24,7 +24,14 @@ def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 class NotTogether(Exception):
-    """Lanes that a warp-synchronous instruction names haven't arrived; the machine tries again later."""
+    """Lanes that must execute an instruction together haven't all arrived; the machine tries again later.
+
+    together: those executing threads that have all they need.
+    """
+
+    def __init__(self, together: Index | None = None) -> None:
+        super().__init__()
+        self.together: Index = np.zeros(0, np.int64) if together is None else together
 
 
 class Warps:
@@ -222,7 +229,8 @@ class Warps:
             warp = lanes.full["chunk_warp"]
             of_warp = late[warp[late] == warp[late[0]]]
             self.failed = (int(late[0]), int(np.bitwise_or.reduce(1 << lanes.full["lane"][of_warp])))
-            raise NotTogether
+            touched[group[missing]] = False
+            raise NotTogether(np.flatnonzero(here & touched[group]))
         gone = np.flatnonzero(missing)
         short = distinct(group[lanes.positions()] % groups * WARPGROUP + WARPGROUP > lanes.threads)
         if gone.size or short.any():

@@ -1,0 +1,77 @@
+"""Matrix descriptors of wgmma: where in shared memory the 16-byte chunks of an operand lie.
+
+A chunk holds 16 bytes along the dimension that is contiguous: K of a K-major operand, M or N of an MN-major one.
+
+```
+bits 0-13    start >> 4                   bits 49-51    base offset
+bits 16-29   leading byte offset >> 4     bits 62-63    swizzle mode
+bits 32-45   stride byte offset >> 4
+```
+
+In units of bytes, with w the bytes of an atom's row, chunk c and row r (of M or N; of K where that one is strided):
+
+    K-major, no swizzle      (r mod 8)·16 + (r div 8)·stride + c·leading
+    K-major, swizzled        (r mod 8)·w + (r div 8)·stride + c·16
+    MN-major, no swizzle     (r mod 8)·16 + (r div 8)·leading + c·stride
+    MN-major, swizzled       (r mod 8)·w + (r div 8)·stride + (c mod w/16)·16 + (c div w/16)·leading
+
+source: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout", "Strides", "Matrix Descriptor Format".
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ...dataclass import dataclass
+from .lanes import Index
+from .swizzle import BY_CODE, CHUNK_BYTES, Swizzle
+
+CORE_ROWS = 8
+# of one instruction's operand along K
+STEP_BYTES = 32
+_UNUSED = (0b11 << 14) | (0b11 << 30) | (0b111 << 46) | (0x3FF << 52)
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A decoded descriptor: bytes, and the swizzle mode."""
+
+    start: int
+    leading: int
+    stride: int
+    mode: Swizzle
+
+    def chunks(self, extent: int, transposed: bool) -> Index:
+        """Addresses of an operand's chunks: M or N × 2 for a K-major operand, else M or N div 8 × 16 rows of K."""
+        return self.mode.apply(self.start + _offsets(self.leading, self.stride, self.mode, extent, transposed))
+
+
+@lru_cache(maxsize=256)
+def _offsets(leading: int, stride: int, mode: Swizzle, extent: int, transposed: bool) -> Index:
+    width = mode.row_bytes
+    per_row = width // CHUNK_BYTES
+    if not transposed:
+        row, chunk = np.arange(extent, dtype=np.int64)[:, None], np.arange(STEP_BYTES // CHUNK_BYTES)[None]
+        within, block = row % CORE_ROWS, row // CORE_ROWS
+        if not width:
+            return within * CHUNK_BYTES + block * stride + chunk * leading
+        return within * width + block * stride + chunk * CHUNK_BYTES
+    # 16-bit elements: 8 of them in a chunk along M or N, 16 rows of K
+    chunk, row = np.arange(extent // 8, dtype=np.int64)[:, None], np.arange(STEP_BYTES // 2)[None]
+    within, block = row % CORE_ROWS, row // CORE_ROWS
+    if not width:
+        return within * CHUNK_BYTES + block * leading + chunk * stride
+    return within * width + block * stride + chunk % per_row * CHUNK_BYTES + chunk // per_row * leading
+
+
+def decode(bits: int) -> Descriptor | str:
+    """A descriptor, or what is wrong with it."""
+    if bits & _UNUSED:
+        return f"bits that must be 0 are set: {bits & _UNUSED:#018x}"
+    offset = bits >> 49 & 7
+    if offset:
+        return f"its base offset is {offset}; only matrices at multiples of the swizzle's period are supported, with 0"
+    start, leading, stride = ((bits >> at & 0x3FFF) << 4 for at in (0, 16, 32))
+    return Descriptor(start, leading, stride, BY_CODE[bits >> 62])

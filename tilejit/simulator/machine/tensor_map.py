@@ -1,0 +1,151 @@
+"""Tensor maps: what a copy of a box needs to know of a tensor in global memory, and which maps the driver refuses.
+
+source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors". What the driver
+accepts beyond its documentation was tried on an H100: strides of 0 or smaller than a row, boxes larger than the tensor.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...dataclass import dataclass
+from ...errors import LaunchError
+from .lanes import Index
+from .swizzle import CHUNK_BYTES, SWIZZLES, Swizzle
+
+MAP_BYTES = 128
+MOST_DIMENSIONS = 5
+MOST_BOX = 256
+ELEMENT_BYTES = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class MapShape:
+    """A tensor and the boxes of it that copies move, innermost dimension first.
+
+    strides: bytes from one element to the next along each dimension but the innermost.
+    swizzle: "none" | "128B" | "64B" | "32B", of boxes in shared memory.
+    """
+
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_bytes: int
+    swizzle: str = "none"
+
+    def refusal(self, address: int) -> str | None:
+        """Why the driver encodes no such map of a tensor at `address`; None if it does."""
+        rank = len(self.dims)
+        if not 2 <= rank <= MOST_DIMENSIONS:
+            return f"it has {rank} dimensions; a map has 2 to {MOST_DIMENSIONS}"
+        if len(self.strides) != rank - 1 or len(self.box) != rank:
+            return f"{rank} dimensions need {rank - 1} strides and a box of {rank} extents"
+        if self.element_bytes not in ELEMENT_BYTES or self.swizzle not in SWIZZLES:
+            return f"there are no elements of {self.element_bytes} bytes with swizzle {self.swizzle}"
+        if address % CHUNK_BYTES:
+            return f"its address {address:#x} is no multiple of {CHUNK_BYTES}"
+        for axis, extent in enumerate(self.dims):
+            if not 0 < extent <= 1 << 32:
+                return f"dimension {axis} has {extent} elements; 1 to 2^32 are possible"
+        for axis, stride in enumerate(self.strides, 1):
+            if stride % CHUNK_BYTES or not 0 <= stride < 1 << 40:
+                return f"dimension {axis} has elements {stride} bytes apart, which is no multiple of 16 below 2^40"
+        return self._box_refusal()
+
+    def _box_refusal(self) -> str | None:
+        for axis, extent in enumerate(self.box):
+            if not 0 < extent <= MOST_BOX:
+                return f"its box has {extent} elements along dimension {axis}; 1 to {MOST_BOX} are possible"
+        row = self.box[0] * self.element_bytes
+        if row % CHUNK_BYTES:
+            return f"rows of its box have {row} bytes, which is no multiple of {CHUNK_BYTES}"
+        width = SWIZZLES[self.swizzle].row_bytes
+        if width and row > width:
+            return f"rows of its box have {row} bytes; swizzle {self.swizzle} takes {width} at most"
+        return None
+
+
+class Boxes:
+    """Where the elements of a map's boxes lie; made once per shape.
+
+    An array of all elements has the outermost dimension first, and is flat.
+    """
+
+    def __init__(self, shape: MapShape) -> None:
+        self.shape = shape
+        self.swizzle: Swizzle = SWIZZLES[shape.swizzle]
+        self.count = int(np.prod(shape.box))
+        self.bytes = self.count * shape.element_bytes
+
+    @cached_property
+    def in_global(self) -> Index:
+        """Bytes from a box's first element to each element, in global memory."""
+        return self._sum((self.shape.element_bytes, *self.shape.strides))
+
+    @cached_property
+    def in_shared(self) -> Index:
+        """The same in shared memory, before the swizzle."""
+        shape = self.shape
+        # a box narrower than the atom leaves the end of each row free
+        pitch = self.swizzle.row_bytes or shape.box[0] * shape.element_bytes
+        pitches = [pitch]
+        for extent in shape.box[1:-1]:
+            pitches.append(pitches[-1] * extent)
+        return self._sum((shape.element_bytes, *pitches))
+
+    def _sum(self, steps: tuple[int, ...]) -> Index:
+        total = np.zeros((1,) * len(steps), np.int64)
+        for axis, (extent, step) in enumerate(zip(self.shape.box, steps, strict=True)):
+            along = [1] * len(steps)
+            along[len(steps) - 1 - axis] = extent
+            total = total + (np.arange(extent, dtype=np.int64) * step).reshape(along)
+        return total.reshape(-1)
+
+    def first(self, coordinates: tuple[int, ...]) -> int:
+        """Bytes from the tensor's first element to a box's."""
+        steps = (self.shape.element_bytes, *self.shape.strides)
+        return sum(c * step for c, step in zip(coordinates, steps, strict=True))
+
+    def inside(self, coordinates: tuple[int, ...]) -> NDArray[np.bool_] | None:
+        """Which elements of a box lie inside the tensor; None for all."""
+        shape = self.shape
+        every = zip(coordinates, shape.box, shape.dims, strict=True)
+        if all(c >= 0 and c + extent <= dim for c, extent, dim in every):
+            return None
+        result = np.ones((1,) * len(shape.box), bool)
+        for axis, (start, extent, dim) in enumerate(zip(coordinates, shape.box, shape.dims, strict=True)):
+            at = start + np.arange(extent, dtype=np.int64)
+            along = [1] * len(shape.box)
+            along[len(shape.box) - 1 - axis] = extent
+            result = result & ((at >= 0) & (at < dim)).reshape(along)
+        return np.ascontiguousarray(np.broadcast_to(result, shape.box[::-1])).reshape(-1)
+
+    def shared_addresses(self, start: int) -> Index:
+        """The address of each element of a box whose first one belongs at `start`."""
+        return self.swizzle.apply(self.in_shared + start)
+
+
+@lru_cache(maxsize=64)
+def boxes_of(shape: MapShape) -> Boxes:
+    """The boxes of maps of this shape."""
+    return Boxes(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedMap:
+    """A map as a kernel has it: of a tensor at an address of the device."""
+
+    name: str
+    address: int
+    boxes: Boxes
+
+
+def encode(name: str, shape: MapShape, address: int) -> EncodedMap:
+    """The map of a tensor; raises LaunchError for one that the driver refuses."""
+    reason = shape.refusal(address)
+    if reason is not None:
+        raise LaunchError(f"no tensor map can be made of {name or 'the tensor'}: {reason}")
+    return EncodedMap(name, address, boxes_of(shape))

@@ -1,0 +1,101 @@
+"""wgmma: products of a warpgroup, their fence, groups and waits.
+
+source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..decode.emitter import BlockWriter, Entries, Match, vector
+from ..numerics.warpgroup import ProductForm
+from .copies import literal
+from .matrix import check_count
+from .memory import Site
+
+# K of an instruction, by the type of A
+_DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+_FP8 = ("e4m3", "e5m2")
+_INTEGERS = ("s8", "u8")
+_HALF = ("f16", *_FP8)
+_DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
+
+
+def shape(e: BlockWriter, m: Match) -> int:
+    """N of a form that exists."""
+    n, a, b, d = int(m["n"]), m["a"], m["b"], m["d"]
+    integer = a in _INTEGERS
+    pair = a == b or all(x in _FP8 for x in (a, b)) or all(x in _INTEGERS for x in (a, b))
+    accumulates = d == "s32" if integer else d == "f32" or (d == "f16" and a in _HALF)
+    extents = n % 8 == 0 and 8 <= n <= 256 and (not integer or n % 16 == 0 or n in (8, 24))
+    if not (pair and accumulates and extents and int(m["k"]) == _DEPTH[a]) or (m["sat"] and not integer):
+        e.fail("there is no wgmma of this shape and these types")
+    return n
+
+
+def immediate(e: BlockWriter, operand: str, values: tuple[int, ...]) -> int:
+    """A constant operand that is one of `values`."""
+    if operand not in [str(x) for x in values]:
+        e.fail(f"{operand!r} must be one of {', '.join(map(str, values))}")
+    return int(operand)
+
+
+def multiply(e: BlockWriter, m: Match) -> None:
+    """wgmma.mma_async d, a, b-desc, scale-d{, imm-scale-a, imm-scale-b}{, imm-trans-a}{, imm-trans-b}."""
+    n, a_type, element = shape(e, m), m["a"], m["d"]
+    operands = list(e.ins.operands)
+    in_registers = len(operands) > 1 and operands[1][0] == "{"
+    majors = 0 if a_type not in ("f16", "bf16") else 1 if in_registers else 2
+    e.exactly(4 + (0 if a_type in _INTEGERS else 2) + majors)
+    d = vector(operands[0])
+    check_count(e, d, n // 4 if element == "f16" else n // 2)
+    signs = [immediate(e, x, (-1, 1)) for x in operands[4:6]] if a_type not in _INTEGERS else [1, 1]
+    transposes = [bool(immediate(e, x, (0, 1))) for x in operands[6 : 6 + majors]]
+    trans_a, trans_b = [*[False] * (2 - majors), *transposes]
+    a_registers: list[str] = []
+    if in_registers:
+        a_registers = vector(operands[1])
+        check_count(e, a_registers, 4)
+        a = f"({', '.join(e.source(x, 'u4') for x in a_registers)},)"
+    else:
+        a = e.source(operands[1], "u8")
+    b = e.source(operands[2], "u8")
+    scale = e.source(operands[3], "p")
+    dtype = _DTYPE[element]
+    start = ", ".join(e.source(x, dtype) for x in d)
+    sites = e.names.sites
+    sites.append(Site(len(sites), e.pc, "shared", 0, 4, "V16", "u8", "load", part=True))
+    form = e.names.value(ProductForm(
+        n, a_type, m["b"], element, m["sat"] is not None, signs[0], signs[1], trans_a, trans_b,
+    ))
+    rows = ([e.names.product_rows[x] for x in registers] for registers in (d, a_registers))
+    d_rows, a_rows = (e.names.value(np.array(x, np.int64)) for x in rows)
+    arguments = f"{form}, {a}, {b}, {scale}, ({start},), {d_rows}, {a_rows}, {len(sites) - 1}, {e.pc}"
+    values = e.temp(f"S.products.multiply({arguments})")
+    for i, register in enumerate(d):
+        e.write(register, dtype, f"{values}[{i}]")
+
+
+def fence(e: BlockWriter, m: Match) -> None:
+    e.exactly(0)
+    e.stmt(f"S.products.fence({e.pc})")
+
+
+def commit(e: BlockWriter, m: Match) -> None:
+    e.exactly(0)
+    e.stmt(f"S.products.commit({e.pc})")
+
+
+def wait(e: BlockWriter, m: Match) -> None:
+    (newest,) = e.exactly(1)
+    e.stmt(f"S.products.wait({literal(e, newest, 7)}, {e.pc})")
+
+
+_FLOATS = r"f16|bf16|tf32|e4m3|e5m2"
+ENTRIES: Entries = {
+    "wgmma": (
+        (r"\.mma_async\.sync\.aligned\.m64n(?P<n>\d+)k(?P<k>\d+)(?P<sat>\.satfinite)?\.(?P<d>f32|f16|s32)"
+         rf"\.(?P<a>{_FLOATS}|s8|u8)\.(?P<b>{_FLOATS}|s8|u8)", multiply),
+        (r"\.fence\.sync\.aligned", fence), (r"\.commit_group\.sync\.aligned", commit),
+        (r"\.wait_group\.sync\.aligned", wait)),
+}
