@@ -34,10 +34,13 @@ from .errors import (
     UnsupportedInstructionError as UnsupportedInstructionError,
 )
 from .frontend.annotations import (
+    Barrier as _Barrier,
     ElementType as _ElementType,
     Gather as _Gather,
     Region as Region,
     RegionElement as _RegionElement,
+    Ring as _Ring,
+    RingStep as _RingStep,
     Scalar as Scalar,
     Tensor as Tensor,
     Tile as Tile,
@@ -148,7 +151,7 @@ class _Operations:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.copy(x, A[0:32, 0:8])
         """
-    def copy_async(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, *, variant: str | None = None, require_bits: int | None = None) -> None:
+    def copy_async(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, barrier: _Barrier | _RingStep | None = None, variant: str | None = None, require_bits: int | None = None) -> None:
         """as copy, but done only when the kernel has waited for it
 
         Example:
@@ -715,6 +718,27 @@ class _Operations:
             y = tj.thread.load(A[0:32, 0:8])
             x = tj.thread.full((32, 8), 0.5, tj.float32) * y
         """
+    def arrive(self, barrier: _Barrier) -> None:
+        """each instance of the scope arrives once; what it did before comes before what those do who wait
+
+        Example:
+            b = tj.alloc_barrier()
+            tj.thread.arrive(b)
+        """
+    def commit(self, step: _RingStep) -> None:
+        """each instance of the scope has filled its part of the step, as one of the ring's producers
+
+        Example:
+            ring = tj.alloc_ring(2)
+            tj.cta.commit(ring[0])
+        """
+    def release(self, step: _RingStep) -> None:
+        """each instance of the scope is done with the step, as one of the ring's consumers
+
+        Example:
+            ring = tj.alloc_ring(2)
+            tj.cta.release(ring[0])
+        """
 
 class _Thread(_Operations):
     ...
@@ -1010,6 +1034,20 @@ def assume_in_bounds(region: Region) -> Region:
     Example:
         i = tj.cta_id(0)
         x = tj.cta.load(tj.assume_in_bounds(A.tile((32, 8), (i, 0))))
+    """
+def alloc_barrier(arrivals: int = 1, stages: int | None = None) -> _Barrier:
+    """a barrier in shared memory, or several of them, b[i]
+
+    Example:
+        b = tj.alloc_barrier(arrivals=4)
+        tj.warp.arrive(b)
+    """
+def alloc_ring(stages: int, producers: int = 1, consumers: int = 1) -> _Ring:
+    """stages that producers fill and consumers empty, of two barriers each; ring[i] is step i
+
+    Example:
+        ring = tj.alloc_ring(2)
+        ring[0].acquire()
     """
 def cta_id(axis: int = 0) -> Scalar:
     """index of this CTA in the grid, along an axis

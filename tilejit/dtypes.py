@@ -11,14 +11,18 @@ import numpy as np
 from .dataclass import dataclass
 from .errors import KernelTypeError
 
-__all__ = ["DType", "DTYPES", "as_dtype", "from_numpy", "mixes_signs", "promote", "signed", "unsigned"]
+__all__ = [
+    "DTYPES", "DType", "MEMORY_TYPES", "as_dtype", "barrier", "from_numpy", "mixes_signs", "promote", "signed",
+    "unsigned",
+]
 
 
 @dataclass(frozen=True, eq=False)
 class DType:
     """An element type; there is one object for each, so that they compare by identity.
 
-    name: as users write it (`float32`). kind: "bool", "int", "uint" or "float".
+    name: as users write it (`float32`). kind: "bool", "int", "uint" or "float"; of `barrier`, which users don't name,
+    "barrier".
     bits: width in memory; `bool_` takes 8.
 
     Example:
@@ -87,11 +91,17 @@ DTYPES: dict[str, DType] = {
     )
 }
 
+#: what a barrier in shared memory is made of: no value has this type, and nothing loads or stores it
+barrier = DType("barrier", "barrier", 64)
+
+#: name -> type, of whatever memory may hold
+MEMORY_TYPES: dict[str, DType] = {**DTYPES, barrier.name: barrier}
+
 _RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
 def _by_name(name: str) -> DType:
-    return DTYPES[name]
+    return MEMORY_TYPES[name]
 
 
 def as_dtype(value: object) -> DType | None:

@@ -3,7 +3,7 @@
 ```
 open IR ─ limits, layouts ─▶
 tile IR ─ initialized, polls, in place, checks, lower ─▶
-lane IR ─ memory, pending, packed, assertions, prune ─▶ ─ codegen ─▶ PTX
+lane IR ─ arrivals, memory, pending, packed, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -28,7 +28,7 @@ from .ir.params import AssertionsParam, Param
 from .ir.types import Signature
 from .ir.verify import Examined, examine
 from .ir.watched import WatchedRegion
-from .lower import Verdict, lower, packed, pending
+from .lower import Verdict, arrivals, lower, packed, pending
 from .lower.open import LayoutChoice, lay_out
 from .source import Span
 from .target import MAX_THREADS, Target
@@ -83,7 +83,7 @@ def _check_limits(state: PassState) -> None:
             span=kernel.span,
             hint=f"@tj.kernel(threads=...) takes 1 to {MAX_THREADS}; more work goes to more CTAs",
         )
-    if kernel.cluster is not None and state.target.number < 90:
+    if kernel.cluster is not None and not state.target.has_clusters:
         raise ResourceError(
             f"{kernel.name} asks for clusters of {kernel.cluster}; they need sm_90 or newer, target is {state.target}",
             span=kernel.span,
@@ -125,6 +125,10 @@ def _insert_checks(state: PassState) -> None:
 def _lower(state: PassState) -> None:
     lowered = lower(state.kernel, state.target)
     state.kernel, state.verdicts, state.addressed = lowered.kernel, lowered.verdicts, lowered.addressed
+
+
+def _expand_arrivals(state: PassState) -> None:
+    state.kernel = arrivals.expand(state.kernel)
 
 
 def _count_registers(state: PassState) -> None:
@@ -226,6 +230,12 @@ PASSES: tuple[Pass, ...] = (
         _relax_polls,
         level="lane",
         after=(("lower", "only then is it known how regions are loaded"),),
+    ),
+    Pass(
+        "arrivals",
+        _expand_arrivals,
+        level="lane",
+        after=(("lower", "only then does the text show what the threads did before they arrive"),),
     ),
     Pass(
         "memory",

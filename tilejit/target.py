@@ -103,6 +103,26 @@ class Target:
     def has_tensor_memory(self) -> bool:
         return self.name in TENSOR_MEMORY_TARGETS
 
+    @property
+    def has_barriers(self) -> bool:
+        """Whether barriers in shared memory count the bytes of copies, and threads can wait for a phase."""
+        return self.number >= 90
+
+    @property
+    def has_tma(self) -> bool:
+        """Whether copies of whole boxes go between global and shared memory by themselves."""
+        return self.number >= 90
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether CTAs of a cluster see each other's shared memory."""
+        return self.number >= 90
+
+    @property
+    def has_wgmma(self) -> bool:
+        """Whether a warpgroup multiplies what lies in shared memory."""
+        return self.name == "sm_90a"
+
     def runs_on(self, capability: int) -> bool:
         """Whether a device of compute capability `capability` (90 for 9.0) can run code for this target."""
         return capability == self.number if self.is_arch_specific else capability >= self.number

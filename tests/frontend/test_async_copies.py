@@ -13,6 +13,8 @@ from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 from tilejit.ir.verify import verify
 from tilejit.isa import ASYNC_CALLS
+from tilejit.lower import lower
+from tilejit.target import target
 
 KERNEL = """def k(A, n):
     s = tj.alloc_shared((32, 32), A.dtype)
@@ -65,12 +67,27 @@ def test_instructions_that_touch_memory_are_of_the_lane_level() -> None:
     assert any("Instruction at tile level" in v.message for v in verify(changed, "tile"))
 
 
-def test_a_barrier_is_an_error_that_says_what_there_is() -> None:
-    call = "tj.warp.copy_async(s, A[0:32, 0:32], barrier=n)"
-    text = f"def k(A, n):\n    s = tj.alloc_shared((32, 32), A.dtype)\n    {call}\n"
-    with pytest.raises(KernelTypeError, match="copy_async with a barrier is not available") as error:
-        tile_ir(text, array(float16, 2), int32)
-    assert "tj.cp_async.commit()" in (error.value.hint or "")
+def copied(barrier: str) -> Kernel:
+    call = f"tj.warp.copy_async(s, A[0:32, 0:32], barrier={barrier})"
+    made = ("s = tj.alloc_shared((32, 32), A.dtype)", "b = tj.alloc_barrier(stages=4)", "ring = tj.alloc_ring(3)", call)
+    return tile_ir("def k(A, n):\n" + "".join(f"    {line}\n" for line in made), array(float16, 2), int32)
+
+
+def test_what_completes_on_a_call_needs_no_barrier() -> None:
+    for barrier, name in (("b[n]", "b"), ("ring[n]", "ring.full"), ("ring[n].empty", "ring.empty")):
+        with pytest.raises(DispatchError) as error:
+            lower(copied(barrier), target("sm_90a"))
+        assert error.value.declines["ldgsts"] == (f"completes on tj.cp_async.wait; needs no barrier, got {name}",)
+
+
+def test_a_barrier_is_one_that_the_kernel_has_made() -> None:
+    for barrier, reason in (
+        ("n", "barrier= must be a barrier or a step of a ring; this is a scalar of int32"),
+        ("b", "b is 4 barriers"),
+        ("s", "barrier= must be a barrier or a step of a ring; this is a shared region"),
+    ):
+        with pytest.raises(KernelTypeError, match=reason):
+            copied(barrier)
 
 
 def test_copy_has_no_barrier() -> None:

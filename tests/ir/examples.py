@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
-from tilejit.dtypes import bool_, float32, int8, int32, int64, uint32
+from tilejit.dtypes import barrier, bool_, float32, int8, int32, int64, uint32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
 from tilejit.ir.params import (
@@ -86,6 +86,11 @@ _CHANGING = ir.Var("v", int32)
 _COUNTER = ir.Var("i", int32)
 _FILLED = ir.Region(SHARED, (ZERO,), (8,))
 
+_BARRIERS = ir.Alloc(
+    ir.Buffer("b", "shared", barrier, (2,), TileLayout.row_major((2,)), barrier.bytes), arrivals=3
+)
+_SECOND_BARRIER = ir.Vector(_BARRIERS.buffer, ONE)
+
 STATEMENTS: dict[str, Example] = {
     "Let": statement(_let(N), _let(HALF)),
     "Declare": statement(ir.Declare(_CHANGING, N), ir.Declare(_CHANGING, HALF)),
@@ -109,6 +114,14 @@ STATEMENTS: dict[str, Example] = {
     ),
     "Return": statement(ir.Return(), None),
     "Sync": statement(ir.Sync("warp"), ir.Sync("thread")),
+    "Arrive": statement(ir.Arrive(_SECOND_BARRIER, "warp", FOUR), ir.Arrive(FIRST, "warp"), _BARRIERS),
+    "WaitPhase": statement(
+        ir.WaitPhase(_SECOND_BARRIER, N, ir.Var("done", bool_)), ir.WaitPhase(_SECOND_BARRIER, HALF), _BARRIERS
+    ),
+    "Expect": statement(
+        ir.Expect(ir.Element(_BARRIERS.buffer, (ONE,)), N), ir.Expect(ir.Element(_BARRIERS.buffer, (FOUR,)), N),
+        _BARRIERS, level="tile",
+    ),
     "Assert": statement(ir.Assert(SMALL, "n is {0}", "bounds", (ir.Const(3, int64),)), ir.Assert(N, "n is small")),
     "Print": statement(ir.Print(("n is", N)), ir.Print((UNDEFINED,))),
     "TileOp": statement(

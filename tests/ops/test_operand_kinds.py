@@ -220,7 +220,7 @@ def test_a_variant_that_says_that_it_takes_a_barrier_and_drops_it_is_found() -> 
 def test_every_variant_declines_a_barrier_of_which_it_says_nothing(
     record: TileOperation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    further = replace(record, operands=SIGNALLED.operands, reserved=())
+    further = replace(record, operands=SIGNALLED.operands)
     monkeypatch.setitem(TILE_OPERATIONS, record.name, further)
     op = replace(operation(NAMED), name=record.name)
     with pytest.raises(DispatchError) as refused:

@@ -131,7 +131,7 @@ def test_every_call_has_a_signature_a_docstring_and_an_example_of_two_lines() ->
         assert word.__doc__.startswith(f"tj.{word.name}{signature}\n\n{word.meaning}"), word
         assert len(word.example.splitlines()) == 2, f"{word} has no example of two lines"
         # where it has registers of certain threads, it is called on those
-        has_registers = word.name.partition(".")[0] in SCOPES and re.search("layout|alloc_local", word.example)
+        has_registers = word.name.partition(".")[0] in SCOPES and re.search("layout|alloc_(local|ring)", word.example)
         called = rf"\w+\.{word.__name__}" if has_registers else re.escape(word.name)
         assert re.search(rf"\btj\.{called}\(", word.example), f"the example of {word} doesn't call it"
 

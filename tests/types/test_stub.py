@@ -9,7 +9,7 @@ import pytest
 
 import tilejit as tj
 from tests.types.stub import STUB, stub
-from tilejit.frontend import annotations, attributes
+from tilejit.frontend import annotations, attributes, barriers
 from tilejit.frontend.intrinsics import HANDLERS
 from tilejit.frontend.vocabulary import intrinsics
 from tilejit.frontend.words import words
@@ -74,6 +74,9 @@ def test_annotations_have_the_members_that_kernels_have() -> None:
     assert members(annotations.Tensor) == members(annotations.Region)
     assert members(annotations.Gather) == set(attributes.OF_ROWS)
     assert members(annotations.Scalar) == set(attributes.OF_SCALAR)
+    assert members(annotations.Barrier) == set(barriers.OF_BARRIER)
+    assert members(annotations.RingStep) == set(barriers.OF_STEP)
+    assert members(annotations.Ring) == set(barriers.OF_RING)
 
 
 def test_every_call_that_kernels_handle_is_a_word_and_the_other_way_round() -> None:

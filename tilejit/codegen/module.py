@@ -24,7 +24,7 @@ from ..ir.params import (
 )
 from ..source import Span
 from ..target import Target
-from . import functions, memory, storage
+from . import barriers, functions, memory, storage
 from .debug import LineTable
 from .emission import Emission, LLVMValue
 from .expressions import changing
@@ -123,6 +123,7 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], plan: storage.Share
 
 def _body(emission: Emission, tmem: TensorMemoryPlan) -> list[str]:
     """Writes the statements; returns the definitions of shared memory that they need."""
+    barriers.set_up(emission)
     if not tmem.offsets:
         block(emission, emission.kernel.body)
         emission.writer.leave()

@@ -30,20 +30,18 @@ from ..ir.nodes import (
     Sync,
     Var,
     Vector,
+    WaitPhase,
 )
-from ..isa.barriers import BARRIERS
-from ..scopes import CTA, SCOPES
-from . import memory
+from . import barriers, memory
 from .atomics import atomic
 from .casts import cast
 from .counting import counted, falls, stays_inside
 from .emission import Emission, LLVMValue
-from .expressions import evaluate, integer, offset_of, special
+from .expressions import evaluate, integer, offset_of
 from .machine import instruction
 from .offsets import by_depth, groups
 from .registers import Word
 from .report import assertion, printed
-from .tensor_memory import cta_barrier
 from .types import register_type
 
 
@@ -288,19 +286,6 @@ def _guarded(emission: Emission, stmt: Move, words: memory.WordFormat, predicate
     w.start(after, available)
 
 
-def _sync(emission: Emission, stmt: Sync) -> None:
-    scope = SCOPES[stmt.scope]
-    if scope is CTA:
-        cta_barrier(emission, stmt.span)
-        return
-    barrier, words = BARRIERS[scope], []
-    if barrier.arguments and scope.number_id is not None:
-        # barrier 0 is the CTA's
-        number = special(emission, scope.number_id.name).text
-        words.append(emission.writer.value(f"add i32 {number}, 1"))
-    emission.machine(barrier, *words, span=stmt.span)
-
-
 EMITTERS: dict[type, Callable[[Emission, Any], None]] = {
     Let: _let,
     Declare: _declare,
@@ -316,8 +301,9 @@ EMITTERS: dict[type, Callable[[Emission, Any], None]] = {
     Store: _store,
     Atomic: atomic,
     Move: _move,
-    Sync: _sync,
+    Sync: barriers.sync,
     Assert: assertion,
     Print: printed,
     Instruction: instruction,
+    WaitPhase: barriers.wait,
 }

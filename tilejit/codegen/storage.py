@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..dataclass import dataclass
+from ..dtypes import barrier
 from ..ir import walk
 from ..ir.nodes import Alloc, Buffer
 from ..ir.walk import Block
@@ -22,7 +23,7 @@ DYNAMIC = "@dynamic_shared"
 
 @dataclass(frozen=True, slots=True)
 class SharedPlan:
-    """The shared buffers of a kernel in order, each with its first byte; `total_bytes` of all."""
+    """The shared buffers of a kernel as they lie, each with its first byte; `total_bytes` of all."""
 
     offsets: tuple[tuple[Buffer, int], ...]
     total_bytes: int
@@ -72,14 +73,17 @@ def size_bytes(buffer: Buffer) -> int:
 
 
 def shared_plan(buffers: Iterable[Buffer]) -> SharedPlan:
-    """Places the shared ones of the buffers one after the other, each aligned as it asks."""
+    """Places the shared ones of the buffers one after the other, each aligned as it asks.
+
+    Those of the widest alignment come first, so that nothing lies between them; barriers come last.
+    """
+    shared = [buffer for buffer in buffers if buffer.space == "shared"]
     at = 0
     offsets: list[tuple[Buffer, int]] = []
-    for buffer in buffers:
-        if buffer.space == "shared":
-            at = -(-at // buffer.align) * buffer.align
-            offsets.append((buffer, at))
-            at += size_bytes(buffer)
+    for buffer in sorted(shared, key=lambda b: (b.dtype == barrier, -b.align)):
+        at = -(-at // buffer.align) * buffer.align
+        offsets.append((buffer, at))
+        at += size_bytes(buffer)
     return SharedPlan(tuple(offsets), at)
 
 

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 else:
     _Number = object
 
-__all__ = ["RegionElement", "Gather", "Region", "Scalar", "Tensor", "Tile", "TileElement"]
+__all__ = [
+    "Barrier", "Gather", "Region", "RegionElement", "Ring", "Scalar", "RingStep", "Tensor", "Tile", "TileElement",
+]
 
 
 class Scalar(_Number):
@@ -298,3 +300,48 @@ class Tile:
 
 class TileElement(Scalar, Tile):
     """What an index of integers names in a tile: an element, or a part of fewer dimensions."""
+
+
+class Barrier:
+    """What `tj.alloc_barrier` gives: a barrier in shared memory, or several of them."""
+
+    def __getitem__(self, index: int, /) -> Barrier:
+        """One of several."""
+
+    def wait(self, n: int) -> None:
+        """Waits until phase n is complete, counted from 0; returns at once for n below 0."""
+
+    def test(self, n: int) -> bool:
+        """Whether phase n is complete."""
+
+    def expect(self, bytes: int) -> None:
+        """Has the present phase await so many bytes of copies besides; each thread that comes here does."""
+
+
+class RingStep:
+    """What `ring[i]` gives: use i of a ring's stages."""
+
+    @property
+    def stage(self) -> Scalar:
+        """Which of the ring's stages it uses."""
+
+    @property
+    def full(self) -> Barrier:
+        """The barrier at which producers arrive."""
+
+    @property
+    def empty(self) -> Barrier:
+        """The barrier at which consumers arrive."""
+
+    def acquire(self) -> None:
+        """Waits until consumers are done with the stage's last use."""
+
+    def wait(self) -> None:
+        """Waits until producers have filled the stage."""
+
+
+class Ring:
+    """What `tj.alloc_ring` gives: stages that producers fill and consumers empty."""
+
+    def __getitem__(self, index: int, /) -> RingStep:
+        """RingStep i, which uses stage i % stages."""

@@ -12,10 +12,10 @@ from ..dtypes import DType
 from ..ir.nodes import Expr, Strided
 from ..layout import TileLayout
 from ..scopes import SCOPES
+from . import barriers, foreign
 from . import memory as mem
 from .context import Context
 from .fixing import fixed_layout
-from .foreign import instead, no_attribute
 from .names import captured
 from .regions import strides_of
 from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Value, describe, owner_scope
@@ -41,6 +41,8 @@ def attribute(ctx: Context, node: ast.Attribute, base: Value) -> Value:
         return _of_rows(ctx, node, base)
     if isinstance(base, Scalar):
         return _of_scalar(ctx, node, base)
+    if isinstance(base, barriers.WITH_ATTRIBUTES):
+        return barriers.attribute(ctx, node, base)
     if isinstance(base, Constant) and isinstance(base.value, ModuleType):
         return _of_module(ctx, node, base.value)
     if isinstance(base, Constant):
@@ -51,7 +53,7 @@ def attribute(ctx: Context, node: ast.Attribute, base: Value) -> Value:
 def _missing(ctx: Context, node: ast.Attribute, what: str, names: tuple[str, ...]) -> Exception:
     close = difflib.get_close_matches(node.attr, names, 1)
     hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
-    return ctx.type_error(node, f"{what} has no attribute {node.attr}", instead(node.attr) or hint)
+    return ctx.type_error(node, f"{what} has no attribute {node.attr}", foreign.instead(node.attr) or hint)
 
 
 def _of_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Value:
@@ -73,7 +75,7 @@ def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exc
     if scopes:
         hint = f"call it on the threads that carry it out: {', '.join(f'{scope}.{node.attr}' for scope in scopes)}"
         return ctx.type_error(node, f"{module.__name__} has no {node.attr}", hint)
-    return ctx.type_error(node, f"{module.__name__} has no {node.attr}", instead(node.attr) or hint)
+    return ctx.type_error(node, f"{module.__name__} has no {node.attr}", foreign.instead(node.attr) or hint)
 
 
 def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
@@ -139,4 +141,4 @@ def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
         return Constant(fact) if callable(fact) else Items(tuple(map(Constant, fact)))
     if isinstance(value, (bool, int, float)) and node.attr == "astype":
         return Method(Constant(value), "astype")
-    raise no_attribute(ctx, node, value)
+    raise foreign.no_attribute(ctx, node, value)

@@ -217,6 +217,9 @@ _WORDS: dict[type[ir.Stmt], str] = {
     ir.Print: "a print",
     ir.Assert: "an assert",
     ir.Sync: "a barrier",
+    ir.Arrive: "an arrival at a barrier",
+    ir.WaitPhase: "a wait for a barrier",
+    ir.Expect: "a barrier",
     ir.Atomic: "an atomic operation",
     ir.Instruction: "what several lanes do together",
 }

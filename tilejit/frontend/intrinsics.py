@@ -14,8 +14,8 @@ from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import GRID
 from ..target import TENSOR_MEMORY_TARGETS
+from . import barriers, reductions, shapes, tiles
 from . import memory as mem
-from . import shapes, tiles
 from .arguments import Arguments, Handler, bind, optional
 from .atomics import ATOMIC_CALLS
 from .context import Context
@@ -23,7 +23,6 @@ from .lanes import LANE_CALLS
 from .language import Intrinsic
 from .operands import memory_operand
 from .ordered import ORDERED
-from .reductions import reduce, reduced
 from .scalars import convert
 from .values import Constant, Memory, Scalar, Value
 
@@ -41,7 +40,7 @@ def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
         return tiles.apply(ctx, node, name, [ctx.evaluate(arguments[p]) for p in callee.names])
     record = TILE_OPERATIONS[callee.name]
     assert record.reduction is not None, f"tj.{callee.name} has no handler"
-    return reduced(ctx, node, arguments, record, record.reduction)
+    return reductions.reduced(ctx, node, arguments, record, record.reduction)
 
 
 def _axis(name: str) -> Handler:
@@ -123,7 +122,9 @@ HANDLERS: dict[str, Handler] = {
     "assume_in_bounds": _assume_in_bounds,
     "cat": shapes.cat,
     "split": shapes.split,
-    "reduce": reduce,
+    "reduce": reductions.reduce,
+    "alloc_barrier": barriers.alloc_barrier,
+    "alloc_ring": barriers.alloc_ring,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,
     "alloc_tmem": mem.alloc_tmem,

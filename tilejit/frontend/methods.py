@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from . import barriers, regions, shapes, tiles
 from . import memory as mem
-from . import regions, shapes, tiles
 from .arguments import bind, optional
 from .context import Context
 from .python_calls import positional_values
@@ -68,6 +68,7 @@ def _reshape(ctx: Context, node: ast.Call, receiver: Value) -> Value:
 
 #: method's name -> what a call of it gives, from the receiver
 METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
+    **barriers.METHODS,
     "astype": _astype,
     "at": _at,
     "tile": _tile,

@@ -30,6 +30,7 @@ from ..ir.nodes import (
 from ..layout import R, S, TileLayout
 from ..scopes import THREAD
 from ..wording import counted
+from . import barriers
 from .context import Context
 from .empties import is_empty
 from .foreign import is_kernel, launched
@@ -75,6 +76,8 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
         raise launched(ctx, node, base.value)
     if isinstance(base, Rows):
         return _part_of_rows(ctx, node, base)
+    if isinstance(base, barriers.INDEXED):
+        return barriers.subscript(ctx, node, base)
     if not isinstance(base, Memory):
         raise ctx.type_error(node, f"{describe(base)} can't be indexed", "tensors, buffers and tuples can")
     return index(ctx, node, base)

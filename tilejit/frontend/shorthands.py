@@ -9,7 +9,7 @@ from ..dtypes import bool_, int32
 from ..ir.arithmetic import build
 from ..ir.nodes import Expr, Region, TileOp
 from ..ops.copies import COPY, FILL, INDICES
-from . import tiles
+from . import barriers, tiles
 from .arguments import optional
 from .context import Context
 from .memory import axis_of, element_type, layout_argument, static_shape
@@ -110,6 +110,7 @@ def _indices(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments
 
 #: name -> what a call that stands for a tile operation becomes, from its arguments by name
 SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, dict[str, ast.expr]], Value]] = {
+    **barriers.CALLS,
     "load": _load,
     "store": _store,
     "zeros": _zeros,

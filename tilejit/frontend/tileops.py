@@ -6,11 +6,10 @@ import ast
 
 from ..dtypes import DType
 from ..ir.nodes import Expr, Region, TileOp
-from ..isa.cp_async import CP_ASYNC
-from ..ops.record import TILE, TileOperation
+from ..ops.record import BARRIER, TILE, TileOperation
 from ..ops.tile import CALLS
-from . import regions, tiles
-from .arguments import bind, is_none, optional
+from . import barriers, regions, tiles
+from .arguments import bind, is_none
 from .context import Context
 from .operands import as_memory, attributes, destination
 from .scalars import as_type, convert
@@ -35,20 +34,10 @@ def _spelled(operation: ScopedOperation) -> str:
 
 def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: str) -> Value:
     arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required)
-    _need_supported(ctx, arguments, record)
     operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
     attrs = attributes(ctx, arguments, record, operands)
     tiles.emit_sound(ctx, node, TileOp(record.name, scope, record.ordered(operands), attrs, ctx.span(node)))
     return Constant(None)
-
-
-def _need_supported(ctx: Context, arguments: dict[str, ast.expr], record: TileOperation) -> None:
-    for name in record.reserved:
-        if optional(ctx, arguments.get(name)) is not None:
-            raise ctx.type_error(
-                arguments[name], f"{record.name} with a {name} is not available in this version of tilejit",
-                f"leave {name}= out, then tj.{CP_ASYNC.commit}() and tj.{CP_ASYNC.wait}(n)",
-            )
 
 
 def _operands(
@@ -68,6 +57,9 @@ def _operands(
         if kind is None:
             assert tile_type is not None, f"{record.name} has no tile before {rule.name}"
             operands[rule.name] = convert(ctx, argument, value, tile_type).expr
+            continue
+        if kind is BARRIER:
+            operands[rule.name] = barriers.region(ctx, argument, barriers.named(ctx, argument, f"{rule.name}=", value))
             continue
         memory = as_memory(ctx, argument, value, rule.called or rule.name)
         if rule.written:

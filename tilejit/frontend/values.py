@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .context import Frame
 
 __all__ = [
-    "Binding", "Closure", "Conflict", "Constant", "Items", "Memory", "Method", "Rows", "Scalar", "ScopedOperation",
-    "Unset", "Value",
+    "Barrier", "Binding", "Closure", "Conflict", "Constant", "Counter", "Items", "Memory", "Method", "Ring", "Rows",
+    "Scalar", "ScopedOperation", "RingStep", "Unset", "Value",
 ]
 
 
@@ -176,6 +176,66 @@ class Rows:
         return self.index.region(span) if isinstance(self.index, Memory) else self.index
 
 
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Barriers in shared memory. index: which of the buffer's it is; None for all of them, of which none is named."""
+
+    buffer: Buffer
+    index: Expr | None
+
+    @property
+    def count(self) -> int:
+        """How many the buffer has."""
+        return self.buffer.tile_layout.size()
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """Stages that producers fill and consumers empty. full, empty: a barrier for each stage."""
+
+    full: Buffer
+    empty: Buffer
+
+    @property
+    def stages(self) -> int:
+        return self.full.tile_layout.size()
+
+    @property
+    def name(self) -> str:
+        return self.full.name.partition(".full")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A name in the number of a step, and what it stood for in its function when the step was taken."""
+
+    frame: Frame
+    name: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class RingStep:
+    """A use of one stage of a ring.
+
+    stage: which. phase: how often it was used before. counters: the names in the step's number, `text` as written.
+    """
+
+    ring: Ring
+    stage: Expr
+    phase: Expr
+    counters: tuple[Counter, ...]
+    text: str
+
+    @property
+    def full(self) -> Barrier:
+        return Barrier(self.ring.full, self.stage)
+
+    @property
+    def empty(self) -> Barrier:
+        return Barrier(self.ring.empty, self.stage)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
     """A function that is inlined where it is called.
@@ -242,7 +302,9 @@ class Conflict(Unset):
         return Conflict(name, problem, hint, difference, remedy)
 
 
-Value = Constant | Scalar | Items | Memory | Rows | Closure | Method | ScopedOperation | Unset
+Value = (
+    Constant | Scalar | Items | Memory | Rows | Barrier | Ring | RingStep | Closure | Method | ScopedOperation | Unset
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +347,12 @@ def describe(value: Value) -> str:
         return f"a {value.buffer.space} {kind} of shape {_shown(value.extents)} and {value.dtype}"
     if isinstance(value, Rows):
         return f"a gathered region of shape {_shown(value.extents)} and {value.dtype}"
+    if isinstance(value, Barrier):
+        return "a barrier" if value.index is not None else f"{value.count} barriers"
+    if isinstance(value, Ring):
+        return f"a ring of {value.stages} stages"
+    if isinstance(value, RingStep):
+        return f"a step of {value.ring.name}"
     if isinstance(value, Closure):
         return f"the function {value.node.name}"
     if isinstance(value, Method):

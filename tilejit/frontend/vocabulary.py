@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..dataclass import dataclass, field, replace
+from ..dataclass import dataclass, field
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
-from ..ops.record import SCALAR, TILE, Attribute, Fault, TileOperation
+from ..ops.record import BARRIER, SCALAR, TILE, Attribute, Fault, TileOperation
 from ..ops.tile import CALLS, Shorthand
 from ..scopes import SCOPES, Scope
 from .foreign_words import foreign_word
@@ -89,7 +89,6 @@ class Namespace(LanguageName):
 
 #: names of the language that aren't built yet: refused by name, and not among those that `dir(tilejit)` lists
 NOT_YET = {
-    "alloc_barrier": "an mbarrier",
     "named_barrier": "a barrier among some threads of the CTA",
     "scan": "what stands before each element and itself, combined by a function",
     "cumsum": "the sums of each element and those before it",
@@ -136,18 +135,16 @@ def _parameter(call: TileOperation | Shorthand, name: str) -> CallParameter:
     if isinstance(call, Shorthand):
         return parameter(name, optional=name not in call.parameters[: call.required])
     attribute = call.attribute(name)
-    # what stands behind a parameter that isn't supported yet is given by its name
-    by_name = any(call.parameters.index(other) < call.parameters.index(name) for other in call.reserved)
     if attribute is not None:
-        return CallParameter(name, _type_of(attribute), attribute.meaning, attribute.default, by_name)
+        return CallParameter(name, _type_of(attribute), attribute.meaning, attribute.default)
     operand = call.operands[call.position(name)]
     if operand.optional and name in ("fill", "mask"):
-        return replace(parameter(name, optional=True), by_name=by_name)
-    kinds = {TILE: "Region | Tile", SCALAR: "float"}
+        return parameter(name, optional=True)
+    kinds = {TILE: "Region | Tile", SCALAR: "float", BARRIER: "_Barrier | _RingStep"}
     takes = " | ".join(kinds[kind] for kind in operand.kinds)
     meaning = operand.called if operand.called != operand.name else ""
     if operand.optional:
-        return CallParameter(name, f"{takes} | None", meaning, None, by_name)
+        return CallParameter(name, f"{takes} | None", meaning, None)
     return CallParameter(name, takes, meaning)
 
 
@@ -162,15 +159,15 @@ def _type_of(attribute: Attribute) -> str:
     return f"{named} | None" if attribute.default is None else named
 
 
-#: what makes a tile of certain threads: a layout, and a tile without one, which is a thread's own
-_REGISTERS = re.compile(r"layout|alloc_local")
+#: what is for certain threads: a layout, a tile without one, which is a thread's own; a ring counts its producers
+_REGISTERS = re.compile(r"layout|alloc_local|alloc_ring")
 
 
 @functools.cache
 def _operation(scope: Scope, name: str) -> Intrinsic:
     """`tj.<scope>.<name>`."""
     call = CALLS[name]
-    parameters = tuple(_parameter(call, p) for p in call.parameters if p not in getattr(call, "reserved", ()))
+    parameters = tuple(_parameter(call, p) for p in call.parameters)
     gives = "Tile" if isinstance(call, Shorthand) and call.makes_tile else "None"
     return Intrinsic(f"{scope}.{name}", call.meaning, parameters, gives, _example(scope, call))
 

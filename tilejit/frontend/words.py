@@ -39,6 +39,8 @@ _PARAMETERS: dict[str, CallParameter] = {
     p.name: p
     for p in (
         CallParameter("a", "Tile"),
+        CallParameter("barrier", "_Barrier", "one barrier"),
+        CallParameter("step", "_RingStep", "ring[i]"),
         CallParameter("axis", "int", "counted from the end where it is negative"),
         CallParameter("b", "Tile"),
         CallParameter("cache", _CACHES, "how long caches should keep what is moved", None),
@@ -87,6 +89,18 @@ def _word(name: str, meaning: str, gives: str, example: str, required: str = "",
 _AXIS = CallParameter("axis", "int", "of the grid", 0)
 _THREAD = "i = tj.thread_id()\n"
 _LOAD = "x = tj.cta.load(A[0:32, 0:8])\n"
+
+_BARRIERS = (
+    Intrinsic("alloc_barrier", "a barrier in shared memory, or several of them, b[i]", (
+        CallParameter("arrivals", "int", "how many complete a phase", 1),
+        CallParameter("stages", "int | None", "how many barriers; one that has no index where it is left out", None),
+    ), "_Barrier", "b = tj.alloc_barrier(arrivals=4)\ntj.warp.arrive(b)"),
+    Intrinsic("alloc_ring", "stages that producers fill and consumers empty, of two barriers each; ring[i] is step i", (
+        CallParameter("stages", "int", "how many steps may be under way"),
+        CallParameter("producers", "int", "how many commit each step", 1),
+        CallParameter("consumers", "int", "how many release each step", 1),
+    ), "_Ring", "ring = tj.alloc_ring(2)\nring[0].acquire()"),
+)
 
 _MEMORY = (
     _word("alloc_shared", "shared memory", "Region",
@@ -237,7 +251,7 @@ def _reduction(reduction: Reduction) -> Intrinsic:
 
 def words() -> Iterator[Intrinsic]:
     """Every function that is called as `tj.<name>`, or `tj.<group>.<name>`."""
-    yield from (*_MEMORY, *_IDS, *_TILES, *_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
+    yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)
         if op.approximation is not None:

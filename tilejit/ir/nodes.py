@@ -48,10 +48,10 @@ from .values import (
 )
 
 __all__ = [
-    "Alloc", "Assert", "Assign", "Atomic", "Break", "Buffer", "BufferView", "Cast", "Const", "Continue", "Declare",
-    "Element", "Expr", "FALSE", "For", "Gathered", "If", "Instruction", "Jump", "Kernel", "Let", "Load", "Loop", "Move",
-    "ORDERS", "Op", "Open", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "Simple", "Special", "Stmt",
-    "Store", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
+    "Alloc", "Arrive", "Assert", "Assign", "Atomic", "Break", "Buffer", "BufferView", "Cast", "Const", "Continue",
+    "Declare", "Element", "Expect", "Expr", "FALSE", "For", "Gathered", "If", "Instruction", "Jump", "Kernel",
+    "Let", "Load", "Loop", "Move", "ORDERS", "Op", "Open", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS",
+    "Simple", "Special", "Stmt", "Store", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "WaitPhase",
 ]
 
 
@@ -88,10 +88,12 @@ class Alloc:
 
     addressed: a local buffer lives in the thread's local memory instead of its registers, so that it can be indexed
     by values known only at run time (lane level).
+    arrivals: of a buffer of barriers, which are ready before the first statement: how many complete a phase.
     """
 
     buffer: Buffer
     addressed: bool = False
+    arrivals: int = 0
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -189,6 +191,47 @@ class Sync:
     """A barrier among the threads of one scope, by its name."""
 
     scope: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """Each instance of a scope arrives once at a barrier in shared memory, by its leader.
+
+    What the instance's threads did before comes before what others do who wait for the phase.
+    place: an `Element` at tile level, a `Vector` of width 1 at lane level.
+    bytes: how many bytes of copies the phase awaits besides, as an int32; None for none.
+    """
+
+    place: Element | Vector
+    scope: str
+    bytes: Expr | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitPhase:
+    """Waits, thread by thread, until a phase of a barrier is complete. A phase below 0 is.
+
+    place: as `Arrive` has it. phase: its number, an int32; the barrier is in this phase or in the next one.
+    var: instead of waiting, a bool_ that is defined as whether it is complete.
+    """
+
+    place: Element | Vector
+    phase: Expr
+    var: Var | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """Each thread that comes here has the present phase of a barrier await so many bytes of copies besides.
+
+    place: as `Arrive` has it. bytes: an int32.
+    """
+
+    place: Element | Vector
+    bytes: Expr
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -378,7 +421,8 @@ class Instruction:
 
 #: a statement that holds no other statements, and after which the next one is executed
 Simple = (
-    Let | Declare | Assign | Alloc | BufferView | Store | Atomic | Sync | Assert | Print | TileOp | Move | Instruction
+    Let | Declare | Assign | Alloc | BufferView | Store | Atomic | Sync | Arrive | WaitPhase | Expect | Assert | Print
+    | TileOp | Move | Instruction
 )
 
 #: a statement after which the next one isn't executed

@@ -50,6 +50,14 @@ class Renaming:
                 place, operands = self.place(stmt.place), tuple([self.expr(operand) for operand in stmt.operands])
                 defined = None if stmt.var is None else self._defined(stmt.var)
                 return replace(stmt, place=place, operands=operands, var=defined, span=span)
+            case ir.Arrive():
+                return replace(stmt, place=self.place(stmt.place), bytes=self._optional(stmt.bytes), span=span)
+            case ir.WaitPhase():
+                place, phase = self.place(stmt.place), self.expr(stmt.phase)
+                defined = None if stmt.var is None else self._defined(stmt.var)
+                return replace(stmt, place=place, phase=phase, var=defined, span=span)
+            case ir.Expect():
+                return replace(stmt, place=self.place(stmt.place), bytes=self.expr(stmt.bytes), span=span)
             case ir.If():
                 cond = self.expr(stmt.cond)
                 return replace(stmt, cond=cond, then=self.block(stmt.then), orelse=self.block(stmt.orelse), span=span)

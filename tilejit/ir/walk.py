@@ -47,7 +47,7 @@ _LEAVES = (ir.Const, ir.Var, ir.Special)
 #: the classes of statements that hold no blocks: most statements are of these, which one question tells
 _WITHOUT_BLOCKS = (
     ir.Let, ir.Instruction, ir.Move, ir.Store, ir.Atomic, ir.Assign, ir.Declare,
-    ir.TileOp, ir.Alloc, ir.BufferView, ir.Sync,
+    ir.TileOp, ir.Alloc, ir.BufferView, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect,
     ir.Break, ir.Continue, ir.Return, ir.Assert, ir.Print,
 )
 
@@ -127,7 +127,7 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
             operands = tuple([place(o) if isinstance(o, ir.Region) else o for o in stmt.operands])
             is_same = all(a is b for a, b in zip(operands, stmt.operands, strict=True))
             return stmt if is_same else replace(stmt, operands=operands)
-        case ir.Store() | ir.Atomic():
+        case ir.Store() | ir.Atomic() | ir.Arrive() | ir.WaitPhase() | ir.Expect():
             return replace(stmt, place=place(stmt.place))
         case ir.Let(value=ir.Load() as load):
             return replace(stmt, value=replace(load, place=place(load.place)))
@@ -136,11 +136,11 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
 
 
 #: the classes of statements that define a variable, those that define a buffer, and all others
-_VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction)
+_VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction, ir.WaitPhase)
 _BUFFERS = (ir.Alloc, ir.BufferView)
 _NAMELESS = (
     ir.Assign, ir.Store, ir.If, ir.Loop, ir.Break, ir.Continue, ir.Return,
-    ir.Sync, ir.Assert, ir.Print, ir.TileOp, ir.Move,
+    ir.Sync, ir.Arrive, ir.Expect, ir.Assert, ir.Print, ir.TileOp, ir.Move,
 )
 
 
@@ -188,6 +188,10 @@ def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
             return (*indices(stmt.place), *stmt.operands)
         case ir.If():
             return (stmt.cond,)
+        case ir.WaitPhase():
+            return (*indices(stmt.place), stmt.phase)
+        case ir.Arrive() | ir.Expect():
+            return (*indices(stmt.place), *(() if stmt.bytes is None else (stmt.bytes,)))
         case ir.Assert():
             return (stmt.cond, *stmt.values)
         case ir.Print():
@@ -219,6 +223,9 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
             yield from stmt.read
         case ir.Let() | ir.Declare() | ir.Assign() | ir.Store() | ir.If() | ir.For() | ir.Assert() | ir.Print():
             pass
+        case ir.Arrive() | ir.WaitPhase() | ir.Expect():
+            # nobody reads or writes what a barrier is made of
+            pass
         case ir.Move():
             yield stmt.src
         case ir.Atomic():
@@ -238,7 +245,7 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
 #: the classes of statements that write to no place
 _WITHOUT_WRITES = (
     ir.Let, ir.Declare, ir.Assign, ir.Alloc, ir.BufferView, ir.If, ir.For, ir.Loop,
-    ir.Break, ir.Continue, ir.Return, ir.Sync, ir.Assert, ir.Print,
+    ir.Break, ir.Continue, ir.Return, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect, ir.Assert, ir.Print,
 )
 
 

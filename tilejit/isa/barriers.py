@@ -1,14 +1,26 @@
-"""Barriers of a CTA, a warpgroup, a warp."""
+"""Barriers of a CTA, a warpgroup, a warp; and those that some warps of a CTA name by a number.
+
+A CTA has sixteen by number: 0 is its own, 1 to 7 are users', and from 8 on there is one for each warpgroup.
+"""
 
 from __future__ import annotations
 
 from ..scopes import CTA, WARP, WARPGROUP, Scope
 from .row import B32, Operand, Row, register
 
-__all__ = ["BAR_SYNC", "BAR_SYNC_NAMED", "BAR_WARP_SYNC", "BARRIERS", "ROWS"]
+__all__ = [
+    "BARRIERS", "BAR_ARRIVE_NUMBERED", "BAR_SYNC", "BAR_SYNC_NAMED", "BAR_SYNC_NUMBERED", "BAR_WARP_SYNC",
+    "OF_WARPGROUPS", "ROWS", "USERS",
+]
+
+#: the numbers that users may name, and the first warpgroup's
+USERS = range(1, 8)
+OF_WARPGROUPS = 8
 
 
-def _sync(name: str, text: str, scope: Scope, meaning: str, operands: tuple[Operand, ...] = ()) -> Row:
+def _sync(
+    name: str, text: str, scope: Scope, meaning: str, operands: tuple[Operand, ...] = (), called: str = ""
+) -> Row:
     return Row(
         name=name,
         text=text,
@@ -19,6 +31,7 @@ def _sync(name: str, text: str, scope: Scope, meaning: str, operands: tuple[Oper
         scope=scope,
         memory=True,
         convergent=True,
+        called=called,
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: bar, bar.warp.sync"',
     )
 
@@ -35,7 +48,27 @@ BAR_SYNC_NAMED = _sync(
     (register("barrier", B32),),
 )
 
-ROWS = (BAR_SYNC, BAR_WARP_SYNC, BAR_SYNC_NAMED)
+_NUMBERED = (register("barrier", B32), register("threads", B32))
+
+BAR_SYNC_NUMBERED = _sync(
+    "bar.sync.n",
+    "bar.sync $barrier, $threads;",
+    WARP,
+    "waits for the $threads threads that name $barrier; orders their memory accesses",
+    _NUMBERED,
+    "named_barrier.sync",
+)
+BAR_ARRIVE_NUMBERED = _sync(
+    "bar.arrive.n",
+    "bar.arrive $barrier, $threads;",
+    WARP,
+    "counts as one of the $threads threads that name $barrier, and goes on; its accesses come before what others do "
+    "who wait there",
+    _NUMBERED,
+    "named_barrier.arrive",
+)
 
 #: scope -> the barrier among its threads
-BARRIERS: dict[Scope, Row] = {row.scope: row for row in ROWS}
+BARRIERS: dict[Scope, Row] = {row.scope: row for row in (BAR_SYNC, BAR_WARP_SYNC, BAR_SYNC_NAMED)}
+
+ROWS = (*BARRIERS.values(), BAR_SYNC_NUMBERED, BAR_ARRIVE_NUMBERED)

@@ -190,6 +190,7 @@ class Row(Capability):
     completes: the work that it waits for. What it carries are registers of such work. A constant says how many of the
     latest groups it leaves unfinished.
     agrees: its result is the same for all threads that execute it together.
+    called: what users call it, where that isn't its name.
     memory: it reads, writes or orders memory. convergent: it may not be moved into or out of divergent code.
     """
 
@@ -203,16 +204,20 @@ class Row(Capability):
     memory: bool = False
     convergent: bool = False
     agrees: bool = False
+    called: str = ""
     source: str = ""
 
     @cached_property
     def mnemonic(self) -> str:
-        """The opcode with its modifiers, as PTX spells it."""
-        return re.split("[ ;]", self.text, maxsplit=1)[0]
+        """The opcode with its modifiers, as PTX spells it: of a block with registers of its own, of the last one."""
+        instructions = self.text.strip("{ };").split("; ") if self.text.startswith("{") else [self.text]
+        return re.split("[ ;]", instructions[-1], maxsplit=1)[0]
 
     @property
     def spelling(self) -> str:
         """What users call it: of a wait or a commit, the call."""
+        if self.called:
+            return self.called
         if self.completes is not None:
             return self.completes.wait
         return self.commits.commit if self.commits is not None and self.commits.commit else self.name

@@ -12,9 +12,11 @@ from ..ir.arithmetic import build
 from ..ir.names import defined_names
 from ..ir.nodes import (
     Alloc,
+    Arrive,
     Atomic,
     Const,
     Element,
+    Expect,
     Expr,
     For,
     Instruction,
@@ -28,12 +30,14 @@ from ..ir.nodes import (
     Sync,
     TileOp,
     Vector,
+    WaitPhase,
 )
 from ..ir.params import (
     BarrierParam,
 )
 from ..ir.walk import Block
 from ..isa import ROWS
+from ..isa.mbarrier import EXPECT
 from ..ops.copies import CACHE
 from ..scopes import GRID
 from ..source import Span
@@ -135,6 +139,11 @@ class _Walk:
         elif isinstance(stmt, Atomic) and isinstance(stmt.place, Element):
             place = Vector(stmt.place.buffer, self.offset(stmt.place), span=stmt.place.span)
             self.builder.append(replace(stmt, place=place))
+        elif isinstance(stmt, (Arrive, WaitPhase)):
+            self.builder.append(replace(stmt, place=self.barrier(stmt.place)))
+        elif isinstance(stmt, Expect):
+            self.instructions.append(Instruction(EXPECT.name, (), (self.barrier(stmt.place), stmt.bytes), stmt.span))
+            self.builder.append(self.instructions[-1])
         elif isinstance(stmt, Sync) and stmt.scope == GRID.name:
             grid_barrier.wait(self.builder)
             self.waits_for_grid = True
@@ -181,6 +190,9 @@ class _Walk:
             return element_offset(place.buffer, place.indices)
         except LayoutError as error:
             raise DispatchError(error.message, span=place.span, hint=error.hint) from None
+
+    def barrier(self, place: Element | Vector) -> Vector:
+        return place if isinstance(place, Vector) else Vector(place.buffer, self.offset(place), span=place.span)
 
     def read(self, stmt: Let, place: Element) -> None:
         offset = self.offset(place)

@@ -25,11 +25,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..dataclass import dataclass, field
-from ..dtypes import int32
+from ..dtypes import barrier, int32
 from ..errors import LayoutError
 from ..ir.arithmetic import build
 from ..ir.nodes import TRUE, Expr, Region, TileOp
-from ..isa import Capability, Family
+from ..isa import AsyncWork, Capability, Family
 from ..ops.record import TILE
 from ..scopes import SCOPES, THREAD, WARP
 from ..target import Target
@@ -57,6 +57,7 @@ class Variant(Generic[P]):
     operands: conditions on the operands' kinds, number and spaces. when: conditions that are tested where those hold
     and may assume them. Of either all are tested, so that every reason is reported.
     honours: the optional operands that it carries out, by name; it declines an operation that has another.
+    starts: the asynchronous work that it starts, for which users wait by a call of its own.
     plan: layout arithmetic, run when all hold; where it raises LayoutError it declines. emit: writes lane IR; it can't.
     """
 
@@ -68,6 +69,7 @@ class Variant(Generic[P]):
     plan: Callable[[TileOp, DispatchContext], P | Decline]
     emit: Callable[[P, TileOp, Builder], None]
     honours: tuple[str, ...] = ()
+    starts: tuple[AsyncWork, ...] = ()
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
         """Why `op` doesn't meet the conditions: all reasons of the first tier in which there are any.
@@ -75,8 +77,16 @@ class Variant(Generic[P]):
         tested: what the conditions say that other variants of the operation have, too; each is tested once.
         """
         failed = _failed(self.operands, op, context, tested)
-        failed += [f"takes no {name}; one is given" for name in op.options if name not in self.honours]
+        failed += [self._refusal(op, name) for name in op.options if name not in self.honours]
         return tuple(failed or _failed(self.when, op, context, tested))
+
+    def _refusal(self, op: TileOp, option: str) -> str:
+        """Why it doesn't carry out an optional operand."""
+        operand = op.operand(option)
+        if not self.starts or not isinstance(operand, Region) or operand.dtype != barrier:
+            return f"takes no {option}; one is given"
+        waits = " or ".join(f"tj.{work.wait}" for work in self.starts)
+        return f"completes on {waits}; needs no barrier, got {operand.buffer.name}"
 
     def planned(self, op: TileOp, context: DispatchContext) -> P | Decline:
         """How `op`, which meets all conditions, is carried out, or why it isn't."""

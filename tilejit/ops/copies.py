@@ -11,7 +11,7 @@ from ..dtypes import DType, bool_, from_numpy
 from . import relation
 from .broadcast import broadcast_fault, broadcasts
 from .cast import convert
-from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
+from .record import BARRIER, SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
 __all__ = [
     "ALONG", "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDEX", "INDICES", "MASK", "REQUIRE_BITS",
@@ -24,6 +24,9 @@ DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
 _FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
 MASK = TileOperand("mask", optional=True)
+_BARRIER = TileOperand(
+    "barrier", "the barrier whose phase awaits it", kinds=(BARRIER,), optional=True, read=False
+)
 
 #: where in its memory a gathered region lies
 INDEX = TileOperand("index", kinds=(TILE, SCALAR), optional=True, is_part_of_place=True)
@@ -103,8 +106,7 @@ COPY = TileOperation(
 
 COPY_ASYNC = TileOperation(
     name="copy_async",
-    operands=(DST, _SRC, _FILL),
-    reserved=("barrier",),
+    operands=(DST, _SRC, _FILL, _BARRIER),
     attrs=(VARIANT_NAME, REQUIRE_BITS),
     meaning="as copy, but done only when the kernel has waited for it",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy_async(x, A[0:32, 0:8])",

@@ -17,8 +17,8 @@ from .reduction import Reduction
 from .relation import Relation
 
 __all__ = [
-    "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape", "TileOperand", "TileOperation",
-    "dimensions",
+    "BARRIER", "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape", "TileOperand",
+    "TileOperation", "dimensions",
 ]
 
 Array = np.ndarray
@@ -48,6 +48,8 @@ class OperandKind:
 TILE = OperandKind("tile", is_region=True)
 #: one value, the same for every element
 SCALAR = OperandKind("scalar", is_region=False)
+#: one barrier in shared memory: a region of one element, which no tile operation reads or writes as memory
+BARRIER = OperandKind("barrier", is_region=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,6 @@ class TileOperation:
     """One tile operation: all that is to be said of it. Whatever needs a list of operations collects these.
 
     operands: in order, the destination first, optional ones last. attrs: the attributes it may carry, in order.
-    reserved: parameters of a call that stand between them and aren't supported yet.
     scopes: on which it can be called. meaning: one line. example: two lines of a kernel, of which the second calls it;
     `A` is an array, `a` and `b` are factors.
     shape_fault, type_fault: why it can't take operands of these shapes, or types, with these attributes.
@@ -149,7 +150,6 @@ class TileOperation:
     relation: Relation
     shape_fault: Callable[[Mapping[str, Shape], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
-    reserved: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())
     elementwise: Elementwise | None = None
     reduction: Reduction | None = None
@@ -166,7 +166,7 @@ class TileOperation:
         named = [o for o in self.operands if not o.is_part_of_place]
         options = [o.name for o in named if o.optional and TILE in o.kinds]
         first = [o.name for o in named if o.name not in options]
-        return (*first, *self.reserved, *(a.name for a in self.attrs), *options)
+        return (*first, *(a.name for a in self.attrs), *options)
 
     @property
     def required(self) -> int:

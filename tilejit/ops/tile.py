@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dataclass import dataclass
-from ..scopes import Scope
+from ..scopes import SCOPES, Scope
 from .atomic import ATOMIC
 from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from .each_element import EACH_ELEMENT
@@ -26,23 +26,23 @@ TILE_OPERATIONS: dict[str, TileOperation] = {
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Shorthand:
-    """A call on a scope that stands for a tile operation.
+    """A call on a scope that stands for a tile operation, or for an arrival at a barrier.
 
-    parameters: in order, of which the first `required` must be given. operation: what it becomes.
+    parameters: in order, of which the first `required` must be given. operation: what it becomes, None of an arrival.
     example: as of a `TileOperation`. makes_tile: whether it gives a local tile.
     """
 
     name: str
     parameters: tuple[str, ...]
     required: int
-    operation: TileOperation
+    operation: TileOperation | None
     meaning: str
     example: str
     makes_tile: bool = True
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        return self.operation.scopes
+        return tuple(SCOPES.values()) if self.operation is None else self.operation.scopes
 
 
 _SHORTHANDS = (
@@ -89,7 +89,38 @@ _SHORTHANDS = (
     ),
 )
 
+_ARRIVALS = (
+    Shorthand(
+        name="arrive",
+        parameters=("barrier",),
+        required=1,
+        operation=None,
+        meaning="each instance of the scope arrives once; what it did before comes before what those do who wait",
+        example="b = tj.alloc_barrier()\ntj.cta.arrive(b)",
+        makes_tile=False,
+    ),
+    Shorthand(
+        name="commit",
+        parameters=("step",),
+        required=1,
+        operation=None,
+        meaning="each instance of the scope has filled its part of the step, as one of the ring's producers",
+        example="ring = tj.alloc_ring(2)\ntj.cta.commit(ring[0])",
+        makes_tile=False,
+    ),
+    Shorthand(
+        name="release",
+        parameters=("step",),
+        required=1,
+        operation=None,
+        meaning="each instance of the scope is done with the step, as one of the ring's consumers",
+        example="ring = tj.alloc_ring(2)\ntj.cta.release(ring[0])",
+        makes_tile=False,
+    ),
+)
+
 #: name -> what `tj.<scope>.<name>` is, on each of its scopes
 CALLS: dict[str, TileOperation | Shorthand] = {
-    **{name: op for name, op in TILE_OPERATIONS.items() if op.is_called}, **{s.name: s for s in _SHORTHANDS}
+    **{name: op for name, op in TILE_OPERATIONS.items() if op.is_called},
+    **{s.name: s for s in (*_SHORTHANDS, *_ARRIVALS)},
 }

@@ -147,6 +147,8 @@ class _Uniformity(Analysis[_ThreadState]):
             case ir.Instruction(name, var=ir.Var() as var):
                 row = ROWS[name]
                 return state.with_level(var.name, row.scope.level if row.agrees else THREAD)
+            case ir.WaitPhase(var=ir.Var() as var):
+                return state.with_level(var.name, THREAD)
             case ir.Atomic(var=ir.Var() as var):
                 # threads that update one place one after another find different values there
                 return state.with_level(var.name, THREAD)
@@ -211,6 +213,9 @@ class _Uniformity(Analysis[_ThreadState]):
                 # what keeps some CTAs away from the others the simulator finds
                 within = scope if scope in SCOPES else scopes.CTA.name
                 self.collective(f"{scope}_sync", within, stmt.span, state)
+            case ir.Arrive(place, scope):
+                self.collective(f"{scope}.arrive", scope, stmt.span, state)
+                self.barrier(place, scope, stmt.span, state)
             case ir.Instruction(name):
                 self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
             case ir.TileOp(name, scope):
@@ -261,6 +266,19 @@ class _Uniformity(Analysis[_ThreadState]):
                 span=gathered.span or op.span,
                 hint=f"take an index that is the same for the whole {op.scope}, a tile of them, or the thread scope",
             )
+
+    def barrier(self, place: ir.Element | ir.Vector, scope: str, span: Span | None, state: _ThreadState) -> None:
+        """Raise DispatchError where the threads of an arrival may name different barriers."""
+        if scope == scopes.THREAD.name:
+            return
+        for index in walk.indices(place):
+            if self.widened(self.level(index, state)) < SCOPES[scope].level:
+                raise DispatchError(
+                    f"a {scope} arrives once, but which barrier of {place.buffer.name} it is may differ from thread "
+                    "to thread",
+                    span=place.span or span,
+                    hint=f"take an index that is the same for the whole {scope}, or arrive on the thread scope",
+                )
 
     def never(self, cond: ir.Expr, truth: bool, scope: str) -> bool:
         """Whether no thread of the last, partial instance of `scope` finds the condition to be `truth`."""

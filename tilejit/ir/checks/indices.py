@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...dtypes import int64, uint32, uint64
+from ...dtypes import barrier, int64, uint32, uint64
 from ...ops.atomic import ATOMIC
 from .. import walk
 from ..arithmetic import build, facts
-from ..nodes import Assert, Buffer, Element, Expr, Region, Stmt, TileOp
+from ..nodes import Arrive, Assert, Buffer, Element, Expect, Expr, Region, Stmt, TileOp, WaitPhase
 from .conditions import Conditions
 
 __all__ = ["outside", "title"]
@@ -20,11 +20,19 @@ __all__ = ["outside", "title"]
 def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
     """An assertion for each index of a statement's places that isn't proved to be inside."""
     # what updates a place reads and writes it
-    for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt))}.values():
+    for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt), *_barriers(stmt))}.values():
         if isinstance(place, Element):
             yield from _indices(place, conditions)
         elif isinstance(place, Region) and (place.buffer.space != "global" or _is_updated_whole(stmt, place)):
             yield from _starts(place, conditions)
+
+
+def _barriers(stmt: Stmt) -> Iterator[Element | Region]:
+    """The barriers that a statement names, which it neither reads nor writes as memory."""
+    if isinstance(stmt, (Arrive, WaitPhase, Expect)) and isinstance(stmt.place, Element):
+        yield stmt.place
+    elif isinstance(stmt, TileOp):
+        yield from (o for o in stmt.given if isinstance(o, Region) and o.dtype == barrier)
 
 
 def _indices(place: Element, conditions: Conditions) -> Iterator[Assert]:

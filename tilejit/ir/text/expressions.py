@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from ...dataclass import dataclass, field
-from ...dtypes import DTYPES, DType, bool_
+from ...dtypes import DTYPES, MEMORY_TYPES, DType, bool_
 from ...ops.elementwise import ELEMENTWISE
 from .. import nodes as ir
 from .grammar import INFIX, NOT, default_dtype, derived_dtype, literal_dtypes
@@ -88,9 +88,9 @@ def ends_after_place(line: Line) -> bool:
 def dtype_name(line: Line) -> DType:
     """The type named at the cursor."""
     name = line.name()
-    if name not in DTYPES:
-        line.fail(f"{name!r} is no element type; one of {', '.join(DTYPES)}")
-    return DTYPES[name]
+    if name not in MEMORY_TYPES:
+        line.fail(f"{name!r} is no element type; one of {', '.join(MEMORY_TYPES)}")
+    return MEMORY_TYPES[name]
 
 
 def looked_up(line: Line, table: Mapping[str, T]) -> T:

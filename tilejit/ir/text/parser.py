@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...dtypes import DType, bool_, int64
+from ...dtypes import DType, bool_, int32, int64
 from ...errors import KernelSyntaxError, LayoutError
 from ...layout import TileLayout
 from ...ops.record import AttributeValue
@@ -196,6 +196,8 @@ class _Reader:
         scope, _, name = word.partition(".")
         if scope in LEVELS and name == "sync":
             return ir.Sync(scope)
+        if scope in SCOPES and name == "arrive":
+            return self._arrive(line, scope)
         if scope in SCOPES and name:
             return self._tile_op(line, scope, name)
         bare: dict[str, Callable[[], ir.Stmt]] = {"break": ir.Break, "continue": ir.Continue, "return": ir.Return}
@@ -204,7 +206,7 @@ class _Reader:
         readers: dict[str, Callable[[Line], ir.Stmt]] = {
             "let": self._let, "var": self._declare, "set": self._assign, "alloc": self._alloc, "view": self._view,
             "store": self._store, "assert": self._assert, "print": self._print, "move": self._move,
-            "instruction": self._instruction, "atomic": self._atomic,
+            "instruction": self._instruction, "atomic": self._atomic, "wait": self._wait, "expect": self._expect,
         }
         if word not in readers:
             line.fail(f"no statement begins with {word!r}", line.indent)
@@ -225,7 +227,8 @@ class _Reader:
         return ir.Assign(var, expression(line, self.names, var.dtype))
 
     def _alloc(self, line: Line) -> ir.Stmt:
-        return ir.Alloc(self._buffer(line), line.accept("addressed"))
+        buffer, addressed = self._buffer(line), line.accept("addressed")
+        return ir.Alloc(buffer, addressed, line.integer() if line.accept("arrivals") else 0)
 
     def _view(self, line: Line) -> ir.Stmt:
         return ir.BufferView(self._buffer(line))
@@ -243,6 +246,21 @@ class _Reader:
         line.expect("<-")
         operands = self._list(line, lambda: expression(line, self.names, at.buffer.dtype))
         return ir.Atomic(op, at, tuple(operands), ordered, self._definition(line) if line.accept("as") else None)
+
+    def _arrive(self, line: Line, scope: str) -> ir.Stmt:
+        at = place(line, self.names)
+        return ir.Arrive(at, scope, expression(line, self.names, int32) if line.accept("bytes") else None)
+
+    def _wait(self, line: Line) -> ir.Stmt:
+        at = place(line, self.names)
+        line.expect("phase")
+        phase = expression(line, self.names, int32)
+        return ir.WaitPhase(at, phase, self._definition(line) if line.accept("as") else None)
+
+    def _expect(self, line: Line) -> ir.Stmt:
+        at = place(line, self.names)
+        line.expect("bytes")
+        return ir.Expect(at, expression(line, self.names, int32))
 
     def _assert(self, line: Line) -> ir.Stmt:
         cond = expression(line, self.names, bool_)

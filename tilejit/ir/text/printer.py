@@ -11,10 +11,13 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       param BUFFER barrier                                       of all CTAs of a cooperative launch
       param VAR tensormap of ARGUMENT DTYPE axes(AXIS, …) box(EXTENT, …) "SWIZZLE" [written]
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
-      alloc BUFFER [addressed]    view BUFFER of NAME            store PLACE <- EXPR
+      alloc BUFFER [addressed] [arrivals N]                      of barriers: how many complete a phase
+      view BUFFER of NAME         store PLACE <- EXPR
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
       atomic OPERATION PLACE @ ORDER <- EXPR, … [as VAR]         an update, and what was there before
       break    continue    return    pass                        SCOPE.sync
+      SCOPE.arrive PLACE [bytes EXPR]                            at a barrier; expect PLACE bytes EXPR
+      wait PLACE phase EXPR [as VAR]                             VAR: whether the phase is complete, without waiting
       assert EXPR, "message"[ RULE[, EXPR, …]]                    the message's numbers
       print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an operand left out is None
@@ -45,7 +48,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 
-from ...dtypes import DType, bool_, int64
+from ...dtypes import DType, bool_, int32, int64
 from ...errors import assert_never
 from ...layout import TileLayout
 from ...ops.record import AttributeValue
@@ -165,8 +168,9 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             return f"var {_definition(var)}" + ("" if init is None else f" = {expr_text(init, var.dtype)}")
         case ir.Assign(var, value):
             return f"set {_name(var.name)} = {expr_text(value, var.dtype)}"
-        case ir.Alloc(buffer, addressed):
-            return f"alloc {buffer_text(buffer)}" + (" addressed" if addressed else "")
+        case ir.Alloc(buffer, addressed, arrivals):
+            behind = (" addressed" if addressed else "") + (f" arrivals {arrivals}" if arrivals else "")
+            return f"alloc {buffer_text(buffer)}{behind}"
         case ir.BufferView(buffer):
             return f"view {buffer_text(buffer)}" + ("" if buffer.base is None else f" of {_name(buffer.base.name)}")
         case ir.Store(place, value):
@@ -175,6 +179,14 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             return _atomic(stmt)
         case ir.Sync(scope):
             return f"{scope}.sync"
+        case ir.Arrive(place, scope, count):
+            behind = "" if count is None else f" bytes {expr_text(count, int32)}"
+            return f"{scope}.arrive {place_text(place)}{behind}"
+        case ir.WaitPhase(place, phase, answer):
+            asked = f"wait {place_text(place)} phase {expr_text(phase, int32)}"
+            return asked if answer is None else f"{asked} as {_definition(answer)}"
+        case ir.Expect(place, count):
+            return f"expect {place_text(place)} bytes {expr_text(count, int32)}"
         case ir.Assert(cond, message, rule, values):
             shown = ["" if rule == "assert" else f" {rule}", *(f", {expr_text(v, int64)}" for v in values)]
             return f"assert {expr_text(cond, bool_)}, {json.dumps(message)}" + "".join(shown)

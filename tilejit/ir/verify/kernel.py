@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...dataclass import dataclass, field
-from ...dtypes import DType, bool_, int64, signed, uint32
+from ...dtypes import DType, barrier, bool_, int32, int64, signed, uint32
 from ...errors import assert_never
 from ...isa import ROWS
 from ...isa.atomics import OPERATIONS, has_type
@@ -40,10 +40,9 @@ from ...target import MAX_THREADS, TARGETS
 from .. import nodes as ir
 from .. import params as ir_params
 from ..combine import Combine
-from . import instructions
+from . import instructions, memory
 from .combine import combine_faults
 from .maps import map_faults
-from .memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults
 from .operations import const_fault, op_fault, tile_op_faults
 
 #: how far a kernel has come: tiles may be open; all are laid out; one thread's view
@@ -199,7 +198,7 @@ class _Checker:
             # lane IR addresses memory through vectors: extents and strides that it doesn't name are no parameters
             if isinstance(size, ir.Var) and self.is_tile:
                 self.var(size, env, span)
-        for message in buffer_faults(buffer):
+        for message in memory.buffer_faults(buffer):
             self.fault(message, span)
         if isinstance(buffer.layout, ir.Open) and not self.takes_open:
             self.fault(f"{buffer.name} has no layout yet", span)
@@ -264,10 +263,30 @@ class _Checker:
                 is_of_grid = name == GRID.name and self.is_tile and self.is_cooperative
                 has_barrier = SCOPES.get(name) in BARRIERS or is_of_grid
                 self.fault(None if has_barrier else f"no barrier among the threads of {name!r}", stmt.span)
+            case ir.Arrive() | ir.WaitPhase() | ir.Expect():
+                self.barrier(stmt, env)
             case ir.Return():
                 pass
             case _:
                 assert_never(stmt)
+
+    def barrier(self, stmt: ir.Arrive | ir.WaitPhase | ir.Expect, env: _Environment) -> None:
+        place, span = stmt.place, stmt.span
+        self.named(place, env, span)
+        if place.buffer.space != "shared" or place.buffer.dtype != barrier:
+            self.fault(f"{place.buffer.name} is no barrier in shared memory", place.span or span)
+        if isinstance(place, ir.Vector) and place.width != 1:
+            self.fault(f"one barrier is waited for, or arrived at; got {place.width} of {place.buffer.name}", span)
+        if isinstance(stmt, ir.Arrive) and stmt.scope not in SCOPES:
+            self.fault(f"no threads of {stmt.scope!r} arrive together", span)
+        if isinstance(stmt, ir.WaitPhase):
+            self.value(stmt.phase, int32, env, span, "a phase")
+            if stmt.var is not None:
+                if stmt.var.dtype != bool_:
+                    self.fault(f"{stmt.var.name} must be of bool_; got {stmt.var.dtype}", span)
+                self.define(stmt.var, env, span)
+        elif stmt.bytes is not None:
+            self.value(stmt.bytes, int32, env, span, "the bytes of a phase")
 
     def assertion(self, stmt: ir.Assert, env: _Environment) -> None:
         self.value(stmt.cond, bool_, env, stmt.span, "an assertion")
@@ -297,6 +316,8 @@ class _Checker:
         buffer = stmt.buffer
         span = stmt.span or buffer.span
         self.buffer(buffer, env, span)
+        if isinstance(stmt, ir.Alloc):
+            self.fault(memory.arrivals_fault(buffer, stmt.arrivals), span)
         if isinstance(stmt, ir.Alloc) and (buffer.space == "global" or buffer.base is not None):
             self.fault(f"{buffer.name}: only shared, local and tensor memory is allocated, and no view", span)
         if isinstance(stmt, ir.Alloc) and stmt.addressed:
@@ -380,7 +401,7 @@ class _Checker:
         self.lane_only(stmt, stmt.span)
         for vector in (stmt.dst, stmt.src):
             self.vector(vector, env, stmt.span, is_masked=stmt.predicate is not None)
-            self.fault(access_fault(vector), vector.span or stmt.span)
+            self.fault(memory.access_fault(vector), vector.span or stmt.span)
         if stmt.dst.width != stmt.src.width or stmt.dst.buffer.dtype != stmt.src.buffer.dtype:
             self.fault(f"a move of {_vector(stmt.src)} into {_vector(stmt.dst)}", stmt.span)
         spaces = (stmt.dst.buffer.space, stmt.src.buffer.space)
@@ -429,25 +450,29 @@ class _Checker:
             self.fault(f"{type(stmt).__name__} at tile level", span)
 
     def place(self, place: ir.Element | ir.Vector, env: _Environment, span: Span | None) -> None:
+        """The place of an access."""
+        self.named(place, env, span)
+        self.fault(memory.access_fault(place), place.span or span)
+
+    def named(self, place: ir.Element | ir.Vector, env: _Environment, span: Span | None) -> None:
         if isinstance(place, ir.Vector):
             if self.is_tile:
                 self.fault(f"a vector of {place.buffer.name} at tile level", place.span or span)
             self.vector(place, env, span)
-            self.fault(access_fault(place), place.span or span)
             return
         if not self.is_tile:
             self.fault(f"an element of {place.buffer.name} at lane level", place.span or span)
         self.use_buffer(place.buffer, place.span or span)
         for index in place.indices:
             self.expr(index, env, place.span or span)
-        for message in element_faults(place):
+        for message in memory.element_faults(place):
             self.fault(message, place.span or span)
 
     def region(self, region: ir.Region, env: _Environment, span: Span | None) -> None:
         self.use_buffer(region.buffer, region.span or span)
         for start in region.starts:
             self.expr(start, env, region.span or span)
-        for message in region_faults(region):
+        for message in memory.region_faults(region):
             self.fault(message, region.span or span)
 
     def vector(
@@ -456,7 +481,7 @@ class _Checker:
         self.use_buffer(vector.buffer, vector.span or span)
         self.expr(vector.offset, env, vector.span or span)
         in_registers = vector.buffer.space == "local" and vector.buffer.root.name not in self.addressed
-        for message in vector_faults(vector, env.unrolled if in_registers else None, is_masked=is_masked):
+        for message in memory.vector_faults(vector, env.unrolled if in_registers else None, is_masked=is_masked):
             self.fault(message, vector.span or span)
 
     def value(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Set
 
-from ...dtypes import int64
+from ...dtypes import barrier, int64
+from ...isa.mbarrier import MOST_IN_A_PHASE
 from ...layout import TileLayout
 from ...remember import remembered
 from ...scopes import SCOPES
@@ -13,7 +14,7 @@ from .. import nodes as ir
 from .. import walk
 from ..arithmetic.facts import bounds
 
-__all__ = ["access_fault", "buffer_faults", "element_faults", "region_faults", "vector_faults"]
+__all__ = ["access_fault", "arrivals_fault", "buffer_faults", "element_faults", "region_faults", "vector_faults"]
 
 #: bytes that one memory access may have
 ACCESS_BYTES = (1, 2, 4, 8, 16, 32)
@@ -185,8 +186,27 @@ def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bo
         yield f"{buffer.name} holds {limit} elements; {vector.width} from {low if low == high else 'there'} lie outside"
 
 
-def access_fault(vector: ir.Vector) -> str | None:
-    """What keeps one load or store from moving the whole vector, or None."""
+def arrivals_fault(buffer: ir.Buffer, arrivals: int) -> str | None:
+    """What is wrong with how many arrivals complete a phase of the barriers of a buffer, or None."""
+    if buffer.dtype != barrier:
+        return f"{buffer.name} of {buffer.dtype} awaits {arrivals} arrivals" if arrivals else None
+    if not 1 <= arrivals <= MOST_IN_A_PHASE:
+        return f"{buffer.name} awaits {arrivals} arrivals; a phase takes 1 to {MOST_IN_A_PHASE:,}"
+    if buffer.space != "shared" or buffer.align < barrier.bytes:
+        return f"{buffer.name}: barriers lie in shared memory, at multiples of {barrier.bytes} bytes"
+    return None
+
+
+def access_fault(place: ir.Element | ir.Vector) -> str | None:
+    """What keeps one load or store from moving the whole element or vector, or None."""
+    if place.buffer.dtype == barrier:
+        return f"{place.buffer.name} is made of barriers, which are no memory to load or store"
+    if isinstance(place, ir.Element):
+        return None
+    return _width_fault(place)
+
+
+def _width_fault(vector: ir.Vector) -> str | None:
     size = vector.width * vector.buffer.dtype.bytes
     if vector.buffer.space == "tmem":
         return f"{vector.buffer.name} is tensor memory, which only instructions of its own reach"

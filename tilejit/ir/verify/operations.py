@@ -8,9 +8,9 @@ from functools import cache
 
 import numpy as np
 
-from ...dtypes import DType, bool_
+from ...dtypes import DType, barrier, bool_
 from ...ops.elementwise import ELEMENTWISE, result_type, value_type
-from ...ops.record import Fault
+from ...ops.record import BARRIER, Fault
 from ...ops.tile import TILE_OPERATIONS, TileOperation
 from ...remember import LIMIT, remembered
 from ...scopes import SCOPES
@@ -110,8 +110,13 @@ def _attribute_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
 def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
     for operand, rule in zip(op.operands, record.operands, strict=False):
         is_region = isinstance(operand, ir.Region)
-        if operand is not None and rule.kind(is_region=is_region) is None:
+        kind = rule.kind(is_region=is_region)
+        if operand is not None and kind is None:
             yield f"{op.name}: {rule.name} can't be a {'region' if is_region else 'scalar'}"
+        elif isinstance(operand, ir.Region) and (operand.dtype == barrier) != (kind is BARRIER):
+            yield f"{op.name}: {rule.name} can't be {operand.buffer.name}, which is of {operand.dtype}"
+        elif isinstance(operand, ir.Region) and kind is BARRIER and operand.shape != ():
+            yield f"{op.name}: {rule.name} is one barrier; got {operand.shape} of {operand.buffer.name}"
 
 
 def _index_faults(op: ir.TileOp) -> Iterator[str]:

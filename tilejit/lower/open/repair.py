@@ -101,7 +101,7 @@ class _Rewriter:
 
     def changed(self, stmt: Stmt) -> tuple[Stmt, ...]:
         if isinstance(stmt, Alloc) and isinstance(stmt.buffer.layout, Open):
-            return (Alloc(self.buffer(stmt.buffer), stmt.addressed, stmt.span),)
+            return (Alloc(self.buffer(stmt.buffer), stmt.addressed, span=stmt.span),)
         if isinstance(stmt, BufferView) and isinstance(stmt.buffer.layout, Open):
             return (BufferView(self.buffer(stmt.buffer), stmt.span),)
         step = self._steps.get(id(stmt)) if isinstance(stmt, TileOp) else None

@@ -17,7 +17,7 @@ from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Const, Instruction, TileOp, Vector
-from ...isa.cp_async import COPIES, Copy
+from ...isa.cp_async import COPIES, CP_ASYNC, Copy
 from ..builder import Builder
 from ..moves.masked import MaskedVector
 from ..moves.partition import Partition, each_vector
@@ -105,6 +105,7 @@ VARIANT = Variant(
     operands=(KINDS, from_to("global", "shared")),
     when=(*COPY_CONDITIONS, needs(COPIES), Condition("fill", _zero_fill)),
     honours=("fill",),
+    starts=(CP_ASYNC,),
     plan=plan,
     emit=emit,
 )

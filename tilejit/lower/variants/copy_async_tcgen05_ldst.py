@@ -20,7 +20,7 @@ from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Expr, Instruction, Region, TileOp, Vector
 from ...isa import Row
-from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
+from ...isa.tcgen05 import LD, ST, TMEM_LOAD, TMEM_STORE, WAIT_LD, WAIT_ST, Transfer
 from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
 from ...target import TMEM_COLUMNS, TMEM_LANE, WARP, WARPGROUP
 from ..builder import Builder
@@ -271,6 +271,7 @@ VARIANT = Variant(
     when=(*COPY_CONDITIONS, Condition("warpgroup", _warpgroup), Condition("width", _width), needs(LD, "tensor memory")),
     # nothing of tensor memory lies outside a global tensor
     honours=("fill",),
+    starts=(TMEM_LOAD, TMEM_STORE),
     plan=plan,
     emit=emit,
 )

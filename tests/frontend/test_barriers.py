@@ -1,0 +1,129 @@
+"""Barriers and rings: what calls make of them in tile IR, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.programs import array, statements, tile_ir
+from tilejit.dtypes import float32, int32, int64
+from tilejit.errors import DispatchError, KernelTypeError, ResourceError
+from tilejit.ir import nodes as ir
+from tilejit.ir.text.parser import from_text
+from tilejit.ir.text.printer import to_text
+from tilejit.ir.verify import verify
+
+PREPARED = """    x = tj.alloc_shared((32,), tj.float32)
+    b = tj.alloc_barrier(arrivals=2)
+    many = tj.alloc_barrier(stages=4)
+    ring = tj.alloc_ring(3, 2, consumers=4)
+"""
+
+
+def kernel(*lines: str, threads: int = 128, on: str = "sm_90a") -> ir.Kernel:
+    text = "def k(A, n, wide):\n" + PREPARED + "".join(f"    {line}\n" for line in lines)
+    return tile_ir(text, array(float32), int32, int64, threads=threads, on=on)
+
+
+def shown(*lines: str) -> list[str]:
+    """The statements that lines become, as text."""
+    made = kernel(*lines)
+    assert from_text(to_text(made)) == made and verify(made, "tile") == []
+    text = to_text(made).splitlines()
+    return [line.strip() for line in text if not line.startswith(("kernel", "  param", "  alloc"))]
+
+
+def test_barriers_are_made_at_the_beginning() -> None:
+    made = statements(kernel("if n > 0:", "    c = tj.alloc_barrier(7)").body, ir.Alloc)
+    arrivals = {alloc.buffer.name: (alloc.buffer.shape, alloc.arrivals) for alloc in made}
+    assert arrivals == {
+        "x": ((32,), 0), "b": ((1,), 2), "many": ((4,), 1), "ring.full": ((3,), 2), "ring.empty": ((3,), 4),
+        "c": ((1,), 7),
+    }
+    assert all(alloc.buffer.dtype.bytes == 8 for alloc in made[1:])
+
+
+def test_arrivals_and_waits_name_a_barrier() -> None:
+    assert shown("tj.warp.arrive(b)", "b.wait(n)", "tj.cta.arrive(many[n])", "many[3].wait(0)", "b.expect(16)") == [
+        "warp.arrive b[0]", "wait b[0] phase n", "cta.arrive many[n]", "wait many[3] phase 0", "expect b[0] bytes 16",
+    ]
+    assert shown("if b.test(n - 1):", "    A[0] = 1.0")[:2] == [
+        "wait b[0] phase n + -1 as is_complete: bool_", "if is_complete",
+    ]
+
+
+def test_a_step_is_a_stage_and_how_often_it_was_used() -> None:
+    assert shown("t = ring[n]", "t.wait()", "tj.warp.release(t)", "x[0] = A[t.stage]")[:4] == [
+        "let ring.stage: int32 within 0..2 = int32(uint32(n) % 3)",
+        "let ring.use: int32 within 0..1431655765 = int32(uint32(n) // 3)",
+        "wait ring.full[ring.stage] phase ring.use",
+        "warp.arrive ring.empty[ring.stage]",
+    ]
+    assert shown("ring[7].acquire()", "tj.warp.commit(ring[7])", "tj.thread.arrive(ring[7].empty)") == [
+        "wait ring.empty[1] phase 1", "warp.arrive ring.full[1]", "thread.arrive ring.empty[1]",
+    ]
+    assert "uint64(wide) % 3" in shown("tj.warp.commit(ring[wide])")[0]
+
+
+REFUSED = [
+    ("tj.alloc_barrier(arrivals=«n»)", "the number of arrivals that complete a phase must be known", ""),
+    ("tj.alloc_barrier(arrivals=«0»)", "is at least 1; got 0", ""),
+    ("tj.alloc_ring(«0»)", "the number of stages is at least 1", ""),
+    ("tj.warp.copy(«b», A[0:32])", "must be a buffer or a region; this is a barrier", ""),
+    ("tj.warp.copy(x, «b»)", "must be a buffer or a region; this is a barrier", ""),
+    ("«x[0] = b»", "this is a barrier", ""),
+    ("«many».wait(0)", "many is 4 barriers", "many[i]"),
+    ("«b[1]».wait(0)", "b is one barrier", "stages=4"),
+    ("«many[4]».wait(0)", "index 4 is outside many, which is 4 barriers", "from 0 to 3"),
+    ("«ring[-1]».wait()", "step -1 of a ring", "from 0"),
+    ("«b.fill»(0)", "a barrier has no attribute fill", "expect, test, wait"),
+    ("«ring.full»", "a ring of 3 stages has no attribute full", "ring[i]"),
+    ("tj.warp.commit(«b»)", "commit takes a step of a ring", "arrive(b)"),
+    ("tj.warp.release(«ring»)", "release takes a step of a ring; this is a ring of 3 stages", "ring[i]"),
+    ("tj.warp.arrive(«ring[0]»)", "a step has two barriers", "commit(t)"),
+    ("b.wait(«1.5»)", "1.5 is not an integer", ""),
+]
+
+
+def test_what_is_no_use_of_a_barrier_is_refused_where_it_stands() -> None:
+    for line, reason, hint in REFUSED:
+        with pytest.raises(KernelTypeError) as error:
+            kernel(line.replace("«", "").replace("»", ""))
+        assert reason in error.value.message and hint in (error.value.hint or ""), f"{line}: {error.value}"
+        assert error.value.span is not None and error.value.span.column == 4 + line.index("«"), line
+
+
+def test_a_step_is_not_kept_across_an_assignment_to_its_counter() -> None:
+    for lines in (
+        ("i = 0", "t = ring[i]", "i += 1", "t.wait()"),
+        ("i = 0", "t = ring[i]", "for k in range(n):", "    tj.warp.release(t)", "    i += 1"),
+        ("i = 0", "t = ring[i + 1]", "if n > 3:", "    i = 2", "s = t.stage"),
+    ):
+        with pytest.raises(KernelTypeError, match="taken before i was assigned"):
+            kernel(*lines)
+    kernel("i = 0", "for k in range(n):", "    t = ring[i]", "    t.wait()", "    i += 1")
+
+
+def test_a_step_of_either_path_is_no_value() -> None:
+    with pytest.raises(KernelTypeError, match="t is a step of ring where line"):
+        kernel("if n > 3:", "    t = ring[0]", "else:", "    t = ring[1]", "t.wait()")
+
+
+def test_an_arrival_needs_its_whole_scope_and_one_barrier() -> None:
+    with pytest.raises(DispatchError, match="warp.arrive.*needs all threads of its warp"):
+        kernel("if tj.lane_id() == 0:", "    tj.warp.arrive(b)")
+    with pytest.raises(DispatchError, match="which barrier of many it is may differ"):
+        kernel("tj.warpgroup.arrive(many[tj.warp_id()])")
+    kernel("tj.warp.arrive(many[tj.warp_id()])", "tj.thread.arrive(many[tj.lane_id() % 4])")
+    kernel("if tj.lane_id() == 0:", "    b.wait(n)")
+
+
+def test_more_than_a_barrier_counts_is_refused() -> None:
+    with pytest.raises(ResourceError, match="1,048,576 arrivals in a phase of c; a barrier counts up to 1,048,575"):
+        kernel("c = tj.alloc_barrier(1 << 20)")
+    with pytest.raises(ResourceError, match="1,048,576 bytes in a phase of b"):
+        kernel("b.expect(1 << 20)")
+
+
+def test_older_targets_have_no_barriers() -> None:
+    with pytest.raises(ResourceError, match="sm_89 has no barriers in shared memory"):
+        kernel(on="sm_89")

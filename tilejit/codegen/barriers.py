@@ -1,0 +1,74 @@
+"""Barriers among threads; those in shared memory are set up before a kernel's first statement, and waits are loops."""
+
+from __future__ import annotations
+
+from ..ir import walk
+from ..ir.arithmetic import facts
+from ..ir.nodes import Alloc, Sync, Vector, WaitPhase
+from ..isa import mbarrier
+from ..isa.barriers import BAR_SYNC, BARRIERS, OF_WARPGROUPS
+from ..scopes import CTA, SCOPES
+from .emission import Emission, LLVMValue
+from .expressions import evaluate, special
+from .machine import shared_address
+from .tensor_memory import cta_barrier
+
+
+def set_up(emission: Emission) -> None:
+    """Writes that one thread makes the kernel's barriers; behind it all threads may use them."""
+    made = [s for s in walk.statements(emission.kernel.body) if isinstance(s, Alloc) and s.arrivals]
+    if not made:
+        return
+    w, span = emission.writer, emission.kernel.span
+    first, ready = w.label("barriers"), w.label("ready")
+    w.branch(w.value(f"icmp eq i32 {special(emission, 'thread_id').text}, 0"), first, ready)
+    w.start(first)
+    for stmt in made:
+        base = w.value(f"ptrtoint ptr addrspace(3) {emission.base(stmt.buffer)} to i32")
+        for at in range(stmt.buffer.tile_layout.footprint()):
+            past = {0: at * stmt.buffer.dtype.bytes}
+            emission.machine(mbarrier.INIT, base, str(stmt.arrivals), past=past, span=stmt.span)
+    emission.machine(mbarrier.FENCE, span=span)
+    w.jump(ready)
+    w.start(ready)
+    emission.machine(BAR_SYNC, span=span)
+
+
+def sync(emission: Emission, stmt: Sync) -> None:
+    """Writes a barrier among the threads of a scope."""
+    scope = SCOPES[stmt.scope]
+    if scope is CTA:
+        cta_barrier(emission, stmt.span)
+        return
+    barrier, words = BARRIERS[scope], []
+    if barrier.arguments and scope.number_id is not None:
+        number = special(emission, scope.number_id.name).text
+        words.append(emission.writer.value(f"add i32 {number}, {OF_WARPGROUPS}"))
+    emission.machine(barrier, *words, span=stmt.span)
+
+
+def wait(emission: Emission, stmt: WaitPhase) -> None:
+    """Asks again and again whether the phase is complete, or once where a variable gets the answer."""
+    assert isinstance(stmt.place, Vector), "lowering leaves no Element"
+    w = emission.writer
+    place, past = shared_address(emission, stmt.place)
+    phase = evaluate(emission, stmt.phase).text
+    ask, after = w.label("wait"), w.label("waited")
+    available, before = w.available(), w.block
+    low, _ = facts.bounds(stmt.phase)
+    is_known = low is not None and low >= 0
+    if is_known:
+        w.jump(ask)
+    else:
+        w.branch(w.value(f"icmp slt i32 {phase}, 0"), after, ask)
+    w.start(ask, available)
+    row = mbarrier.TRY_WAIT if stmt.var is None else mbarrier.TEST_WAIT
+    (complete,) = emission.machine(row, place, phase, past={0: past}, span=stmt.span)
+    if stmt.var is None:
+        w.branch(complete, after, ask)
+        w.start(after, available)
+        return
+    w.jump(after)
+    w.start(after, available)
+    paths = f"[ {complete}, %{ask} ]" + ("" if is_known else f", [ true, %{before} ]")
+    emission.scalars[stmt.var.name] = LLVMValue(w.fresh(f"phi i1 {paths}"), stmt.var.dtype)

@@ -1,0 +1,297 @@
+"""Barriers and rings of them: `tj.alloc_barrier`, `tj.alloc_ring`, their steps, arrivals and waits.
+
+A ring has a `full` and an `empty` barrier for each of its stages. RingStep i is at stage i % stages, for the
+(i // stages + 1)-th time: so producers wait for phase i // stages - 1 of `empty`, consumers for phase i // stages of
+`full`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from ..dtypes import DTYPES, barrier, bool_, int32
+from ..errors import ResourceError
+from ..ir.arithmetic import build, facts
+from ..ir.nodes import Alloc, Arrive, Buffer, Const, Element, Expect, Expr, Region, Var, WaitPhase
+from ..isa.mbarrier import MOST_IN_A_PHASE
+from ..layout import TileLayout
+from ..target import TENSOR_MEMORY_TARGETS
+from ..wording import counted
+from .arguments import Arguments, bind, optional
+from .context import Context
+from .values import (
+    Barrier,
+    Constant,
+    Counter,
+    Method,
+    Ring,
+    RingStep,
+    Scalar,
+    ScopedOperation,
+    Value,
+    describe,
+)
+
+__all__ = [
+    "CALLS", "INDEXED", "METHODS", "OF_BARRIER", "OF_RING", "OF_STEP", "WITH_ATTRIBUTES", "alloc_barrier", "alloc_ring",
+    "attribute", "named", "region", "subscript",
+]
+
+#: the attributes of each kind of value; `annotations` has them for type checkers
+OF_BARRIER = ("expect", "test", "wait")
+OF_STEP = ("acquire", "empty", "full", "stage", "wait")
+_CALLED_OF_STEP = ("acquire", "wait")
+OF_RING: tuple[str, ...] = ()
+_NAMES = {Barrier: OF_BARRIER, Ring: OF_RING, RingStep: OF_STEP}
+
+#: the kinds of values here that have attributes, and those that have an index
+WITH_ATTRIBUTES = (Barrier, Ring, RingStep)
+INDEXED = (Barrier, Ring)
+
+
+def alloc_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """`tj.alloc_barrier(arrivals=1, stages=None)`."""
+    arrivals = _count(ctx, arguments, "arrivals", "the number of arrivals that complete a phase")
+    has_stages = optional(ctx, arguments.get("stages")) is not None
+    stages = _count(ctx, arguments, "stages", "the number of barriers")
+    buffer = _allocated(ctx, node, ctx.hint or "barrier", stages, arrivals)
+    return Barrier(buffer, None if has_stages else build.const(0, int32))
+
+
+def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """`tj.alloc_ring(stages, producers=1, consumers=1)`."""
+    stages = _count(ctx, arguments, "stages", "the number of stages")
+    producers = _count(ctx, arguments, "producers", "the number of producers")
+    consumers = _count(ctx, arguments, "consumers", "the number of consumers")
+    name = ctx.hint or "ring"
+    return Ring(
+        _allocated(ctx, node, f"{name}.full", stages, producers),
+        _allocated(ctx, node, f"{name}.empty", stages, consumers),
+    )
+
+
+def _count(ctx: Context, arguments: Arguments, name: str, what: str) -> int:
+    """A count that a call gives, 1 where it doesn't."""
+    argument = arguments.get(name)
+    value = optional(ctx, argument)
+    if value is None or argument is None:
+        return 1
+    count = ctx.integer(value, argument, what)
+    if count < 1:
+        raise ctx.type_error(argument, f"{what} is at least 1; got {count}", f"give {name}= at least 1")
+    return count
+
+
+def _allocated(ctx: Context, node: ast.Call, name: str, stages: int, arrivals: int) -> Buffer:
+    span = ctx.span(node)
+    if not ctx.target.has_barriers:
+        raise ResourceError(
+            f"{ctx.target.name} has no barriers in shared memory that count bytes of copies", span=span,
+            hint="compile for sm_90 or newer, or use tj.cta_sync()",
+        )
+    if arrivals > MOST_IN_A_PHASE:
+        raise ResourceError(
+            f"{arrivals:,} arrivals in a phase of {name}; a barrier counts up to {MOST_IN_A_PHASE:,}", span=span,
+            hint="let the leader of a warp or of a warpgroup arrive for its threads",
+        )
+    layout = TileLayout.row_major((stages,))
+    buffer = Buffer(ctx.unique(name), "shared", barrier, (stages,), layout, barrier.bytes, None, span)
+    ctx.allocate(Alloc(buffer, arrivals=arrivals, span=span))
+    return buffer
+
+
+def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
+    """`b[i]`, one of several barriers; `ring[i]`, a step."""
+    value = ctx.evaluate(node.slice)
+    index = ctx.scalar(value, node.slice, int32, "an index")
+    if not index.dtype.is_integer:
+        raise ctx.type_error(node.slice, f"an index must be an integer; this is {describe(value)}", "write int(x)")
+    if isinstance(base, Ring):
+        return _step(ctx, node, base, index)
+    if base.index is not None:
+        raise ctx.type_error(
+            node, f"{base.buffer.name} is one barrier", "name it without an index, or allocate more: stages=4"
+        )
+    count = base.count
+    if isinstance(index, Const) and not 0 <= index.value < count:
+        raise ctx.type_error(
+            node, f"index {index.value} is outside {base.buffer.name}, which is {counted(count, 'barrier')}",
+            f"from 0 to {count - 1}",
+        )
+    return Barrier(base.buffer, build.cast(index, int32))
+
+
+def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingStep:
+    if isinstance(number, Const) and number.value < 0:
+        raise ctx.type_error(node, f"step {number.value} of a ring; steps count from 0", "raise the counter from 0")
+    span, stages = ctx.span(node), ring.stages
+    # a counter isn't negative, and division without a sign is cheaper
+    unsigned = DTYPES[f"uint{max(number.dtype.bits, 32)}"]
+    whole = build.cast(build.cast(number, int32) if number.dtype.bits < 32 else number, unsigned)
+    stage = ctx.let(f"{ring.name}.stage", build.cast(build.mod(whole, build.const(stages, unsigned)), int32), span)
+    phase = ctx.let(f"{ring.name}.use", build.cast(build.floordiv(whole, build.const(stages, unsigned)), int32), span)
+    names = {part.id for part in ast.walk(node.slice) if isinstance(part, ast.Name)}
+    env = ctx.frame.env
+    counters = tuple([Counter(ctx.frame, name, env[name].value) for name in sorted(names) if name in env])
+    return RingStep(ring, stage, phase, counters, ast.unparse(node.slice))
+
+
+def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
+    """The step, unless its counter has been assigned since it was made."""
+    for counter in step.counters:
+        binding = counter.frame.env.get(counter.name)
+        if binding is None or binding.value != counter.value:
+            raise ctx.type_error(
+                node, f"this step of {step.ring.name} was taken before {counter.name} was assigned",
+                f"a step is a value of the moment: write {step.ring.name}[{step.text}] again, for the step meant",
+            )
+    return step
+
+
+def attribute(ctx: Context, node: ast.Attribute, base: Barrier | Ring | RingStep) -> Value:
+    """`base.name`."""
+    names = _NAMES[type(base)]
+    if node.attr not in names:
+        hint = f"it has {', '.join(names)}" if names else "ring[i] is a step, which has some"
+        raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", hint)
+    if not isinstance(base, RingStep) or node.attr in _CALLED_OF_STEP:
+        return Method(base, node.attr)
+    step = _current(ctx, node, base)
+    if node.attr == "stage":
+        return Scalar(step.stage)
+    return step.full if node.attr == "full" else step.empty
+
+
+def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
+    """One barrier that a call names; of a step its `full`."""
+    if isinstance(value, RingStep):
+        return _current(ctx, node, value).full
+    if not isinstance(value, Barrier):
+        raise ctx.type_error(
+            node, f"{what} must be a barrier or a step of a ring; this is {describe(value)}",
+            "pass what tj.alloc_barrier() made, or a step ring[i]",
+        )
+    return _one(ctx, node, value)
+
+
+def _one(ctx: Context, node: ast.AST, value: Barrier) -> Barrier:
+    if value.index is None:
+        raise ctx.type_error(
+            node, f"{value.buffer.name} is {counted(value.count, 'barrier')}", f"name one: {value.buffer.name}[i]"
+        )
+    return value
+
+
+def _place(ctx: Context, node: ast.AST, value: Barrier) -> Element:
+    one = _one(ctx, node, value)
+    assert one.index is not None
+    return Element(one.buffer, (one.index,), ctx.span(node))
+
+
+def region(ctx: Context, node: ast.AST, value: Barrier) -> Region:
+    """One barrier as an operand of a tile operation."""
+    place = _place(ctx, node, value)
+    return Region(place.buffer, place.indices, (None,), span=ctx.span(node))
+
+
+def _number(ctx: Context, argument: ast.expr, what: str) -> Expr:
+    value = ctx.evaluate(argument)
+    number = ctx.scalar(value, argument, int32, what)
+    if not number.dtype.is_integer:
+        raise ctx.type_error(argument, f"{what} must be an integer; this is {describe(value)}", "convert it: int(x)")
+    return build.cast(number, int32)
+
+
+def _wait(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    if isinstance(receiver, RingStep):
+        bind(ctx, node, ".wait", (), 0)
+        step = _current(ctx, node, receiver)
+        ctx.emit(WaitPhase(_place(ctx, node, step.full), step.phase, None, ctx.span(node)))
+        return Constant(None)
+    assert isinstance(receiver, Barrier)
+    phase = _number(ctx, bind(ctx, node, ".wait", ("n",), 1)["n"], "the number of a phase")
+    ctx.emit(WaitPhase(_place(ctx, node, receiver), phase, None, ctx.span(node)))
+    return Constant(None)
+
+
+def _acquire(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, RingStep)
+    bind(ctx, node, ".acquire", (), 0)
+    step = _current(ctx, node, receiver)
+    before = build.sub(step.phase, build.const(1, int32))
+    ctx.emit(WaitPhase(_place(ctx, node, step.empty), before, None, ctx.span(node)))
+    return Constant(None)
+
+
+def _test(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, Barrier)
+    phase = _number(ctx, bind(ctx, node, ".test", ("n",), 1)["n"], "the number of a phase")
+    answer = Var(ctx.unique(ctx.hint or "is_complete"), bool_, span=ctx.span(node))
+    ctx.emit(WaitPhase(_place(ctx, node, receiver), phase, answer, ctx.span(node)))
+    return Scalar(answer)
+
+
+def _expect(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, Barrier)
+    argument = bind(ctx, node, ".expect", ("bytes",), 1)["bytes"]
+    count = _number(ctx, argument, "a number of bytes")
+    low, high = facts.bounds(count)
+    if (low is not None and low > MOST_IN_A_PHASE) or (high is not None and high < 0):
+        raise ResourceError(
+            f"{high if low is None or low <= MOST_IN_A_PHASE else low:,} bytes in a phase of {receiver.buffer.name}; "
+            f"a barrier counts up to {MOST_IN_A_PHASE:,}", span=ctx.span(argument), hint="copy less in a phase",
+        )
+    ctx.emit(Expect(_place(ctx, node, receiver), count, ctx.span(node)))
+    return Constant(None)
+
+
+#: method's name -> what a call of it gives, from the receiver
+METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
+    "acquire": _acquire, "expect": _expect, "test": _test, "wait": _wait,
+}
+
+
+def _arrive(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
+    argument = arguments["barrier"]
+    value = ctx.evaluate(argument)
+    if isinstance(value, RingStep):
+        raise ctx.type_error(
+            argument, "a step has two barriers to arrive at",
+            f"producers write tj.{operation.scope}.commit(t), consumers tj.{operation.scope}.release(t)",
+        )
+    return _arrived(ctx, node, operation, named(ctx, argument, "what is arrived at", value))
+
+
+def _commit(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
+    return _arrived(ctx, node, operation, _stepped(ctx, operation, arguments["step"]).full)
+
+
+def _release(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
+    return _arrived(ctx, node, operation, _stepped(ctx, operation, arguments["step"]).empty)
+
+
+def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> RingStep:
+    value = ctx.evaluate(argument)
+    if isinstance(value, RingStep):
+        return _current(ctx, argument, value)
+    if isinstance(value, Barrier) and operation.name == "commit":
+        having = " or ".join(TENSOR_MEMORY_TARGETS)
+        raise ctx.type_error(
+            argument, f"commit takes a step of a ring; products that report to a barrier are those of {having}, and "
+            "not available in this version", f"arrive at a barrier by tj.{operation.scope}.arrive(b)",
+        )
+    raise ctx.type_error(
+        argument, f"{operation.name} takes a step of a ring; this is {describe(value)}", "write t = ring[i], or ring[i]"
+    )
+
+
+def _arrived(ctx: Context, node: ast.Call, operation: ScopedOperation, value: Barrier) -> Value:
+    ctx.emit(Arrive(_place(ctx, node, value), operation.scope, None, ctx.span(node)))
+    return Constant(None)
+
+
+#: name -> what a call on a scope becomes, from its arguments by name
+CALLS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
+    "arrive": _arrive, "commit": _commit, "release": _release,
+}

@@ -1,0 +1,42 @@
+"""Leaders: of each instance of a scope one thread that does what the instance does once.
+
+A warp's is the lane that `elect.sync` names for all lanes; a warpgroup's and a CTA's is that of its first warp. It is
+the same for a whole launch. ptxas makes a quarter fewer instructions of `elect.sync` than of a test of the lane.
+"""
+
+from __future__ import annotations
+
+from ..dtypes import bool_, int32
+from ..ir.arithmetic import build
+from ..ir.nodes import TRUE, Expr, Instruction, Special, Var
+from ..isa.warp import ELECT
+from ..scopes import CTA, SCOPES, THREAD, WARP, WARPGROUP
+from ..target import WARP as WARP_THREADS
+from .builder import Builder
+
+__all__ = ["leads"]
+
+
+def leads(b: Builder, scope: str, threads: int) -> Expr:
+    """Whether this thread leads its instance of a scope; all threads of the instance come here.
+
+    threads: of the CTA.
+    """
+    if SCOPES[scope] is THREAD or threads == 1:
+        return TRUE
+    if threads % WARP_THREADS:
+        # what `elect.sync` gives a warp that isn't whole is nowhere said
+        counter = SCOPES[scope].thread_id
+        assert counter is not None, f"a {scope} has no id that counts its threads"
+        return build.equal(Special(counter.name), build.const(0, int32))
+    elected = Var(b.name("leads"), bool_)
+    b.append(Instruction(ELECT.name, (), (), b.span, elected))
+    if SCOPES[scope] is WARP:
+        return elected
+    warps = WARPGROUP.threads(threads) // WARP_THREADS
+    warp: Expr = Special("warp_id")
+    if SCOPES[scope] is WARPGROUP:
+        warp = build.mod(warp, warps)
+    else:
+        assert SCOPES[scope] is CTA, f"a {scope} has no leader"
+    return build.logical_and(build.equal(warp, build.const(0, int32)), elected)
