@@ -8,6 +8,7 @@ from tests.isa.uses import use
 from tilejit.isa import ROWS, Row
 from tilejit.simulator.decode.translate import translate
 
+
 @pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
 def test_the_simulator_translates_the_row(row: Row) -> None:
     made = use(row)
