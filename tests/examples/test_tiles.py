@@ -43,6 +43,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (1, 1, 1, 64, True), (2, 64, 64, 64, False), (1, 101, 131, 64, True, BF16), (1, 67, 31, 32, False),
         (1, 45, 67, 40, True), (1, 33, 33, 13, False, BF16), (1, 5, 40, 1, True),
     ],
+    "distributed": [(1, 8, 8, 1), (33, 40, 64), (7, 24, 48, 3, BF16)],
 }
 
 #: examples whose `main` checks all

@@ -14,6 +14,7 @@ from examples import (
     copy_global_shared,
     copy_registers,
     cross_entropy,
+    distributed,
     elementwise_registers,
     embedding,
     histogram,
@@ -141,6 +142,11 @@ def _products() -> Iterator[tuple[str, Make]]:
     yield "matmul", compilation(matmul.matmul, square, square, None, square, None)
     yield "matmul relu", compilation(matmul.matmul, square, square, square, square, "relu")
     yield "matmul_small", compilation(matmul_small.matmul, square, square, square)
+    x, up, up_bias = matrix(4096, 8192, BF16), matrix(8192, 14336, BF16), vector(14336, BF16)
+    hidden, down, down_bias = matrix(4096, 14336, BF16), matrix(14336, 8192, BF16), vector(8192, BF16)
+    yield "distributed.product up", compilation(distributed.product, x, up, up_bias, hidden, "gelu")
+    yield "distributed.product down", compilation(distributed.product, hidden, down, None, x, None)
+    yield "distributed.finish", compilation(distributed.finish, x, down_bias, x)
     x = tj.spec((16, 4096, 64), F16)
     for causal in (False, True):
         kind = "causal" if causal else "full"
