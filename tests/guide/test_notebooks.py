@@ -1,6 +1,8 @@
 """The guide: each notebook runs from top to bottom without a GPU, and shows what it has stored.
 
-`pytest tests/guide --bless` stores what this run shows.
+`pytest tests/guide --bless` stores what this run shows. Cells with the tag `gpu` keep what they have stored; with
+`-m gpu`
+they alone get what a run on a GPU shows.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from tests.support.notebooks import (
     GUIDE,
     ROOT,
     SHOWN,
+    blessed,
     canonical,
     code_cells,
     differences,
@@ -60,7 +63,7 @@ def test_a_notebook_runs_and_shows_what_it_has_stored(
     different = differences(path.name, stored, ran)
     if request.config.getoption("--bless"):
         if different or canonical(stored) != stored:
-            path.write_text(ran, encoding="utf-8")
+            path.write_text(blessed(stored, ran, on_a_gpu=False), encoding="utf-8")
         return
     assert not different, f"{different}\n`pytest tests/guide --bless` stores this"
     assert canonical(stored) == stored, f"{path.name} isn't as `pytest tests/guide --bless` stores it"
@@ -68,8 +71,10 @@ def test_a_notebook_runs_and_shows_what_it_has_stored(
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("path", NOTEBOOKS)
-def test_a_notebook_runs_on_a_gpu(path: Path, tmp_path: Path) -> None:
-    run(path, "cuda", tmp_path)
+def test_a_notebook_runs_on_a_gpu(path: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    stored, ran = run(path, "cuda", tmp_path)
+    if request.config.getoption("--bless"):
+        path.write_text(blessed(stored, ran, on_a_gpu=True), encoding="utf-8")
 
 
 @EACH
@@ -115,8 +120,16 @@ def test_an_output_that_is_out_of_date_is_named() -> None:
     now = notebook("x = 1", "print(x)", shows="1\n")
     assert differences("a.ipynb", now, now) == ""
     assert "a.ipynb cell 2, stored" in differences("a.ipynb", notebook("x = 1", "print(x)", shows="2\n"), now)
-    varying = (notebook("print(x)", shows=text, tags=("varies",)) for text in "12")
-    assert differences("a.ipynb", *varying) == ""
+    for tag in ("varies", "gpu"):
+        assert differences("a.ipynb", *(notebook("print(x)", shows=text, tags=(tag,)) for text in "12")) == ""
+
+
+def test_what_a_gpu_showed_is_stored_by_a_run_on_a_gpu_alone() -> None:
+    pytest.importorskip("nbformat")
+    for tags, on_a_gpu in ((("gpu",), True), ((), False)):
+        stored, ran = (notebook("x = 1", "print(x)", shows=text, tags=tags) for text in ("before\n", "after\n"))
+        assert "after" in blessed(stored, ran, on_a_gpu) and "before" not in blessed(stored, ran, on_a_gpu)
+        assert blessed(stored, ran, not on_a_gpu) == canonical(stored)
 
 
 def test_what_differs_from_run_to_run_isnt_compared() -> None:

@@ -16,8 +16,9 @@ from tests.support.pages import PLACE
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "examples" / "guide"
 
-#: a cell's tags: what it shows differs from run to run; it is a mistake to type checkers, and meant to be
-VARIES, MISTAKE = "varies", "mistake"
+#: a cell's tags: what it shows differs from run to run; what is stored was shown by a GPU; it is a mistake to type
+#: checkers, and meant to be
+VARIES, GPU, MISTAKE = "varies", "gpu", "mistake"
 
 #: what code hosts show of an output
 SHOWN = ("text/plain", "text/html", "text/markdown", "image/svg+xml")
@@ -56,8 +57,8 @@ class Cell:
 
     @property
     def shown(self) -> str:
-        """What it shows, but for what differs from run to run: nothing of a cell with the tag `varies`."""
-        return "" if VARIES in self.tags else "\n".join(stable(part) for part in each_shown(self.outputs))
+        """What it shows, but for what differs from run to run: nothing of a cell with the tag `varies` or `gpu`."""
+        return "" if self.tags & {VARIES, GPU} else "\n".join(stable(part) for part in each_shown(self.outputs))
 
 
 def each_shown(outputs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -134,6 +135,17 @@ def executed(text: str, environment: Mapping[str, str]) -> str:
     notebook = nbformat.reads(text, as_version=4)
     client = NotebookClient(notebook, timeout=LIMIT, resources={"metadata": {"path": str(GUIDE)}})
     client.execute(env=dict(environment))
+    return canonical(nbformat.writes(notebook))
+
+
+def blessed(stored: str, run: str, on_a_gpu: bool) -> str:
+    """A notebook's file with what a run shows: in cells with the tag `gpu` if it was on a GPU, else in all others."""
+    import nbformat
+
+    notebook, other = (nbformat.reads(text, as_version=4) for text in (run, stored))
+    for cell, before in zip(notebook.cells, other.cells, strict=True):
+        if cell.cell_type == "code" and (GPU in cell.metadata.get("tags", ())) != on_a_gpu:
+            cell.outputs = before.outputs
     return canonical(nbformat.writes(notebook))
 
 
