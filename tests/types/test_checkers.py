@@ -66,7 +66,11 @@ def pyright() -> list[Finding]:
     file.parent.mkdir(exist_ok=True)
     with users_programs() as paths:
         # NumPy's own stubs are for this version
-        settings = {"include": paths, "typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "pythonVersion": "3.12"}
+        settings = {
+            "include": paths, "typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "pythonVersion": "3.12",
+            # their cells are among the programs, without those that are mistakes
+            "exclude": ["**/*.ipynb"],
+        }
         file.write_text(json.dumps(settings), encoding="utf-8")
         run = subprocess.run(
             [program("basedpyright"), "-p", str(file), "--pythonpath", sys.executable, "--outputjson"],
