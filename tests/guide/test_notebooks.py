@@ -146,6 +146,15 @@ def test_stored_notebooks_say_nothing_of_the_machine() -> None:
     assert not [path.name for path in notebooks() if str(ROOT) in path.read_text(encoding="utf-8")]
 
 
+def test_what_a_cell_prints_is_stored_as_one() -> None:
+    nbformat = pytest.importorskip("nbformat")
+    parts = nbformat.reads(notebook("1", shows="a\n"), as_version=4)
+    (cell,) = parts.cells
+    cell.outputs += [*nbformat.from_dict([dict(cell.outputs[0], text="b\n"), dict(cell.outputs[0], name="stderr")])]
+    (stored,) = code_cells(canonical(nbformat.writes(parts)))
+    assert stored.shown == "[stdout]\na\nb\n"
+
+
 def test_type_checkers_get_the_cells_as_one_program() -> None:
     pytest.importorskip("nbformat")
     assert program(notebook("x = 1\nx", "y = x")) == "# cell 1\nx = 1\nprint(x)\n\n# cell 2\ny = x\n"

@@ -160,8 +160,23 @@ def canonical(text: str) -> str:
         cell.id = f"cell-{number}"
         cell.metadata = nbformat.from_dict({"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {})
         if cell.cell_type == "code":
-            cell.outputs = [without_paths(output) for output in cell.outputs if output.get("name") != "stderr"]
+            shown = [without_paths(output) for output in cell.outputs if output.get("name") != "stderr"]
+            cell.outputs = list(streams_joined(shown))
     return nbformat.writes(notebook).rstrip("\n") + "\n"
+
+
+def streams_joined(outputs: Iterable[Any]) -> Iterator[Any]:
+    """Outputs with what a cell printed as one: into how many messages it was cut is a matter of time."""
+    before: Any = None
+    for output in outputs:
+        if before is not None and before.get("name") == output.get("name") == "stdout":
+            before.text += output.text
+            continue
+        if before is not None:
+            yield before
+        before = output
+    if before is not None:
+        yield before
 
 
 def without_paths(output: Any) -> Any:

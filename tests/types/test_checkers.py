@@ -39,11 +39,11 @@ def program(*names: str) -> str:
 
 @contextmanager
 def users_programs() -> Iterator[list[str]]:
-    """The files and folders that are checked."""
+    """The files that are checked; of notebooks those with their cells, without what is a mistake and meant to be."""
     with tempfile.TemporaryDirectory() as folder:
         readme = write_programs(ROOT / "README.md", Path(folder) / "readme")
         guide = write_notebooks(Path(folder) / "guide")
-        yield [str(path) for path in (EXAMPLES, MISTAKES, *readme, *guide)]
+        yield [str(path) for path in (*EXAMPLES.glob("*.py"), MISTAKES, *readme, *guide)]
 
 
 @cache
@@ -66,11 +66,7 @@ def pyright() -> list[Finding]:
     file.parent.mkdir(exist_ok=True)
     with users_programs() as paths:
         # NumPy's own stubs are for this version
-        settings = {
-            "include": paths, "typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "pythonVersion": "3.12",
-            # their cells are among the programs, without those that are mistakes
-            "exclude": ["**/*.ipynb"],
-        }
+        settings = {"include": paths, "typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "pythonVersion": "3.12"}
         file.write_text(json.dumps(settings), encoding="utf-8")
         run = subprocess.run(
             [program("basedpyright"), "-p", str(file), "--pythonpath", sys.executable, "--outputjson"],
