@@ -222,15 +222,15 @@ def test_references_of_float64_are_compared_in_units_of_the_result() -> None:
         narrow = third.astype(np.float32)
     assert_equal("x", narrow, third, ulp=0.5)
     beyond = np.nextafter(narrow, np.float32(9))
-    with pytest.raises(AssertionError, match=r"x\[0\] is 0.33333337, expected 0.33.*, 1.33333333 ulp apart; 3 more"):
+    with pytest.raises(AssertionError, match=r"x\[0\] is 0.33333337, expected 0.33.*, 1.333 ulp apart; 3 more"):
         assert_equal("x", beyond, third, ulp=0.9)
     with pytest.raises(AssertionError, match="expected is of float64: cast it"):
         assert_equal("x", narrow, third)
     for dtype in (tj.float16, tj.bfloat16):
         assert_equal("x", np.array([1 / 3]).astype(dtype.numpy), np.array([1 / 3]), ulp=0.5)
-    with pytest.raises(AssertionError, match="inf ulp apart"):
+    with pytest.raises(AssertionError, match=r"is nan, expected 1.0; the other 0 agree"):
         assert_equal("x", np.array([np.nan], np.float32), np.array([1.0]), ulp=1e9)
-    with pytest.raises(AssertionError, match="inf ulp apart"):
+    with pytest.raises(AssertionError, match=r"is inf, expected 1e\+30; the other 0 agree"):
         assert_equal("x", np.array([np.inf], np.float32), np.array([1e30]), ulp=1e9)
 
 
@@ -289,7 +289,7 @@ def test_a_drawn_launch_says_grid_threads_target_and_schedule() -> None:
 def test_every_public_name_has_an_example_that_works(tmp_path: Path) -> None:
     for_layouts = {"AXIS_FAMILIES", "dense_layouts", "iters", "layouts", "memory_layouts", "regions_of"}
     for_layouts |= {"register_layouts", "shapes_of", "swizzles"}
-    for name in set(testing.__all__) - for_layouts - {"Operation", "operations", "dtypes", "do_bench", "ulps"}:
+    for name in set(testing.__all__) - for_layouts - {"Array", "Operation", "operations", "dtypes", "do_bench", "ulps"}:
         assert example_of(getattr(testing, name)), name
         run(example_of(getattr(testing, name)), tmp_path)
 

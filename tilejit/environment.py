@@ -27,6 +27,9 @@ VARIABLES = (
         "and matches are no memory barriers", "1",
     ),
     Variable("TILEJIT_SIM_LIMIT", "a number", "thread instructions that a simulated launch may take", "1e11"),
+    Variable(
+        "TILEJIT_SCHEDULES", "a number", "orders of the threads under which tilejit.testing.check runs a kernel", "1"
+    ),
     Variable("TILEJIT_CACHE", "0", "nothing is kept on disk", "compiled kernels are kept"),
     Variable("TILEJIT_CACHE_DIR", "a folder", "where kernels are kept", "the user's folder for caches"),
     Variable("TILEJIT_CACHE_MAXSIZE", "bytes", "how much is kept; what wasn't used for longest goes first", "512 MiB"),

@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
+# pytest leaves `entry_point` out of its tracebacks
+__tracebackhide__ = True
+
 #: where this package's files are
 _PACKAGE = os.path.dirname(__file__) + os.sep
 

@@ -66,7 +66,8 @@ def pyright() -> list[Finding]:
     file.parent.mkdir(exist_ok=True)
     with users_programs() as paths:
         # NumPy's own stubs are for this version
-        settings = {"include": paths, "typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "pythonVersion": "3.12"}
+        folders = [str(ROOT), str(EXAMPLES / "testing")]
+        settings = {"include": paths, "typeCheckingMode": "strict", "extraPaths": folders, "pythonVersion": "3.12"}
         file.write_text(json.dumps(settings), encoding="utf-8")
         run = subprocess.run(
             [program("basedpyright"), "-p", str(file), "--pythonpath", sys.executable, "--outputjson"],

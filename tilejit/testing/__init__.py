@@ -18,7 +18,7 @@ except ImportError as error:
             f"tilejit.testing.{name} needs hypothesis; install it: pip install hypothesis"
         ) from _missing
 else:
-    from .arrays import array_of, arrays, assert_equal, dtypes, ulps
+    from .arrays import Array, array_of, arrays, assert_equal, dtypes, ulps
     from .comparing import check
     from .launching import DrawnLaunch, launches
     from .layouts import (
@@ -35,7 +35,7 @@ else:
     from .operations import Operation, operations
 
 __all__ = [
-    "AXIS_FAMILIES", "DrawnLaunch", "Operation", "array_of", "arrays", "assert_equal", "check", "dense_layouts",
-    "do_bench", "dtypes", "iters", "launches", "layouts", "memory_layouts", "operations", "regions_of",
-    "register_layouts", "shapes_of", "swizzles", "ulps",
+    "AXIS_FAMILIES", "Array", "DrawnLaunch", "Operation", "array_of", "arrays", "assert_equal", "check",
+    "dense_layouts", "do_bench", "dtypes", "iters", "launches", "layouts", "memory_layouts", "operations",
+    "regions_of", "register_layouts", "shapes_of", "swizzles", "ulps",
 ]

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from ..dtypes import DTYPES, DType, as_dtype, from_numpy
 
+# pytest shows the line of the test, not these
+__tracebackhide__ = True
+
 __all__ = ["Array", "array_of", "arrays", "assert_equal", "dtypes", "ulps"]
 
 Array = np.ndarray[Any, Any]
@@ -291,7 +294,9 @@ def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: fl
     if not wrong.any():
         return
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
-    apart = f", {_distance(got, wanted)[at]:.9g} ulp apart" if _is_float(got) else ""
+    distance = _distance(got, wanted)[at] if _is_float(got) else math.inf
+    # of a number and a NaN it says nothing
+    apart = f", {distance:{'.3f' if distance % 1 else '.0f'}} ulp apart" if distance < 2**62 else ""
     others = int(wrong.sum()) - 1
     more = f"; {others} more of {got.size} differ" if others else f"; the other {got.size - 1} agree"
     raise AssertionError(f"{name}{list(at)} is {got[at]!s}, expected {wanted[at]!s}{apart}{more}")

@@ -1,0 +1,15 @@
+"""The simulator finds races in whatever it runs: the test says nothing of them."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernels import backwards
+
+import tilejit as tj
+from tilejit.testing import Array, arrays, check
+
+
+@settings(deadline=None)
+@given(arrays(st.integers(1, 64), tj.int32))
+def test_barriers(x: Array) -> None:
+    check(backwards, 1, x, np.zeros_like(x), expected=x[::-1])
