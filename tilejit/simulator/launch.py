@@ -25,12 +25,12 @@ from .machine.machine import Machine
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRegion, Part
 from .machine.printf import Printer
 from .machine.settings import Settings
+from .machine.tensor_map import MAP_BYTES, MapShape, encode
+from .opcodes.move import WINDOWS
 
 # Past 16 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
 CHUNK_THREADS = 16384
 CHUNK_BYTES = 1 << 28
-
-_MAP_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,15 +229,40 @@ class _GridRun:
                 raise LaunchError(f"parameter {param.name} has {param.size_bytes} bytes; its argument {len(data)}")
             space[param.offset : param.offset + param.size_bytes] = data
         self.params = bytes(space)
-        if self.params:
-            memory = np.frombuffer(self.params, np.uint8)
-            self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
+        self.place_maps(args, address_of)
+        self.place_params()
         self.place_variables()
         for allocation in self.resident.allocations:
             part = Part(allocation.name, 0, allocation.memory.size)
             region = MemoryRegion("global", allocation.address, part.size_bytes, allocation.memory, [part])
             self.memory.add(region)
         self.arrays = [*pointers, *self.resident.allocations]
+
+    def place_maps(self, args: Sequence[ParameterValue], addresses: dict[int, int]) -> None:
+        """Encode the tensor maps among the arguments."""
+        for param, arg in zip(self.program.function.params, args, strict=True):
+            if isinstance(arg, TensorMap):
+                shape = MapShape(arg.dims, arg.strides, arg.box, arg.element_bytes, arg.swizzle)
+                address = addresses[id(arg.array)] + arg.array.offset_bytes
+                at = WINDOWS["param"] + param.offset
+                self.memory.maps[at] = encode(arg.array.name, shape, address, arg.array.writable)
+
+    def place_params(self) -> None:
+        """Lay out the parameter space; the bytes of tensor maps can't be read."""
+        memory = np.frombuffer(self.params, np.uint8)
+        for _, dtype, offset in self.program.params:
+            encoded = self.memory.map_around("param", offset)
+            if encoded is not None:
+                raise SimulationError(f"the kernel reads {dtype.itemsize} bytes of {encoded.opaque}")
+        parts = self.program.param_parts
+        if parts and not self.memory.maps:
+            self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
+            return
+        for part in parts:
+            if self.memory.map_around("param", part.start) is None:
+                bytes_ = memory[part.start : part.start + part.size_bytes]
+                own = Part(part.name, 0, part.size_bytes, False)
+                self.memory.add(MemoryRegion("param", part.start, bytes_.size, bytes_, [own], writable=False))
 
     def place_variables(self) -> None:
         program = self.program
@@ -340,7 +365,7 @@ def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> 
     if isinstance(arg, Pointer):
         return (addresses[id(arg)] + arg.offset_bytes).to_bytes(8, "little")
     if isinstance(arg, TensorMap):
-        return bytes(_MAP_BYTES)
+        return bytes(MAP_BYTES)
     if isinstance(arg, bytes):
         return arg
     if isinstance(arg, np.generic):

@@ -305,6 +305,9 @@ class Access:
             detail = f"{part.name}{offset:+d} bytes{element}; {part.name} has {part.size_bytes} bytes"
             if abs(offset) > 1 << 40:
                 detail = f"no array is near; the closest is {part.name}"
+        encoded = self.memory.map_around(site.space, where)
+        if encoded is not None:
+            detail = encoded.opaque
         verb = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "uses an mbarrier of"}[site.kind]
         who = self.who(at) if self.lanes.n > at else "a thread"
         self.findings.add(

@@ -49,7 +49,7 @@ class Products:
         self.access = access
         self.order = order
         self.places = places
-        self.reach = Reach(access, lanes, places)
+        self.reach = Reach(access, lanes)
         table = (len(names), warps.count)
         self.fills, self.reads, self.issued, self.shapes, self.touches = (np.zeros(table, np.int64) for _ in range(5))
         self.committed, self.complete = (np.zeros(warps.count, np.int64) for _ in range(2))
@@ -193,8 +193,9 @@ class Products:
                     f"the descriptor of {what}, {one:#018x}, is none: {decoded}\n  {self.places.describe(pc)}",
                     instructions=(pc,), threads=self.lanes.numbers(np.array([leader])),
                 )
-            chunks = self.reach.read_shared(number, cta, decoded.chunks(extent, transposed), leader)
-            matrices.append(from_chunks(chunks, element, transposed))
+            chunks = decoded.chunks(extent, transposed)
+            run = self.reach.run(self.access.sites[number], cta, chunks.reshape(-1), leader)
+            matrices.append(from_chunks(run.read().reshape(chunks.shape), element, transposed))
         return np.stack(matrices)
 
     def uniform(self, value: Any, what: str, pc: int) -> NDArray[Any]:

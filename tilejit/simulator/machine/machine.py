@@ -251,6 +251,8 @@ class Machine(Units):
 
     def finish(self, group: Index | None) -> None:
         """Threads exit; barriers that waited only for them complete."""
+        if self.made_bulk is not None:
+            self.made_bulk.check_exit(self.everybody if group is None else group)
         if group is None:
             self.alive[:] = False
         else:

@@ -25,6 +25,7 @@ from ...dataclass import dataclass, field
 from ..decode.emitter import DTYPES
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
+from .tensor_map import MAP_BYTES, EncodedMap
 
 Bytes = NDArray[np.uint8]
 
@@ -103,12 +104,13 @@ class Bound:
 
 
 class AddressMap:
-    """All regions, by generic address."""
+    """All regions, by generic address. maps: tensor maps, by theirs; their bytes are in no region."""
 
     def __init__(self) -> None:
         self.regions: list[MemoryRegion] = []
         self.starts: list[int] = []
         self.next_global = GLOBAL_BASE
+        self.maps: dict[int, EncodedMap] = {}
 
     def add(self, region: MemoryRegion) -> None:
         at = WINDOWS[region.space] + region.base
@@ -128,6 +130,11 @@ class AddressMap:
         region = self.regions[i]
         inside = generic - self.starts[i] < region.size
         return region if inside and (not space or region.space == space) else None
+
+    def map_around(self, space: str, address: int) -> EncodedMap | None:
+        """The tensor map that has a byte at an address."""
+        generic = address + WINDOWS[space] if space else address
+        return next((x for at, x in self.maps.items() if 0 <= generic - at < MAP_BYTES), None)
 
     def nearest(self, space: str, address: int) -> MemoryRegion | None:
         """The region that an out-of-bounds address most likely meant: the closest of its space."""

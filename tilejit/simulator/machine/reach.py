@@ -7,46 +7,122 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..checks.places import PtxPlaces
+from ...dataclass import dataclass
 from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index, Lanes
 from .memory import ELEMENTS, MemoryRegion
+from .operations import Span
+
+
+@dataclass(frozen=True, slots=True)
+class RunPart:
+    """One region's share of a run. which: of its elements, all if it is None; index: each one's element of `view`."""
+
+    region: MemoryRegion
+    view: NDArray[Any]
+    which: Index | None
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Elements that an operation reads or writes in an order of its own; those that lie nowhere read as zeros.
+
+    count: of elements. which: those that lie somewhere, None for all.
+    """
+
+    site: Site
+    count: int
+    parts: tuple[RunPart, ...]
+    which: Index | None
+
+    def read(self) -> NDArray[Any]:
+        """The elements as they are now."""
+        if len(self.parts) == 1 and self.parts[0].which is None:
+            whole: NDArray[Any] = self.parts[0].view[self.parts[0].index]
+            return whole
+        result = np.zeros(self.count, ELEMENTS[self.site.dtype])
+        for part in self.parts:
+            result[slice(None) if part.which is None else part.which] = part.view[part.index]
+        return result
+
+    def write(self, values: NDArray[Any]) -> None:
+        for part in self.parts:
+            part.view[part.index] = values if part.which is None else values[part.which]
+
+    def spans(self) -> tuple[Span, ...]:
+        """The cells of memory that is checked."""
+        return tuple(
+            Span(x.region, cells_of(x.region, x.index, self.site.shift)) for x in self.parts if x.region.shadow
+        )
+
+    def part(self, which: Index | None) -> Run:
+        """Only these elements, of which all lie somewhere; None for all."""
+        if which is None:
+            return self
+        chosen = np.zeros(self.count, bool)
+        chosen[which] = True
+        number = np.cumsum(chosen) - 1
+        parts = []
+        for x in self.parts:
+            mine = chosen if x.which is None else chosen[x.which]
+            at = np.flatnonzero(chosen) if x.which is None else x.which[mine]
+            parts.append(RunPart(x.region, x.view, number[at], x.index[mine]))
+        return Run(self.site, which.size, tuple(parts), None)
+
+    def alone(self) -> Run:
+        """The elements that lie somewhere, without the others."""
+        return self.part(self.which)
+
+
+def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
+    """The cells of elements, in a region's records; each once."""
+    by = shift - region.shadow.cell_shift
+    if by <= 0:
+        return np.unique(index >> -by) if by else index
+    wide: Index = ((index << by)[:, None] + np.arange(1 << by)).reshape(-1)
+    return wide
 
 
 class Reach:
     """Finds the regions of addresses, and reports those that lie in none."""
 
-    def __init__(self, access: Access, lanes: Lanes, places: PtxPlaces) -> None:
+    def __init__(self, access: Access, lanes: Lanes) -> None:
         self.access = access
         self.lanes = lanes
-        self.places = places
 
-    def parts(
-        self, site: Site, cta: int, addresses: Index, issuer: int
-    ) -> list[tuple[MemoryRegion, NDArray[np.bool_] | slice, Index]]:
-        """(region, which of the addresses, their elements in its view of the site's width) for each region.
+    def run(
+        self, site: Site, cta: int, addresses: Index, issuer: int, inside: NDArray[np.bool_] | None = None
+    ) -> Run:
+        """The elements at addresses of a CTA, only those `inside`; who issues the operation is named in reports."""
+        which = None if inside is None else np.flatnonzero(inside)
+        asked = addresses if which is None else addresses[which]
+        if not asked.size:
+            return Run(site, addresses.size, (), which)
+        parts = []
+        for region, some in self.regions(site, asked, issuer):
+            of = which if some is None else some if which is None else which[some]
+            index = self.elements(site, region, cta, asked if some is None else asked[some])
+            parts.append(RunPart(region, region.view(site.dtype, site.shift)[0], of, index))
+        return Run(site, addresses.size, tuple(parts), which)
 
-        issuer: the position of the thread that is named where an address is out of bounds.
-        """
-        flat = addresses.reshape(-1)
-        region = self.access.memory.find(site.space, int(flat[0]))
+    def regions(self, site: Site, addresses: Index, issuer: int) -> list[tuple[MemoryRegion, Index | None]]:
+        """(region, which of the addresses lie in it, None for all)."""
+        region = self.access.memory.find(site.space, int(addresses[0]))
         width = 1 << site.shift
-        if region is not None and flat.min() >= region.base and flat.max() + width <= region.base + region.size:
-            return [(region, slice(None), self.elements(site, region, cta, flat))]
-        numbers = self.access.memory.find_each(site, flat.astype(np.uint64))
+        if region is not None and addresses.min() >= region.base \
+                and addresses.max() + width <= region.base + region.size:
+            return [(region, None)]
+        numbers = self.access.memory.find_each(site, addresses.astype(np.uint64))
         outside = np.flatnonzero(numbers < 0)
         if outside.size:
             group = self.lanes.group
             self.lanes.select(np.array([issuer]))
-            self.access.report_outside(site, flat[outside[:1]].astype(np.uint64), np.zeros(1, np.int64))
+            self.access.report_outside(site, addresses[outside[:1]].astype(np.uint64), np.zeros(1, np.int64))
             self.lanes.select(group)
         regions = self.access.memory.regions
-        result = []
-        for number in np.unique(numbers[numbers >= 0]).tolist():
-            which = numbers == number
-            result.append((regions[number], which, self.elements(site, regions[number], cta, flat[which])))
-        return result
+        return [(regions[n], np.flatnonzero(numbers == n)) for n in np.unique(numbers[numbers >= 0]).tolist()]
 
     def elements(self, site: Site, region: MemoryRegion, cta: int, addresses: Index) -> Index:
         """The elements at addresses of one region, in the copy of a CTA."""
@@ -55,16 +131,3 @@ class Reach:
         if region.owner:
             index = index + cta * (region.stride >> site.shift)
         return index
-
-    def read_shared(self, number: int, cta: int, addresses: Index, issuer: int) -> NDArray[Any]:
-        """The elements at addresses of shared memory; zeros for those out of bounds."""
-        site = self.access.sites[number]
-        parts = self.parts(site, cta, addresses, issuer)
-        if len(parts) == 1 and isinstance(parts[0][1], slice):
-            region, _, index = parts[0]
-            whole: NDArray[Any] = region.view(site.dtype, site.shift)[0][index].reshape(addresses.shape)
-            return whole
-        result = np.zeros(addresses.size, ELEMENTS[site.dtype])
-        for region, which, index in parts:
-            result[which] = region.view(site.dtype, site.shift)[0][index]
-        return result.reshape(addresses.shape)

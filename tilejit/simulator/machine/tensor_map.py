@@ -141,11 +141,17 @@ class EncodedMap:
     name: str
     address: int
     boxes: Boxes
+    writable: bool
+
+    @property
+    def opaque(self) -> str:
+        """What its bytes are, in words."""
+        return f"the tensor map of {self.name or 'an array'}, which only copies by TMA may use"
 
 
-def encode(name: str, shape: MapShape, address: int) -> EncodedMap:
+def encode(name: str, shape: MapShape, address: int, writable: bool) -> EncodedMap:
     """The map of a tensor; raises LaunchError for one that the driver refuses."""
     reason = shape.refusal(address)
     if reason is not None:
         raise LaunchError(f"no tensor map can be made of {name or 'the tensor'}: {reason}")
-    return EncodedMap(name, address, boxes_of(shape))
+    return EncodedMap(name, address, boxes_of(shape), writable)

@@ -14,6 +14,7 @@ from ..checks.order import Order
 from ..checks.places import PtxPlaces
 from ..decode.translate import Program
 from .access import Access
+from .bulk import BulkCopies
 from .copies import AsyncCopies
 from .groups import Products
 from .lanes import Lanes
@@ -46,6 +47,7 @@ class Units:
         self.made_tmem: TensorMemory | None = None
         self.made_pool: RegisterPool | None = None
         self.made_products: Products | None = None
+        self.made_bulk: BulkCopies | None = None
         self.mbarriers = MBarriers(lanes, access, places, settings.names_in(access.memory))
         self.operations = Operations(settings.delivery, self.mbarriers.delivered)
         self.load = access.load
@@ -76,6 +78,14 @@ class Units:
         if self.made_pool is None:
             self.made_pool = RegisterPool(self.lanes, self.program.function.bounds, self.places, self.access.findings)
         return self.made_pool
+
+    @property
+    def bulk(self) -> BulkCopies:
+        """Made at the first use."""
+        if self.made_bulk is None:
+            maps = self.access.memory.maps
+            self.made_bulk = BulkCopies(maps, self.lanes, self.access, self.operations, self.places)
+        return self.made_bulk
 
     @property
     def products(self) -> Products:

@@ -1,0 +1,224 @@
+"""Copies by TMA against longhand oracles: boxes in every mode over every edge, runs of bytes, groups and waits."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.simulator import tma_programs as programs
+from tests.simulator.small_kernels import aligned, pointer
+from tilejit.errors import (
+    AsyncHazardError,
+    DeadlockError,
+    LaunchError,
+    MisalignedError,
+    OutOfBoundsError,
+    SimulationError,
+    UnsupportedInstructionError,
+)
+from tilejit.simulator import run
+from tilejit.simulator.machine.swizzle import SWIZZLES
+from tilejit.simulator.machine.tensor_map import MapShape
+
+DELIVERIES = ("late", "early", "random:0", "random:1")
+MODES = list(SWIZZLES)
+
+
+def some(shape, dtype, seed=0):
+    """Random bits of a type, none of them zero."""
+    count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return aligned(np.random.default_rng(seed).integers(1, 256, count, dtype=np.uint8).view(dtype).reshape(shape))
+
+
+def box_for(swizzle, size):
+    return ((programs.WIDTH[swizzle] or 32) // size, 4, 3)
+
+
+@pytest.mark.parametrize("swizzle", MODES)
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_boxes_arrive_where_the_isa_says_over_every_edge(swizzle, size):
+    array = some((5, 7, 256 // size), f"u{size}")
+    box = box_for(swizzle, size)
+    for at in [(0, 0, 0), (16 // size, 2, 1), (-3, -2, -1), (256 // size - 2, 5, 4), (-box[0], 0, 0), (0, -9, 0)]:
+        got = programs.load(array, box, swizzle, at)
+        for address, value in programs.box_bytes(array, box, swizzle, at).items():
+            assert got[address] == value, (at, address)
+
+
+@pytest.mark.parametrize("swizzle", MODES)
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_stores_write_what_lies_inside_and_nothing_else(swizzle, size):
+    box = box_for(swizzle, size)
+    memory = some((programs.SHARED,), np.uint8, 1)
+    for at in [(0, 0, 0), (16 // size, 2, 1), (-3, -2, -1), (256 // size - 2, 5, 4), (0, 0, 9)]:
+        array = aligned(np.zeros((5, 7, 256 // size), f"u{size}"))
+        programs.store(array, box, swizzle, at, memory)
+        # where each element of the tensor would lie in the box, told by a load of the elements' own numbers
+        expected = np.zeros_like(array)
+        for inside in itertools.product(*(range(n) for n in box[::-1])):
+            where = tuple(c + i for c, i in zip(at[::-1], inside, strict=True))
+            if all(0 <= w < n for w, n in zip(where, array.shape, strict=True)):
+                row = inside[0] * box[1] + inside[1]
+                address = row * (programs.WIDTH[swizzle] or box[0] * size) + inside[2] * size
+                address ^= (address >> 7 & ((1 << programs.BITS[swizzle]) - 1)) << 4
+                expected[where] = memory[address : address + size].view(f"u{size}")[0]
+        assert (array == expected).all(), at
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4, 5])
+def test_every_rank(rank):
+    array = some((3, 2, 3, 4, 32)[5 - rank :], np.uint16, rank)
+    box, at = (16, 3, 2, 2, 2)[:rank], (8, 2, 1, 1, 2)[:rank]
+    got = programs.load(array, box, "32B", at)
+    assert all(got[a] == value for a, value in programs.box_bytes(array, box, "32B", at).items())
+
+
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_a_load_signals_its_barrier_whenever_it_lands(delivery):
+    array = some((16, 64), np.float16)
+    got = programs.load(array, (64, 8), "128B", (0, 4), checks=False, delivery=delivery)
+    assert all(got[a] == v for a, v in programs.box_bytes(array, (64, 8), "128B", (0, 4)).items())
+
+
+def test_a_byte_count_that_is_off_is_a_deadlock_that_says_what_is_missing():
+    array = some((16, 64), np.float16)
+    text = programs.load_text((64, 8), (0, 0), 2).replace("[%r3], 1024", "[%r3], 1040")
+    with pytest.raises(DeadlockError, match="16 bytes missing: no operation in flight names it"):
+        programs.load(array, (64, 8), "128B", (0, 0), text)
+
+
+# -- maps
+
+GOOD = MapShape((64, 16), (128,), (64, 8), 2, "128B")
+
+
+@pytest.mark.parametrize(("changes", "address", "words"), [
+    ({}, 8, "multiple of 16"), ({"strides": (136,)}, 0, "multiple of 16"), ({"strides": (1 << 40,)}, 0, "2^40"),
+    ({"box": (32, 257)}, 0, "257 elements"), ({"box": (0, 8)}, 0, "0 elements"), ({"box": (4, 8)}, 0, "8 bytes"),
+    ({"box": (72, 8)}, 0, "144 bytes"), ({"dims": (0, 16)}, 0, "0 elements"),
+    ({"dims": (64, (1 << 32) + 1)}, 0, "2^32"), ({"dims": (64,), "strides": (), "box": (64,)}, 0, "1 dimensions"),
+    ({"dims": (8,) * 6, "strides": (16,) * 5, "box": (8,) * 6}, 0, "6 dimensions"),
+    ({"element_bytes": 3}, 0, "3 bytes"),
+], ids=str)
+def test_maps_that_the_driver_refuses_are_refused(changes, address, words):
+    shape = MapShape(**{**{x: getattr(GOOD, x) for x in GOOD.__slots__}, **changes})
+    assert words in (shape.refusal(address) or "")
+
+
+@pytest.mark.parametrize("changes", [
+    {}, {"strides": (0,)}, {"strides": (16,)}, {"box": (64, 256)}, {"box": (8, 8)}, {"dims": (64, 1 << 32)},
+], ids=str)
+def test_maps_that_the_driver_accepts_are_accepted(changes):
+    assert MapShape(**{**{x: getattr(GOOD, x) for x in GOOD.__slots__}, **changes}).refusal(16) is None
+
+
+def test_a_launch_with_a_map_that_none_can_be_made_of_names_the_array():
+    array = some((16, 64), np.float16)
+    with pytest.raises(LaunchError, match="no tensor map can be made of t: its box"):
+        programs.load(array, (64, 300), "128B", (0, 0))
+
+
+def test_a_maps_bytes_are_opaque():
+    array = some((16, 64), np.float16)
+    text = programs.load_text((64, 8), (0, 0), 2)
+    for read in ("ld.b32 %r20, [%x2+4];", "ld.param.b32 %r20, [map+8];"):
+        with pytest.raises(SimulationError, match="tensor map of t, which only copies by TMA may use"):
+            edited = text.replace("prefetch.tensormap", f"{read} prefetch.tensormap")
+            programs.load(array, (64, 8), "128B", (0, 0), edited)
+
+
+def test_what_is_no_map_is_reported():
+    array = some((16, 64), np.float16)
+    text = programs.load_text((64, 8), (0, 0), 2).replace("prefetch.tensormap [%x2];", "add.u64 %x2, %x2, 64;")
+    with pytest.raises(SimulationError, match="for the address of a tensor map, and there is none"):
+        programs.load(array, (64, 8), "128B", (0, 0), text)
+
+
+# -- places
+
+
+def test_boxes_must_begin_at_128_bytes_and_lie_inside_shared_memory():
+    array = some((16, 64), np.float16)
+    text = programs.load_text((64, 8), (0, 0), 2)
+    with pytest.raises(MisalignedError, match="multiple of 128"):
+        programs.load(array, (64, 8), "128B", (0, 0), text.replace("bytes [%r2]", "bytes [%r2+16]"))
+    with pytest.raises(OutOfBoundsError, match="out of bounds"):
+        programs.load(array, (64, 8), "128B", (0, 0), text.replace("bytes [%r2]", f"bytes [%r2+{programs.SHARED}]"))
+
+
+def test_a_tensor_may_not_reach_past_its_array():
+    array = some((16, 64), np.float16)
+    text = programs.load_text((64, 8), (0, 12), 2)
+    args = [programs.tensor_map(array, (64, 8), "128B", dims=(64, 18)), pointer(np.zeros(1 << 15, np.uint8))]
+    with pytest.raises(OutOfBoundsError, match="reads 2 bytes out of bounds"):
+        run(text, "k", (1,), (32,), args)
+
+
+# -- runs of bytes
+
+BULK = """
+mov.u32 %r1, %tid.x; mov.u32 %r2, sm; add.u32 %r3, %r2, 1024; setp.ne.u32 %p1, %r1, 0; ld.param.u64 %x3, [out];
+@%p1 bra READY; mbarrier.init.shared::cta.b64 [%r3], 1; fence.mbarrier_init.release.cluster; READY: bar.sync 0;
+@%p1 bra WAIT; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 256;
+cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%x3+32], 256, [%r3];
+WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0; @!%p2 bra WAIT;
+@%p1 bra DONE; cp.async.bulk.global.shared::cta.bulk_group [%x3+512], [%r2+16], 64;
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+DONE:
+"""
+
+
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_runs_of_bytes_go_to_shared_memory_and_back(delivery):
+    memory = some((1024,), np.uint8)
+    before = memory.copy()
+    run(programs.kernel(BULK).replace(".param .align 64 .b8 map[128], ", ""), "k", (1,), (32,), [pointer(memory)],
+        delivery=delivery)
+    before[512:576] = before[48:112]
+    assert (memory == before).all()
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("], 64;", "], 72;"), ("[%r2+16], 64", "[%r2+8], 64"), ("[%x3+32]", "[%x3+40]"),
+])
+def test_runs_move_whole_aligned_chunks(old, new):
+    text = programs.kernel(BULK).replace(".param .align 64 .b8 map[128], ", "").replace(old, new)
+    with pytest.raises(MisalignedError):
+        run(text, "k", (1,), (32,), [pointer(some((1024,), np.uint8))])
+
+
+# -- groups
+
+def stores(text):
+    array = aligned(np.zeros((16, 64), np.float16))
+    programs.store(array, (64, 8), "128B", (0, 0), some((programs.SHARED,), np.uint8), text)
+    return array
+
+
+def test_a_thread_may_not_exit_before_its_store_has_been_read():
+    text = programs.store_text((64, 8), (0, 0), 2)
+    assert stores(text).any()
+    for new in ("", "cp.async.bulk.wait_group.read 1;"):
+        with pytest.raises(AsyncHazardError, match="exits before its TMA store was waited for"):
+            stores(text.replace("cp.async.bulk.wait_group.read 0;", new))
+    with pytest.raises(AsyncHazardError, match="exits before its TMA store was waited for"):
+        stores(text.replace("cp.async.bulk.commit_group;", ""))
+
+
+def test_only_the_thread_that_stored_can_wait():
+    text = programs.store_text((64, 8), (0, 0), 2)
+    elsewhere = text.replace("cp.async.bulk.wait_group.read 0;", "").replace(
+        "DONE:", "DONE: @!%p1 bra OUT; cp.async.bulk.wait_group.read 0; OUT:")
+    with pytest.raises(AsyncHazardError, match="exits before its TMA store"):
+        stores(elsewhere)
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("tensor.2d", "tensor.6d"), ("tensor.2d", "tensor.3d"), (".tile.mbarrier", ".im2col.mbarrier"),
+    ("::bytes [", "::bytes.multicast::cluster ["), ("[%x2, {%r40, %r41}]", "[%x2]"),
+])
+def test_forms_that_are_not_supported_are_refused(old, new):
+    text = programs.load_text((64, 8), (0, 0), 2)
+    assert old in text
+    with pytest.raises(UnsupportedInstructionError, match="PTX line"):
+        programs.load(some((16, 64), np.float16), (64, 8), "128B", (0, 0), text.replace(old, new))

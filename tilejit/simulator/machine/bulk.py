@@ -1,0 +1,235 @@
+"""Copies by TMA: boxes of tensors and runs of bytes between global and shared memory, as operations in flight.
+
+A load reports its bytes to an mbarrier. Stores of a thread form groups (commit), which complete in order; a wait is for
+all but the newest groups to have read their sources, or to have landed.
+
+source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk", "cp.async.bulk.tensor",
+"cp.async.bulk.commit_group", "cp.async.bulk.wait_group".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...dataclass import replace
+from ...errors import MisalignedError, SimulationError
+from ..checks.places import PtxPlaces
+from ..opcodes.memory import Site
+from .access import Access
+from .lanes import Index, Lanes
+from .operations import Operation, Operations, Signal
+from .reach import Reach, Run
+from .swizzle import CHUNK_BYTES
+from .tensor_map import EncodedMap
+
+# source: PTX ISA, "Tensors: alignment", of shared memory that boxes begin at
+BOX_ALIGNMENT = 128
+
+
+class BulkCopies:
+    """The copies of a chunk's threads. maps: by their generic addresses.
+
+    committed: groups of each thread; read, landed: how many of them have been waited for.
+    stores: operations of each thread with stores that may not have been waited for, and the group of each.
+    """
+
+    def __init__(
+        self, maps: Mapping[int, EncodedMap], lanes: Lanes, access: Access, operations: Operations, places: PtxPlaces
+    ) -> None:
+        self.maps = maps
+        self.lanes = lanes
+        self.access = access
+        self.operations = operations
+        self.places = places
+        self.reach = Reach(access, lanes)
+        self.committed, self.read, self.landed = np.zeros((3, lanes.total), np.int64)
+        self.stores: dict[int, list[tuple[Operation, int]]] = {}
+
+    # what generated code calls
+
+    def load_box(
+        self, source: int, target: int, signals: int, to: Any, where: Any, coordinates: tuple[Any, ...], bar: Any
+    ) -> None:
+        """cp.async.bulk.tensor from global to shared memory; each executing thread copies a box."""
+        site = self.access.sites[target]
+        for i, position in enumerate(self.lanes.positions().tolist()):
+            encoded = self.map_at(_of(where, i), position, site.pc)
+            start = self.start(site, _of(to, i), BOX_ALIGNMENT, position)
+            at = tuple(_of(c, i) for c in coordinates)
+            run = self.box_in_global(encoded, at, self.access.sites[source], position)
+            shared = self.box_in_shared(encoded, start, site, position)
+            self.issue_load("TMA load", position, run, shared, self.signal(signals, bar, i, encoded.boxes.bytes))
+
+    def store_box(self, source: int, target: int, start: Any, where: Any, coordinates: tuple[Any, ...]) -> None:
+        """cp.async.bulk.tensor from shared to global memory."""
+        site = self.access.sites[source]
+        for i, position in enumerate(self.lanes.positions().tolist()):
+            encoded = self.map_at(_of(where, i), position, site.pc)
+            begin = self.start(site, _of(start, i), BOX_ALIGNMENT, position)
+            at = tuple(_of(c, i) for c in coordinates)
+            self.check_writable(encoded, self.access.sites[target], position)
+            run = self.box_in_global(encoded, at, self.access.sites[target], position)
+            shared = self.box_in_shared(encoded, begin, site, position)
+            self.issue_store("TMA store", position, shared.part(run.which), run.alone())
+
+    def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
+        """cp.async.bulk from global to shared memory."""
+        sites = self.access.sites
+        for i, position in enumerate(self.lanes.positions().tolist()):
+            count = self.size(sites[target], _of(size, i), position)
+            steps = np.arange(0, count, CHUNK_BYTES)
+            begin = self.start(sites[source], _of(start, i) + sites[source].offset, CHUNK_BYTES, position)
+            end = self.start(sites[target], _of(to, i), CHUNK_BYTES, position)
+            run = self.reach.run(sites[source], self.cta(position), begin + steps, position)
+            shared = self.reach.run(sites[target], self.cta(position), end + steps, position)
+            self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count))
+
+    def store(self, source: int, target: int, start: Any, to: Any, size: Any) -> None:
+        """cp.async.bulk from shared to global memory."""
+        sites = self.access.sites
+        for i, position in enumerate(self.lanes.positions().tolist()):
+            count = self.size(sites[source], _of(size, i), position)
+            steps = np.arange(0, count, CHUNK_BYTES)
+            begin = self.start(sites[source], _of(start, i), CHUNK_BYTES, position)
+            end = self.start(sites[target], _of(to, i) + sites[target].offset, CHUNK_BYTES, position)
+            shared = self.reach.run(sites[source], self.cta(position), begin + steps, position)
+            run = self.reach.run(sites[target], self.cta(position), end + steps, position)
+            self.issue_store("bulk copy", position, shared, run)
+
+    def commit(self) -> None:
+        """cp.async.bulk.commit_group."""
+        self.committed[self.lanes.positions()] += 1
+
+    def wait(self, newest: int, read: bool) -> None:
+        """cp.async.bulk.wait_group: all but the `newest` groups of each thread have landed, or been read."""
+        for position in self.lanes.positions().tolist():
+            done = int(self.committed[position]) - newest
+            waiting = self.stores.get(position, [])
+            self.operations.drain(pipe_of(position), sum(x[1] >= done for x in waiting if self.is_pending(x[0])))
+            self.read[position] = max(self.read[position], done)
+            if not read:
+                self.landed[position] = max(self.landed[position], done)
+                self.stores[position] = [x for x in waiting if x[1] >= done]
+
+    def check_map(self, where: Any, pc: int) -> None:
+        """prefetch.tensormap: there must be a map."""
+        for i, position in enumerate(self.lanes.positions().tolist()):
+            self.map_at(_of(where, i), position, pc)
+
+    # the machine
+
+    def check_exit(self, positions: Index) -> None:
+        """Threads exit: their stores must have read their sources."""
+        for position in set(positions.tolist()) & self.stores.keys():
+            unread = [x for x in self.stores[position] if x[1] >= self.read[position]]
+            if unread:
+                self.access.findings.add(
+                    "in-flight",
+                    f"{self.lanes.describe_position(position)} exits before its {unread[0][0].what} was waited for\n"
+                    f"  {self.places.describe(unread[0][0].pc)}",
+                    unread[0][0].pc, None, self.lanes.numbers(np.array([position])),
+                    hint="wait with cp.async.bulk.wait_group.read 0 in front of the exit: shared memory goes with it",
+                )
+
+    # operations
+
+    def issue_load(self, what: str, position: int, source: Run, target: Run, signal: Signal) -> None:
+        def carry_out() -> None:
+            target.write(source.read())
+
+        pc = target.site.pc
+        self.operations.issue(Operation(pc, position, what, carry_out, source.spans(), target.spans(), (signal,)))
+
+    def issue_store(self, what: str, position: int, source: Run, target: Run) -> None:
+        def carry_out() -> None:
+            if self.access.watched is not None:
+                self.access.watched.written_elsewhere()
+            target.write(source.read())
+
+        pipe = pipe_of(position)
+        operation = Operation(source.site.pc, position, what, carry_out, source.spans(), target.spans(), (), pipe)
+        self.stores.setdefault(position, []).append((operation, int(self.committed[position])))
+        self.operations.issue(operation)
+
+    def is_pending(self, operation: Operation) -> bool:
+        return operation in self.operations.pending
+
+    def signal(self, number: int, bar: Any, i: int, size: int) -> Signal:
+        """What the i-th executing thread's copy reports to its barrier."""
+        site = self.access.sites[number]
+        return Signal(_of(bar, i) + site.offset, self.cta(int(self.lanes.positions()[i])), size)
+
+    # operands
+
+    def cta(self, position: int) -> int:
+        return int(self.lanes.full["chunk_cta"][position])
+
+    def map_at(self, address: int, position: int, pc: int) -> EncodedMap:
+        encoded = self.maps.get(address)
+        if encoded is None:
+            raise SimulationError(
+                f"{self.lanes.describe_position(position)} takes {address:#x} for the address of a tensor map, and "
+                f"there is none\n  {self.places.describe(pc)}",
+                instructions=(pc,), threads=self.lanes.numbers(np.array([position])),
+            )
+        return encoded
+
+    def check_writable(self, encoded: EncodedMap, site: Site, position: int) -> None:
+        if not encoded.writable:
+            raise SimulationError(
+                f"{self.lanes.describe_position(position)} writes to {encoded.name or 'an array'}, which is read-only\n"
+                f"  {self.places.describe(site.pc)}",
+                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
+            )
+
+    def start(self, site: Site, address: int, alignment: int, position: int) -> int:
+        """An address that a copy begins at, which must be a multiple of `alignment`."""
+        start = address + (site.offset if site.space == "shared" else 0)
+        if start % alignment:
+            raise MisalignedError(
+                f"{self.lanes.describe_position(position)} copies from or to {site.space} address {start:#x}, "
+                f"which is not a multiple of {alignment}\n  {self.places.describe(site.pc)}",
+                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
+            )
+        return start
+
+    def size(self, site: Site, size: int, position: int) -> int:
+        if size % CHUNK_BYTES or not size:
+            raise MisalignedError(
+                f"{self.lanes.describe_position(position)} copies {size} bytes, which is no multiple of {CHUNK_BYTES}\n"
+                f"  {self.places.describe(site.pc)}",
+                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
+            )
+        return size
+
+    def box_in_global(self, encoded: EncodedMap, coordinates: tuple[int, ...], site: Site, position: int) -> Run:
+        """The elements of a box that lie inside the tensor."""
+        boxes = encoded.boxes
+        addresses = boxes.in_global + (encoded.address + boxes.first(coordinates))
+        inside = boxes.inside(coordinates)
+        element = _of_elements(site, boxes.shape.element_bytes)
+        return self.reach.run(element, self.cta(position), addresses, position, inside)
+
+    def box_in_shared(self, encoded: EncodedMap, start: int, site: Site, position: int) -> Run:
+        element = _of_elements(site, encoded.boxes.shape.element_bytes)
+        return self.reach.run(element, self.cta(position), encoded.boxes.shared_addresses(start), position)
+
+
+def pipe_of(position: int) -> tuple[str, int]:
+    """The pipe of a thread's stores."""
+    return "stores", position
+
+
+def _of(value: Any, i: int) -> int:
+    """The i-th executing thread's element of an array, or of a scalar that all share."""
+    return int(value[i]) if np.ndim(value) else int(value)
+
+
+def _of_elements(site: Site, size: int) -> Site:
+    """A memory instruction that moves elements of a tensor."""
+    return replace(site, shift=size.bit_length() - 1, dtype=f"u{size}")
+
+
