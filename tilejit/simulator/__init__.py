@@ -4,7 +4,8 @@ from .checks.findings import Finding
 from .checks.places import Location
 from .checks.report import RegionCount, Report
 from .device import Device, DeviceArray, DeviceModule
-from .launch import Checks, Pointer, TensorMap, run
+from .launch import Checks, run
+from .placing import Pointer, TensorMap
 
 __all__ = [
     "Checks", "Device", "DeviceArray", "DeviceModule", "Finding", "Location", "Pointer", "RegionCount", "Report",

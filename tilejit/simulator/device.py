@@ -12,8 +12,9 @@ from ..errors import LaunchError
 from .checks.report import Report
 from .decode.parser import parse
 from .decode.variables import initial_bytes, place_lasting
-from .launch import Allocation, Checks, ParameterValue, Pointer, Resident, run
+from .launch import Checks, run
 from .machine.memory import RED_ZONE_BYTES, host_memory
+from .placing import Allocation, ParameterValue, Pointer, Resident
 
 # Above the addresses that launches give their arguments.
 _FIRST_ADDRESS = 1 << 40

@@ -1,0 +1,194 @@
+"""Where what a launch is given lies: arguments, tensor maps, variables, shared and local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dataclass import dataclass, field
+from ..errors import LaunchError, SimulationError
+from .decode.translate import Program
+from .decode.variables import initial_bytes
+from .machine.lanes import Lanes
+from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRegion, Part
+from .machine.tensor_map import MAP_BYTES, MapShape, encode
+from .opcodes.move import WINDOWS
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """An array argument: bytes that the kernel uses in place.
+
+    memory: one-dimensional uint8 view of all bytes that may be accessed.
+    offset_bytes: where in it the argument points.
+    initialized: False for an output whose elements must be written before they are read.
+    counted_at: where the profile counts `memory` as placed, in bytes from a multiple of 256.
+    """
+
+    memory: NDArray[np.uint8]
+    offset_bytes: int = 0
+    name: str = ""
+    writable: bool = True
+    initialized: bool = True
+    counted_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """An argument for 128 opaque bytes, which say how TMA copies boxes of an array; innermost dimension first.
+
+    array: what it is a map of: the tensor begins at its `offset_bytes`. dims: elements. strides: bytes from one element
+    to the next along each dimension but the innermost. box: elements of a copy. swizzle: "none", "32B", "64B" or
+    "128B", of boxes in shared memory. element_type: "float16", …; what lies outside the tensor reads as zero.
+    """
+
+    array: Pointer
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_bytes: int
+    element_type: str
+    swizzle: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Memory at an address of its own, which a kernel reaches through any pointer to it."""
+
+    memory: NDArray[np.uint8]
+    address: int
+    name: str
+    initialized: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """What was there before a launch and stays. variables: the module's memory by name; those left out start anew."""
+
+    allocations: tuple[Allocation, ...] = ()
+    variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
+
+
+#: what a kernel takes for a parameter
+ParameterValue = Pointer | TensorMap | bytes | np.generic | int
+
+
+class Placing:
+    """The memory of a launch of a kernel. params: the bytes of its parameters. arrays: what it may use in place."""
+
+    def __init__(self, program: Program, resident: Resident) -> None:
+        self.program = program
+        self.resident = resident
+        self.memory = AddressMap()
+        self.params = b""
+        self.arrays: list[Pointer | Allocation] = []
+
+    def place(self, args: Sequence[ParameterValue]) -> None:
+        """Give arrays device addresses, fill the parameter space, and lay out variables."""
+        function = self.program.function
+        if len(args) != len(function.params):
+            raise LaunchError(f"{function.name} takes {len(function.params)} arguments, got {len(args)}")
+        pointers = [a.array if isinstance(a, TensorMap) else a for a in args if isinstance(a, (Pointer, TensorMap))]
+        for p in pointers:
+            if p.memory.dtype != np.uint8 or p.memory.ndim != 1 or not p.memory.flags.c_contiguous:
+                raise LaunchError(f"array {p.name or '?'} must be a contiguous one-dimensional uint8 view")
+        addresses = self.memory.add_arrays([(p.memory, p.name, p.writable, p.counted_at) for p in pointers])
+        address_of = {id(p): a for p, a in zip(pointers, addresses, strict=True)}
+        parts = self.program.param_parts
+        space = bytearray(parts[-1].start + parts[-1].size_bytes if parts else 0)
+        for param, arg in zip(function.params, args, strict=True):
+            data = _scalar_bytes(arg, param.size_bytes, address_of)
+            if len(data) != param.size_bytes:
+                raise LaunchError(f"parameter {param.name} has {param.size_bytes} bytes; its argument {len(data)}")
+            space[param.offset : param.offset + param.size_bytes] = data
+        self.params = bytes(space)
+        self.place_maps(args, address_of)
+        self.place_params()
+        self.place_variables()
+        for allocation in self.resident.allocations:
+            part = Part(allocation.name, 0, allocation.memory.size)
+            region = MemoryRegion("global", allocation.address, part.size_bytes, allocation.memory, [part])
+            self.memory.add(region)
+        self.arrays = [*pointers, *self.resident.allocations]
+
+    def place_maps(self, args: Sequence[ParameterValue], addresses: dict[int, int]) -> None:
+        """Encode the tensor maps among the arguments."""
+        for param, arg in zip(self.program.function.params, args, strict=True):
+            if isinstance(arg, TensorMap):
+                shape = MapShape(arg.dims, arg.strides, arg.box, arg.element_bytes, arg.swizzle)
+                address = addresses[id(arg.array)] + arg.array.offset_bytes
+                at = WINDOWS["param"] + param.offset
+                self.memory.maps[at] = encode(arg.array.name, shape, address, arg.array.writable)
+
+    def place_params(self) -> None:
+        """Lay out the parameter space; the bytes of tensor maps can't be read."""
+        memory = np.frombuffer(self.params, np.uint8)
+        for _, dtype, offset in self.program.params:
+            encoded = self.memory.map_around("param", offset)
+            if encoded is not None:
+                raise SimulationError(f"the kernel reads {dtype.itemsize} bytes of {encoded.opaque}")
+        parts = self.program.param_parts
+        if parts and not self.memory.maps:
+            self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
+            return
+        for part in parts:
+            if self.memory.map_around("param", part.start) is None:
+                bytes_ = memory[part.start : part.start + part.size_bytes]
+                own = Part(part.name, 0, part.size_bytes, False)
+                self.memory.add(MemoryRegion("param", part.start, bytes_.size, bytes_, [own], writable=False))
+
+    def place_variables(self) -> None:
+        program = self.program
+        for variable, at in program.placed:
+            if variable.space not in ("global", "const"):
+                continue
+            memory = self.resident.variables.get(variable.name)
+            if memory is None:
+                memory = np.frombuffer(initial_bytes(program.module, variable, program.placed), np.uint8)
+            part = Part(variable.name, 0, variable.size_bytes)
+            writable = variable.space == "global"
+            self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
+
+    def chunk_memory(self, lanes: Lanes) -> list[MemoryRegion]:
+        """Shared and local memory for the CTAs of one chunk."""
+        regions = []
+        program = self.program
+        shared = _round_up(program.shared_bytes, 256)
+        local = _round_up(program.local_bytes, 32)
+        backing = {
+            "shared": (np.zeros(shared * lanes.ctas, np.uint8), "cta", shared, SHARED_BASE),
+            "local": (np.zeros(local * lanes.total, np.uint8), "lane", local, LOCAL_BASE),
+        }
+        for variable, at in program.placed:
+            if variable.space not in backing:
+                continue
+            memory, owner, stride, base = backing[variable.space]
+            size = variable.size_bytes
+            if variable.external:
+                size = max(program.shared_bytes + SHARED_BASE - at, 0)
+            start = at - base
+            # A slice keeps one copy per owner `stride` bytes apart; the last one may be shorter.
+            part = memory[start:]
+            region = MemoryRegion(variable.space, at, size, part, [Part(variable.name, 0, size)], owner, stride)
+            regions.append(region)
+        return regions
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> bytes:
+    if isinstance(arg, Pointer):
+        return (addresses[id(arg)] + arg.offset_bytes).to_bytes(8, "little")
+    if isinstance(arg, TensorMap):
+        return bytes(MAP_BYTES)
+    if isinstance(arg, bytes):
+        return arg
+    if isinstance(arg, np.generic):
+        return arg.tobytes()
+    if isinstance(arg, int):
+        return (int(arg) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    raise LaunchError(f"argument {arg!r} is neither an array nor a scalar")
