@@ -250,7 +250,7 @@ def _operations() -> Iterator[str]:
         parts = [f"### tj.{word.name}\n", _called(word), f"{meaning}\n", *_parameters(word)]
         if len(call.scopes) < len(SCOPES):
             parts.append(f"On {' and '.join(f'`tj.{scope}`' for scope in call.scopes)}.\n")
-        if isinstance(call, Shorthand):
+        if isinstance(call, Shorthand) and call.operation is not None:
             parts.append(f"Short for the operation {call.operation.name}.\n")
         yield "\n".join([*parts, _code(word.example)])
 
