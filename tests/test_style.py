@@ -37,7 +37,7 @@ FILES = sorted((ROOT / "tilejit").rglob("*.py"))
 
 #: classes of one name in several files, and why: each variant has its `Plan`; a `Kernel` is the user's, and its IR;
 #: `Region`, `Scalar` and `Tile` are annotations, and what the compiler makes of such values
-SEVERAL = {"Barrier", "Plan", "Kernel", "Region", "Ring", "RingStep", "Scalar", "Tile"}
+SEVERAL = {"Barrier", "NamedBarrier", "Plan", "Kernel", "Region", "Ring", "RingStep", "Scalar", "Tile"}
 
 
 def test_there_are_no_rulers() -> None:

@@ -37,6 +37,7 @@ from .frontend.annotations import (
     Barrier as _Barrier,
     ElementType as _ElementType,
     Gather as _Gather,
+    NamedBarrier as _NamedBarrier,
     Region as Region,
     RegionElement as _RegionElement,
     Ring as _Ring,
@@ -1048,6 +1049,20 @@ def alloc_ring(stages: int, producers: int = 1, consumers: int = 1) -> _Ring:
     Example:
         ring = tj.alloc_ring(2)
         ring[0].acquire()
+    """
+def named_barrier(id: int, threads: int) -> _NamedBarrier:
+    """one of a CTA's barriers by its number, for some of its warps
+
+    Example:
+        A[tj.thread_id(), 0] = 1.0
+        tj.named_barrier(1, 128).sync()
+    """
+def set_registers(n: int) -> None:
+    """how many registers each thread of the warpgroup has from here on, of the CTA's pool
+
+    Example:
+        if tj.warpgroup_id() == 0:
+            tj.set_registers(24)
     """
 def cta_id(axis: int = 0) -> Scalar:
     """index of this CTA in the grid, along an axis

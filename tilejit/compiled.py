@@ -191,7 +191,8 @@ class Compiled:
         written = [p.buffer.dtype for p in params if isinstance(p, PointerParam) and p.written]
         density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
         elements = element_accesses(made.tile)
-        return Explanation.of(self.name, self.target, made.verdicts, tiles, made.layouts, density, elements)
+        notes = self.measurement.notes
+        return Explanation.of(self.name, self.target, made.verdicts, tiles, made.layouts, density, elements, notes)
 
     @entry_point
     def save(self, path: str | Path) -> tuple[Path, ...]:

@@ -175,9 +175,11 @@ class Explanation:
         layouts: Sequence[LayoutChoice] = (),
         density: Density | None = None,
         elements: Sequence[ElementAccess] = (),
+        remarks: Sequence[str] = (),
     ) -> Explanation:
         rows = tuple(row(v) for v in verdicts if not _is_renaming(v))
-        return Explanation(kernel, target.name, rows, tuple(local), tuple(layouts), density, elements=tuple(elements))
+        whole = tuple(local), tuple(layouts), density, tuple(remarks), tuple(elements)
+        return Explanation(kernel, target.name, rows, *whole)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .codegen import Generated, generate, limits
+from .codegen.module import sets_registers
 from .codegen.storage import allocations, local_memory, size_bytes
 from .compiled import Compiled, Derivation
 from .dataclass import dataclass, field, replace
 from .errors import ResourceError
-from .executable import Assertion, Executable
+from .executable import Assertion, Executable, SharedPlace
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.analyses.pressure import Pressure
@@ -31,7 +32,7 @@ from .ir.watched import WatchedRegion
 from .lower import Verdict, arrivals, lower, packed, pending
 from .lower.open import LayoutChoice, lay_out
 from .source import Span
-from .target import MAX_THREADS, Target
+from .target import MAX_THREADS, Target, entry_registers
 
 __all__ = ["PASSES", "Pass", "compile", "would_check"]
 
@@ -346,6 +347,8 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         spans=made.spans,
         assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]),
         watched=state.watched,
+        shared_map=tuple([SharedPlace(b.name, first, size_bytes(b), b.span) for b, first in made.shared]),
+        entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
     )
     derivation = Derivation(
         open=open,

@@ -46,6 +46,11 @@ def most_registers(threads: int, limit: int | None) -> int:
     return min(MAX_REGISTERS, limit or MAX_REGISTERS, REGISTERS // threads // _THREAD_UNIT * _THREAD_UNIT)
 
 
+def entry_registers(threads: int, limit: int | None) -> int:
+    """What each thread starts with where warpgroups set their registers: ptxas then takes all that it may."""
+    return most_registers(threads, limit) // _THREAD_UNIT * _THREAD_UNIT
+
+
 @dataclass(frozen=True, slots=True)
 class Multiprocessor:
     """What one has for the CTAs that it runs at once. reserved_bytes: of shared memory, for each CTA.

@@ -21,6 +21,10 @@ class Usage:
 
 @dataclass(slots=True, eq=False)
 class Measurement:
-    """A place for what a driver says of a compiled kernel when it has loaded it."""
+    """A place for what a driver says of a compiled kernel when it has loaded it.
+
+    notes: what its compiler said that costs speed; nothing where the driver had compiled the kernel before.
+    """
 
     usage: Usage | None = None
+    notes: tuple[str, ...] = ()

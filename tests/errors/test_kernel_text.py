@@ -82,7 +82,7 @@ TYPE_CASES = [
     ("f = 3\n«f()»", "can't be called", ""),
     ("«A[0, 0], x» = n", "unpacked", ""),
     ("A[0, 0] = tj.sum(«n»)", "sum reduces a local tile; this is a scalar of int32", "min(a, b)"),
-    ("«tj.named_barrier»(1, 64)", "tilejit.named_barrier, a barrier among", "dir(tilejit)"),
+    ("«tj.grid_wait»()", "tilejit.grid_wait, which waits for the kernel before, is not available", "dir(tilejit)"),
     ("«tj.cumsum»(A, 0)", "is not available in this version", "dir(tilejit) lists"),
     ("tj.atomic.max(«A[0, 0]», 1.0)", "there is no atomic max of float32", "int32, int64, uint32, uint64"),
     ("tj.atomic.cas(«A[0, 0]», 1.0, 2.0)", "there is no atomic cas of float32", "A.view(tj.int32)"),

@@ -76,6 +76,18 @@ def indexed(A: tj.Tensor, n: tj.int32):
     A[0, 0] = r[n]
 
 
+@tj.kernel(threads=256)
+def roles(A: tj.Tensor):
+    """Warpgroups that set their registers, and hand each other what they have done."""
+    ring = tj.alloc_ring(2)
+    if tj.warpgroup_id() == 0:
+        tj.set_registers(24)
+        tj.warpgroup.commit(ring[0])
+    else:
+        tj.set_registers(240)
+        ring[0].wait()
+
+
 @tj.kernel(threads=32)
 def nothing():
     pass
@@ -96,5 +108,6 @@ EXECUTABLES: dict[str, Callable[[], Compiled]] = {
     "register": lambda: register.compile(F32, **numbers(register), target="sm_75"),
     "pinned": lambda: pinned.compile(target="sm_100a"),
     "indexed": lambda: indexed.compile(F32, tj.int32, target="sm_90a"),
+    "roles": lambda: roles.compile(F32, target="sm_90a"),
     "nothing": lambda: nothing.compile(target="sm_90a"),
 }

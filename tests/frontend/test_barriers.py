@@ -124,6 +124,25 @@ def test_more_than_a_barrier_counts_is_refused() -> None:
         kernel("b.expect(1 << 20)")
 
 
+def test_named_barriers_are_of_whole_warps_and_seven() -> None:
+    made = shown(
+        "tj.named_barrier(1, 64).sync()", "tj.named_barrier(7, 128).arrive()", "tj.named_barrier(n, 96).sync()"
+    )
+    assert made[:2] == ["instruction bar.sync.n <- 1, 64", "instruction bar.arrive.n <- 7, 128"]
+    assert any(line.startswith("assert ") and "barrier {0} by its number; there are 1 to 7" in line for line in made)
+    assert not any(line.startswith("assert") for line in shown("tj.named_barrier(1 + tj.warp_id() % 2, 128).sync()"))
+    for line in ("tj.named_barrier(0, 64)", "tj.named_barrier(8, 64)", "tj.named_barrier(tj.lane_id() + 8, 64)"):
+        with pytest.raises(ResourceError, match="by its number; there are 1 to 7"):
+            kernel(line)
+    for count in (0, 48, 160):
+        with pytest.raises(KernelTypeError, match=f"{count} threads of a CTA of 128 meet at a barrier; whole warps do"):
+            kernel(f"tj.named_barrier(1, {count})")
+    with pytest.raises(DispatchError, match=r"named_barrier\(...\).sync.*needs all threads of its warp"):
+        kernel("if tj.lane_id() < 3:", "    tj.named_barrier(1, 128).sync()")
+    with pytest.raises(DispatchError, match="takes one barrier for a whole warp"):
+        kernel("tj.named_barrier(1 + tj.lane_id() % 2, 128).sync()")
+
+
 def test_older_targets_have_no_barriers() -> None:
     with pytest.raises(ResourceError, match="sm_89 has no barriers in shared memory"):
         kernel(on="sm_89")

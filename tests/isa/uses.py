@@ -116,7 +116,7 @@ def _one(buffer: Buffer, index: int) -> Vector:
 def _item(operand: Operand, name: str) -> Expr | Vector:
     """What stands for an operand: registers as a vector, twice as many as it takes allocated."""
     if operand.kind is Kind.CONSTANT:
-        return Const(1, int32)
+        return Const(1 if operand.among is None else operand.among[0], int32)
     if operand.kind is Kind.PREDICATE and not operand.is_result:
         return build.less(Special("lane_id"), build.const(7, int32))
     if operand.kind is Kind.ADDRESS:

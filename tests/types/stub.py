@@ -48,7 +48,8 @@ def stub() -> str:
 
 
 def _imports() -> Iterator[str]:
-    private = {"frontend.annotations": ("Barrier", "ElementType", "Gather", "RegionElement", "Ring", "RingStep")}
+    kinds = "Barrier", "ElementType", "Gather", "NamedBarrier", "RegionElement", "Ring", "RingStep"
+    private = {"frontend.annotations": kinds}
     functions = {f for word in intrinsics().values() if isinstance(word, Namespace) for f in _plain(word)}
     for module, names in sorted(tilejit._PUBLIC.items()):
         shown = [f"{name} as {name}" for name in names if name not in DECLARED and name not in DTYPES]

@@ -76,6 +76,7 @@ def test_annotations_have_the_members_that_kernels_have() -> None:
     assert members(annotations.Scalar) == set(attributes.OF_SCALAR)
     assert members(annotations.Barrier) == set(barriers.OF_BARRIER)
     assert members(annotations.RingStep) == set(barriers.OF_STEP)
+    assert members(annotations.NamedBarrier) == set(barriers.OF_NAMED)
     assert members(annotations.Ring) == set(barriers.OF_RING)
 
 

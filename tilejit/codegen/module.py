@@ -7,9 +7,11 @@ import time
 from ..dataclass import dataclass
 from ..dtypes import DType
 from ..errors import assert_never
+from ..ir import walk
 from ..ir.nodes import (
     Assert,
     Buffer,
+    Instruction,
     Kernel,
 )
 from ..ir.params import (
@@ -22,6 +24,7 @@ from ..ir.params import (
     StrideParam,
     TensorMapParam,
 )
+from ..isa.registers import SET_REGISTERS
 from ..source import Span
 from ..target import Target
 from . import barriers, functions, memory, storage
@@ -35,6 +38,8 @@ from .tensor_memory import TensorMemoryPlan, release, reserve, tensor_memory_pla
 from .types import memory_type, register_type
 from .writer import Writer
 
+_SETTING_REGISTERS = frozenset(row.name for row in SET_REGISTERS.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Generated:
@@ -42,6 +47,7 @@ class Generated:
 
     entry: the kernel's name in the PTX. spans: column c of a `.loc` (1-based) stands for spans[c - 1].
     dynamic_shared: the launch must ask for `shared_bytes`; else the PTX declares them.
+    shared: the shared buffers as they lie, each with its first byte.
     assertions: those of the kernel; a record's code - 1 counts in it.
     timings: milliseconds by stage.
     """
@@ -52,6 +58,7 @@ class Generated:
     spans: tuple[Span, ...]
     shared_bytes: int
     dynamic_shared: bool
+    shared: tuple[tuple[Buffer, int], ...]
     assertions: tuple[Assert, ...]
     timings: dict[str, float]
 
@@ -78,6 +85,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
         spans=tuple(table.spans),
         shared_bytes=plan.total_bytes,
         dynamic_shared=plan.dynamic,
+        shared=plan.offsets,
         assertions=tuple(emission.assertions),
         timings={"emit": 1e3 * (written - began), **timings},
     )
@@ -137,11 +145,19 @@ def _body(emission: Emission, tmem: TensorMemoryPlan) -> list[str]:
 
 def _attributes(kernel: Kernel) -> str:
     parts = ["nounwind", f'"nvvm.maxntid"="{kernel.threads}"']
+    if sets_registers(kernel):
+        # else ptxas doesn't know how many registers a thread starts with, and leaves the instructions out
+        parts.append('"nvvm.minctasm"="1"')
     if kernel.max_registers is not None:
         parts.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')
     if kernel.cluster is not None:
         parts.append(f'"nvvm.cluster_dim"="{",".join(map(str, kernel.cluster))}"')
     return " ".join(parts)
+
+
+def sets_registers(kernel: Kernel) -> bool:
+    """Whether warpgroups set how many registers their threads have."""
+    return any(isinstance(s, Instruction) and s.name in _SETTING_REGISTERS for s in walk.statements(kernel.body))
 
 
 def _bind_parameters(emission: Emission) -> None:

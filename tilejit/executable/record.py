@@ -21,6 +21,16 @@ class Assertion:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedPlace:
+    """Where a buffer lies in a CTA's shared memory. first: its first byte. span: where the kernel makes it."""
+
+    name: str
+    first: int
+    bytes: int
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MachineCode:
     """What a driver made of PTX. image: a cubin. capability: of the GPU that it is for, 90 for 9.0."""
 
@@ -38,6 +48,8 @@ class Executable:
     dynamic_shared: the launch must ask for `shared_bytes`. local_bytes: that a thread's buffers take.
     spans: column c of a `.loc` (1-based) stands for spans[c - 1].
     assertions: those that are compiled in, by a record's code - 1. watched: the regions that are counted.
+    shared_map: what lies where in shared memory.
+    entry_registers: what each thread must start with, where warpgroups set their registers; else None.
     usage: what it took when it was saved, None where nobody has asked. machine_code: for one GPU, where it was saved.
     """
 
@@ -56,6 +68,8 @@ class Executable:
     spans: tuple[Span, ...] = field(default=(), repr=False)
     assertions: tuple[Assertion, ...] = ()
     watched: tuple[WatchedRegion, ...] = ()
+    shared_map: tuple[SharedPlace, ...] = field(default=(), repr=False)
+    entry_registers: int | None = None
     usage: Usage | None = None
     machine_code: MachineCode | None = None
 

@@ -36,7 +36,8 @@ else:
     _Number = object
 
 __all__ = [
-    "Barrier", "Gather", "Region", "RegionElement", "Ring", "Scalar", "RingStep", "Tensor", "Tile", "TileElement",
+    "Barrier", "Gather", "NamedBarrier", "Region", "RegionElement", "Ring", "RingStep", "Scalar", "Tensor", "Tile",
+    "TileElement",
 ]
 
 
@@ -316,6 +317,16 @@ class Barrier:
 
     def expect(self, bytes: int) -> None:
         """Has the present phase await so many bytes of copies besides; each thread that comes here does."""
+
+
+class NamedBarrier:
+    """What `tj.named_barrier` gives: one of the CTA's barriers by its number."""
+
+    def sync(self) -> None:
+        """Waits for all of its threads; orders their memory accesses."""
+
+    def arrive(self) -> None:
+        """Counts as some of its threads, and goes on."""
 
 
 class RingStep:

@@ -1,6 +1,6 @@
 """Barriers and rings of them: `tj.alloc_barrier`, `tj.alloc_ring`, their steps, arrivals and waits.
 
-A ring has a `full` and an `empty` barrier for each of its stages. RingStep i is at stage i % stages, for the
+A ring has a `full` and an `empty` barrier for each of its stages. Step i is at stage i % stages, for the
 (i // stages + 1)-th time: so producers wait for phase i // stages - 1 of `empty`, consumers for phase i // stages of
 `full`.
 """
@@ -10,13 +10,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from ..dtypes import DTYPES, barrier, bool_, int32
+from ..dtypes import DTYPES, barrier, bool_, int32, int64
 from ..errors import ResourceError
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Alloc, Arrive, Buffer, Const, Element, Expect, Expr, Region, Var, WaitPhase
+from ..ir.nodes import Alloc, Arrive, Assert, Buffer, Const, Element, Expect, Expr, Instruction, Region, Var, WaitPhase
+from ..isa import Row
+from ..isa.barriers import BAR_ARRIVE_NUMBERED, BAR_SYNC_NUMBERED, OF_WARPGROUPS, USERS
 from ..isa.mbarrier import MOST_IN_A_PHASE
 from ..layout import TileLayout
-from ..target import TENSOR_MEMORY_TARGETS
+from ..target import TENSOR_MEMORY_TARGETS, WARP
 from ..wording import counted
 from .arguments import Arguments, bind, optional
 from .context import Context
@@ -25,6 +27,7 @@ from .values import (
     Constant,
     Counter,
     Method,
+    NamedBarrier,
     Ring,
     RingStep,
     Scalar,
@@ -34,19 +37,20 @@ from .values import (
 )
 
 __all__ = [
-    "CALLS", "INDEXED", "METHODS", "OF_BARRIER", "OF_RING", "OF_STEP", "WITH_ATTRIBUTES", "alloc_barrier", "alloc_ring",
-    "attribute", "named", "region", "subscript",
+    "CALLS", "INDEXED", "METHODS", "OF_BARRIER", "OF_NAMED", "OF_RING", "OF_STEP", "WITH_ATTRIBUTES", "alloc_barrier",
+    "alloc_ring", "attribute", "named", "named_barrier", "region", "subscript",
 ]
 
 #: the attributes of each kind of value; `annotations` has them for type checkers
 OF_BARRIER = ("expect", "test", "wait")
 OF_STEP = ("acquire", "empty", "full", "stage", "wait")
 _CALLED_OF_STEP = ("acquire", "wait")
+OF_NAMED = ("arrive", "sync")
 OF_RING: tuple[str, ...] = ()
-_NAMES = {Barrier: OF_BARRIER, Ring: OF_RING, RingStep: OF_STEP}
+_NAMES = {Barrier: OF_BARRIER, NamedBarrier: OF_NAMED, Ring: OF_RING, RingStep: OF_STEP}
 
 #: the kinds of values here that have attributes, and those that have an index
-WITH_ATTRIBUTES = (Barrier, Ring, RingStep)
+WITH_ATTRIBUTES = (Barrier, NamedBarrier, Ring, RingStep)
 INDEXED = (Barrier, Ring)
 
 
@@ -101,6 +105,33 @@ def _allocated(ctx: Context, node: ast.Call, name: str, stages: int, arrivals: i
     return buffer
 
 
+def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """`tj.named_barrier(id, threads)`."""
+    number = _number(ctx, arguments["id"], "the number of a barrier")
+    count = ctx.integer(ctx.evaluate(arguments["threads"]), arguments["threads"], "the number of threads")
+    if count < 1 or count % WARP or count > ctx.threads:
+        raise ctx.type_error(
+            arguments["threads"], f"{count} threads of a CTA of {ctx.threads} meet at a barrier; whole warps do",
+            f"give a multiple of {WARP}, at most the CTA's threads",
+        )
+    low, high = facts.bounds(number)
+    first, last = USERS[0], USERS[-1]
+    if (low is not None and low > last) or (high is not None and high < first):
+        which = str(number.value) if isinstance(number, Const) else f"{low} or more" if low else f"{high} or less"
+        raise ResourceError(
+            f"barrier {which} by its number; there are {first} to {last}: 0 is tj.cta_sync()'s, and those from "
+            f"{OF_WARPGROUPS} on are tj.warpgroup_sync()'s", span=ctx.span(arguments["id"]),
+            hint="barriers in shared memory, tj.alloc_barrier(), are as many as you like",
+        )
+    if low is None or high is None or low < first or high > last:
+        is_one = build.logical_and(
+            build.greater_equal(number, build.const(first, int32)), build.less_equal(number, build.const(last, int32))
+        )
+        told = f"barrier {{0}} by its number; there are {first} to {last}"
+        ctx.emit(Assert(is_one, told, "bounds", (build.cast(number, int64),), ctx.span(arguments["id"])))
+    return NamedBarrier(number, count)
+
+
 def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
     """`b[i]`, one of several barriers; `ring[i]`, a step."""
     value = ctx.evaluate(node.slice)
@@ -149,7 +180,7 @@ def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
     return step
 
 
-def attribute(ctx: Context, node: ast.Attribute, base: Barrier | Ring | RingStep) -> Value:
+def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep) -> Value:
     """`base.name`."""
     names = _NAMES[type(base)]
     if node.attr not in names:
@@ -246,9 +277,20 @@ def _expect(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return Constant(None)
 
 
+def _by_number(row: Row) -> Callable[[Context, ast.Call, Value], Value]:
+    def handler(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+        assert isinstance(receiver, NamedBarrier)
+        bind(ctx, node, f".{row.called.rpartition('.')[2]}", (), 0)
+        ctx.emit(Instruction(row.name, (), (receiver.number, build.const(receiver.threads, int32)), ctx.span(node)))
+        return Constant(None)
+
+    return handler
+
+
 #: method's name -> what a call of it gives, from the receiver
 METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
-    "acquire": _acquire, "expect": _expect, "test": _test, "wait": _wait,
+    "acquire": _acquire, "arrive": _by_number(BAR_ARRIVE_NUMBERED), "expect": _expect,
+    "sync": _by_number(BAR_SYNC_NUMBERED), "test": _test, "wait": _wait,
 }
 
 

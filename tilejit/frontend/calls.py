@@ -10,11 +10,12 @@ from ..dtypes import DType
 from .context import Context
 from .foreign import not_callable
 from .inline import closure_of, inline
-from .intrinsics import call_intrinsic, convert_to
+from .intrinsics import call_intrinsic
 from .language import Function, Intrinsic
 from .methods import METHODS
 from .python_calls import BUILTINS, python_call, runs_in_python
 from .tileops import call_operation
+from .tiles import convert_to
 from .values import Closure, Constant, Method, ScopedOperation, Value, describe
 
 __all__ = ["call"]

@@ -114,6 +114,7 @@ class Context:
     threads: int
     frame: Frame
     is_cooperative: bool = False
+    max_registers: int | None = None
     block: Draft = field(default_factory=list)
     depth: int = 0
     enclosures: list[Enclosure] = field(default_factory=list)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..dataclass import replace
-from ..dtypes import DType, int32
+from ..dtypes import int32
 from ..ir.arithmetic import build
 from ..ir.nodes import Instruction, Special, Sync
 from ..isa import ASYNC_CALLS, Row
@@ -14,19 +13,17 @@ from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import GRID
 from ..target import TENSOR_MEMORY_TARGETS
-from . import barriers, reductions, shapes, tiles
+from . import barriers, operands, reductions, registers, shapes, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, bind, optional
 from .atomics import ATOMIC_CALLS
 from .context import Context
 from .lanes import LANE_CALLS
 from .language import Intrinsic
-from .operands import memory_operand
 from .ordered import ORDERED
-from .scalars import convert
-from .values import Constant, Memory, Scalar, Value
+from .values import Constant, Scalar, Value
 
-__all__ = ["HANDLERS", "call_intrinsic", "convert_to"]
+__all__ = ["HANDLERS", "call_intrinsic"]
 
 
 def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
@@ -104,10 +101,6 @@ def _groups(ctx: Context, argument: ast.expr) -> int:
     return groups
 
 
-def _assume_in_bounds(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    return replace(memory_operand(ctx, arguments["region"], "what is assumed in bounds"), in_bounds=True)
-
-
 #: name -> what a call of it gives; the others are operations
 HANDLERS: dict[str, Handler] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
@@ -119,22 +112,15 @@ HANDLERS: dict[str, Handler] = {
     **ORDERED,
     **ATOMIC_CALLS,
     **LANE_CALLS,
-    "assume_in_bounds": _assume_in_bounds,
+    "assume_in_bounds": operands.assume_in_bounds,
     "cat": shapes.cat,
     "split": shapes.split,
     "reduce": reductions.reduce,
     "alloc_barrier": barriers.alloc_barrier,
     "alloc_ring": barriers.alloc_ring,
+    "named_barrier": barriers.named_barrier,
+    "set_registers": registers.set_registers,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,
     "alloc_tmem": mem.alloc_tmem,
 }
-
-
-def convert_to(ctx: Context, node: ast.Call, dtype: DType) -> Value:
-    """`tj.<dtype>(value)`: a scalar or a local tile, converted."""
-    arguments = bind(ctx, node, f"tj.{dtype}", ("value",), 1)
-    value = ctx.evaluate(arguments["value"])
-    if isinstance(value, Memory):
-        return tiles.cast(ctx, node, value, dtype)
-    return convert(ctx, node, value, dtype)

@@ -63,7 +63,7 @@ def build(
         _check_cluster(cluster, nonportable_cluster, span)
     entry = kernel_params(source, signature)
     frame = Frame(source, source.node, env=dict(entry.env))
-    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame, cooperative)
+    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame, cooperative, max_registers)
     for name in (*entry.env, *(p.defines.name for p in entry.params if p.defines is not None)):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
+from ..dataclass import replace
 from ..ir.nodes import Expr, Region
 from ..ops.copies import INDEX
 from ..ops.fold import COMBINE, PAIRS
 from ..ops.record import AttributeValue, TileOperation, dimensions
 from . import regions
-from .arguments import optional
+from .arguments import Arguments, optional
 from .combine import read_combine
 from .context import Context
 from .values import Memory, Rows, Value, describe
 
-__all__ = ["Attributes", "as_memory", "attributes", "destination", "memory_operand", "placed"]
+__all__ = ["Attributes", "as_memory", "assume_in_bounds", "attributes", "destination", "memory_operand", "placed"]
 
 Attributes = tuple[tuple[str, AttributeValue], ...]
 
@@ -23,6 +24,11 @@ Attributes = tuple[tuple[str, AttributeValue], ...]
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
     """An operand that names memory: a buffer, a region, or an element's place."""
     return as_memory(ctx, node, regions.unloaded(ctx, node), what).at(ctx.span(node))
+
+
+def assume_in_bounds(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """`tj.assume_in_bounds(region)`."""
+    return replace(memory_operand(ctx, arguments["region"], "what is assumed in bounds"), in_bounds=True)
 
 
 def as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:

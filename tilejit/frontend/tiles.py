@@ -14,6 +14,7 @@ from ..ops.copies import CAST
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.record import Fault
 from ..scopes import SCOPES, THREAD
+from .arguments import bind
 from .context import Context
 from .empties import is_idle, remaining
 from .mixed_signs import WITH_MIXED_SIGNS
@@ -22,8 +23,8 @@ from .singles import is_single
 from .values import Memory, Scalar, Value, describe, is_number, owner_scope
 
 __all__ = [
-    "apply", "broadcast_shape", "cast", "common_scope", "elementwise", "emit_sound", "inputs", "local_tile",
-    "widest_scope",
+    "apply", "broadcast_shape", "cast", "common_scope", "convert_to", "elementwise", "emit_sound", "inputs",
+    "local_tile", "widest_scope",
 ]
 
 
@@ -175,3 +176,12 @@ def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool
     attrs = () if saturate else (("saturate", False),)
     ctx.emit(TileOp(CAST.name, scope, (result.region(span), tile.region(span)), attrs, span))
     return result
+
+
+def convert_to(ctx: Context, node: ast.Call, dtype: DType) -> Value:
+    """`tj.<dtype>(value)`: a scalar or a local tile, converted."""
+    arguments = bind(ctx, node, f"tj.{dtype}", ("value",), 1)
+    value = ctx.evaluate(arguments["value"])
+    if isinstance(value, Memory):
+        return cast(ctx, node, value, dtype)
+    return convert(ctx, node, value, dtype)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from .context import Frame
 
 __all__ = [
-    "Barrier", "Binding", "Closure", "Conflict", "Constant", "Counter", "Items", "Memory", "Method", "Ring", "Rows",
+    "Barrier", "Binding", "Closure", "Conflict", "Constant", "Counter", "Items", "Memory", "Method", "NamedBarrier",
+    "Ring", "Rows",
     "Scalar", "ScopedOperation", "RingStep", "Unset", "Value",
 ]
 
@@ -206,6 +207,14 @@ class Ring:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedBarrier:
+    """One of a CTA's barriers by its number, for so many threads."""
+
+    number: Expr
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
 class Counter:
     """A name in the number of a step, and what it stood for in its function when the step was taken."""
 
@@ -303,7 +312,8 @@ class Conflict(Unset):
 
 
 Value = (
-    Constant | Scalar | Items | Memory | Rows | Barrier | Ring | RingStep | Closure | Method | ScopedOperation | Unset
+    Constant | Scalar | Items | Memory | Rows | Barrier | NamedBarrier | Ring | RingStep | Closure | Method
+    | ScopedOperation | Unset
 )
 
 
@@ -349,6 +359,8 @@ def describe(value: Value) -> str:
         return f"a gathered region of shape {_shown(value.extents)} and {value.dtype}"
     if isinstance(value, Barrier):
         return "a barrier" if value.index is not None else f"{value.count} barriers"
+    if isinstance(value, NamedBarrier):
+        return "a named barrier"
     if isinstance(value, Ring):
         return f"a ring of {value.stages} stages"
     if isinstance(value, RingStep):

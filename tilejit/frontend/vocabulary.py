@@ -89,7 +89,10 @@ class Namespace(LanguageName):
 
 #: names of the language that aren't built yet: refused by name, and not among those that `dir(tilejit)` lists
 NOT_YET = {
-    "named_barrier": "a barrier among some threads of the CTA",
+    "cluster": "ids and sizes of clusters",
+    "cluster_sync": "a barrier among the CTAs of a cluster",
+    "grid_trigger": "which lets the next kernel start",
+    "grid_wait": "which waits for the kernel before",
     "scan": "what stands before each element and itself, combined by a function",
     "cumsum": "the sums of each element and those before it",
     "sort": "the elements in order",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ..isa import ASYNC_CALLS
 from ..isa.atomics import OPERATIONS
-from ..isa.barriers import BARRIERS
+from ..isa.barriers import BARRIERS, USERS
 from ..isa.warp import VOTE
 from ..ops.elementwise import ELEMENTWISE, Elementwise
 from ..ops.reduce import REDUCTIONS
@@ -100,6 +100,13 @@ _BARRIERS = (
         CallParameter("producers", "int", "how many commit each step", 1),
         CallParameter("consumers", "int", "how many release each step", 1),
     ), "_Ring", "ring = tj.alloc_ring(2)\nring[0].acquire()"),
+    Intrinsic("named_barrier", "one of a CTA's barriers by its number, for some of its warps", (
+        CallParameter("id", "int", f"from {USERS[0]} to {USERS[-1]}"),
+        CallParameter("threads", "int", "how many meet there, of whole warps"),
+    ), "_NamedBarrier", "A[tj.thread_id(), 0] = 1.0\ntj.named_barrier(1, 128).sync()"),
+    Intrinsic("set_registers", "how many registers each thread of the warpgroup has from here on, of the CTA's pool", (
+        CallParameter("n", "int", "a multiple of 8 from 24 to 256"),
+    ), "None", "if tj.warpgroup_id() == 0:\n    tj.set_registers(24)"),
 )
 
 _MEMORY = (

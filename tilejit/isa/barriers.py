@@ -48,7 +48,7 @@ BAR_SYNC_NAMED = _sync(
     (register("barrier", B32),),
 )
 
-_NUMBERED = (register("barrier", B32), register("threads", B32))
+_NUMBERED = (register("barrier", B32, is_common=True), register("threads", B32, is_common=True))
 
 BAR_SYNC_NUMBERED = _sync(
     "bar.sync.n",
@@ -56,7 +56,7 @@ BAR_SYNC_NUMBERED = _sync(
     WARP,
     "waits for the $threads threads that name $barrier; orders their memory accesses",
     _NUMBERED,
-    "named_barrier.sync",
+    "named_barrier(...).sync",
 )
 BAR_ARRIVE_NUMBERED = _sync(
     "bar.arrive.n",
@@ -65,7 +65,7 @@ BAR_ARRIVE_NUMBERED = _sync(
     "counts as one of the $threads threads that name $barrier, and goes on; its accesses come before what others do "
     "who wait there",
     _NUMBERED,
-    "named_barrier.arrive",
+    "named_barrier(...).arrive",
 )
 
 #: scope -> the barrier among its threads

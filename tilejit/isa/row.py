@@ -67,6 +67,8 @@ class Operand:
     is_bits: it is the bits of a value of any type, in as many registers as the operands beside it are; a narrower one's
     are extended by zeros.
     is_immediate: an integer known at compile time stands there as it is, and not in a register.
+    is_common: all threads that execute the instruction together give the same.
+    among: the values that a constant may have; None for any.
     """
 
     name: str
@@ -80,6 +82,8 @@ class Operand:
     is_cut: bool = False
     is_immediate: bool = False
     is_bits: bool = False
+    is_common: bool = False
+    among: range | None = None
 
     @property
     def is_result(self) -> bool:
@@ -94,11 +98,12 @@ class Operand:
 
 def register(
     name: str, kind: Register, direction: Direction = Direction.IN, count: int = 1, element: DType | None = None,
-    *, is_immediate: bool = False, is_bits: bool = False,
+    *, is_immediate: bool = False, is_bits: bool = False, is_common: bool = False,
 ) -> Operand:
     """`count` registers of one kind."""
     return Operand(
-        name, Kind.REGISTER, kind, direction, count, element, is_immediate=is_immediate, is_bits=is_bits
+        name, Kind.REGISTER, kind, direction, count, element, is_immediate=is_immediate, is_bits=is_bits,
+        is_common=is_common,
     )
 
 
@@ -107,9 +112,9 @@ def carried(name: str) -> Operand:
     return Operand(name, Kind.REGISTER, B32, Direction.INOUT, None)
 
 
-def constant(name: str) -> Operand:
-    """A constant of 32 bits."""
-    return Operand(name, Kind.CONSTANT, _CONSTANT)
+def constant(name: str, among: range | None = None) -> Operand:
+    """A constant of 32 bits. among: the values that it may have; None for any."""
+    return Operand(name, Kind.CONSTANT, _CONSTANT, among=among)
 
 
 def predicate(name: str, direction: Direction = Direction.IN) -> Operand:
@@ -237,6 +242,11 @@ class Row(Capability):
     def takes_immediates(self) -> bool:
         """Whether some of its operands may stand in the text as integers."""
         return any(o.is_immediate for o in self.operands)
+
+    @cached_property
+    def limits_constants(self) -> bool:
+        """Whether some constant may have some values only."""
+        return any(o.among is not None for o in self.operands)
 
     @cached_property
     def results(self) -> tuple[Operand, ...]:

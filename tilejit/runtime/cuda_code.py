@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 from cuda.bindings import driver
 
 from ..executable import Executable, MachineCode
 from . import cuda_driver
-from .cuda_driver import call
+from .cuda_driver import Loaded, call
 
 
-def load(executable: Executable, capability: int) -> tuple[Any, Any]:
+def load(executable: Executable, capability: int) -> Loaded:
     """The module and its kernel in the current context, of a GPU of this capability.
 
     raises: DeviceError with the driver's log where it refuses the PTX.
@@ -46,7 +45,7 @@ def link(executable: Executable, capability: int) -> MachineCode:
         call(driver.cuLinkDestroy, state)
 
 
-def _loaded(code: MachineCode, entry: str) -> tuple[Any, Any] | None:
+def _loaded(code: MachineCode, entry: str) -> Loaded | None:
     """The module of a cubin and its kernel; None where this driver doesn't take it."""
     error, module = driver.cuModuleLoadData(code.image)
-    return (module, cuda_driver.function_of(module, entry)) if error == cuda_driver.SUCCESS else None
+    return Loaded(module, cuda_driver.function_of(module, entry)) if error == cuda_driver.SUCCESS else None

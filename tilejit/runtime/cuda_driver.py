@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from cuda.bindings import driver
 
@@ -15,6 +16,10 @@ from ..usage import Usage
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 
 LOG_BYTES = 16384
+
+#: what ptxas numbers so: it has put waits or copies where the program has none, or left out instructions
+_IS_NOTE = re.compile(r"\(C75\d\d\)")
+
 #: stream objects that are kept
 _STREAMS = 1024
 _INVALID_PTX = (
@@ -67,17 +72,33 @@ def current(context: Any) -> Iterator[None]:
         call(driver.cuCtxPopCurrent)
 
 
-def load(ptx: str, entry: str) -> tuple[Any, Any]:
+class Loaded(NamedTuple):
+    """A module and its kernel; notes: what the driver's compiler said that costs speed."""
+
+    module: Any
+    function: Any
+    notes: tuple[str, ...] = ()
+
+
+def load(ptx: str, entry: str) -> Loaded:
     """The module and its kernel, compiled by the driver for the current context.
 
     raises: DeviceError with the driver's log where it refuses the PTX.
     """
-    log = bytearray(LOG_BYTES)
+    log, said = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
     options, values = error_log(log)
+    kinds = driver.CUjit_option
+    options += [kinds.CU_JIT_INFO_LOG_BUFFER, kinds.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, kinds.CU_JIT_LOG_VERBOSE]
+    values += [said, len(said), 1]
     error, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", len(options), options, values)
     if error != SUCCESS:
         raise refusal(error, log)
-    return module, function_of(module, entry)
+    notes = tuple(dict.fromkeys(line.strip() for line in _text_of(said).splitlines() if _IS_NOTE.search(line)))
+    return Loaded(module, function_of(module, entry), notes)
+
+
+def _text_of(log: bytearray) -> str:
+    return bytes(log).split(b"\0", 1)[0].decode(errors="replace").strip()
 
 
 def error_log(log: bytearray) -> tuple[list[Any], list[Any]]:
@@ -107,7 +128,7 @@ def refusal(error: Any, log: bytearray) -> DeviceError | LaunchError:
     if error not in _INVALID_PTX:
         return failure(error, "the compilation of PTX")
     version = call(driver.cuDriverGetVersion)
-    text = bytes(log).split(b"\0", 1)[0].decode(errors="replace").strip()
+    text = _text_of(log)
     driver_version = f"{version // 1000}.{version % 1000 // 10}"
     return DeviceError(
         f"the driver (CUDA {driver_version}) refused the PTX: {name(error)}" + (f"\n{text}" if text else ""),

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from cuda.bindings import driver
 
-from ..errors import LaunchError
+from ..errors import LaunchError, ResourceError
+from ..executable import Executable
 from ..ir.params import AssertionsParam, BarrierParam, TensorMapParam
+from ..isa.registers import STEP
 from ..target import PORTABLE_CLUSTER
 from . import arrays, assertions, cuda_code, cuda_driver, cuda_tensor_map
 from .cuda_driver import call
@@ -35,6 +37,18 @@ _RECORD_BYTES = AssertionsParam.RECORD_BYTES
 _BARRIERS, _BARRIER_BYTES = 256, 32
 
 
+def _check_registers(executable: Executable, registers: int) -> None:
+    """Refuses a kernel whose threads don't start with as many registers as its warpgroups count on."""
+    wanted = executable.entry_registers
+    if wanted is None or registers // STEP * STEP == wanted:
+        return
+    raise ResourceError(
+        f"{executable.name} sets the registers of warpgroups, and counts on {wanted} for each thread at its entry; the "
+        f"driver's compiler gives it {registers}: the pool has another size, and waiting for it may never end",
+        hint=f"write max_registers={wanted}, or leave tj.set_registers out",
+    )
+
+
 class CudaFunction:
     """A kernel loaded on one device."""
 
@@ -43,8 +57,10 @@ class CudaFunction:
         self.compiled = compiled
         self.device = device
         self.asserts = assertions.takes_record(executable)
-        self._module, self._function = cuda_code.load(executable, device.capability)
-        compiled.measurement.usage = cuda_driver.usage(self._function, executable.local_bytes)
+        self._module, self._function, self.notes = cuda_code.load(executable, device.capability)
+        usage = cuda_driver.usage(self._function, executable.local_bytes)
+        _check_registers(executable, usage.registers)
+        compiled.measurement.usage, compiled.measurement.notes = usage, self.notes
         self._dynamic_bytes = executable.shared_bytes if executable.dynamic_shared else 0
         if self._dynamic_bytes > _STATIC_SHARED_BYTES:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

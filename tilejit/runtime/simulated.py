@@ -171,6 +171,7 @@ class SimulatedFunction:
                 dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
                 locate=places.locate,
                 capability=executable.target.number,
+                shared_map=[(place.name, place.first, place.bytes) for place in executable.shared_map],
             )
         except SimulationError as error:
             # a thread that ended at an assertion may be what others wait for

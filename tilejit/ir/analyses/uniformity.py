@@ -25,7 +25,7 @@ import numpy as np
 from ... import scopes
 from ...dataclass import dataclass, field, replace
 from ...errors import DispatchError
-from ...isa import ROWS
+from ...isa import ROWS, Row
 from ...layout import TileLayout
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE
@@ -34,6 +34,7 @@ from ...source import Span
 from .. import nodes as ir
 from .. import walk
 from .flow import Analysis, LoopStates, solve
+from .register_pool import SETTINGS, Setting, check_pool
 
 __all__ = ["check"]
 
@@ -50,9 +51,14 @@ def check(kernel: ir.Kernel) -> None:
     stores = (stmt.place for stmt in walk.statements(kernel.body) if isinstance(stmt, ir.Store))
     uniformity = _Uniformity(kernel.threads, frozenset(place.buffer.root.name for place in stores))
     states = solve(uniformity, kernel.body, uniformity.start())
+    settings: list[Setting] = []
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
-        if state is not None:
-            uniformity.report(stmt, state)
+        if state is None:
+            continue
+        uniformity.report(stmt, state)
+        if isinstance(stmt, ir.Instruction) and stmt.name in SETTINGS:
+            settings.append(Setting(stmt, state.comers, state.is_exact))
+    check_pool(kernel, settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,7 @@ class _ThreadState:
 
     entered: the threads that the branches and loops around let in. returned, broken, continued: those that earlier
     jumps of each kind left here; the active threads are in all four sets.
+    comers: the threads that may come here, thread i as bit i. is_exact: all of them do, or none.
     levels: of the variables whose level isn't `CTA`. partial: the scopes whose last instance isn't whole and may come
     here.
     """
@@ -83,6 +90,8 @@ class _ThreadState:
     continued: _Active = _Active()
     levels: Mapping[str, int] = field(default_factory=dict)
     partial: frozenset[str] = frozenset()
+    comers: int = 0
+    is_exact: bool = True
 
     @property
     def active(self) -> _Active:
@@ -118,7 +127,8 @@ class _Uniformity(Analysis[_ThreadState]):
         self.evaluated: dict[int, np.ndarray | None] = {}
 
     def start(self) -> _ThreadState:
-        return _ThreadState(partial=frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads)))
+        partial = frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads))
+        return _ThreadState(partial=partial, comers=(1 << self.threads) - 1)
 
     def join(self, first: _ThreadState, second: _ThreadState) -> _ThreadState:
         return _ThreadState(
@@ -128,6 +138,8 @@ class _Uniformity(Analysis[_ThreadState]):
             first.continued.meet(second.continued),
             {name: min(first.level(name), second.level(name)) for name in (*first.levels, *second.levels)},
             first.partial | second.partial,
+            first.comers | second.comers,
+            first.is_exact and second.is_exact,
         )
 
     def step(self, stmt: ir.Simple | ir.Jump, state: _ThreadState) -> _ThreadState:
@@ -167,7 +179,7 @@ class _Uniformity(Analysis[_ThreadState]):
 
     def behind(self, jump: ir.Jump, state: _ThreadState) -> _ThreadState:
         # every thread that comes to a `return` ends there, a partial instance as well
-        return replace(state, partial=frozenset()) if isinstance(jump, ir.Return) else state
+        return replace(state, partial=frozenset() if isinstance(jump, ir.Return) else state.partial, comers=0)
 
     def branch(self, stmt: ir.If, state: _ThreadState) -> tuple[_ThreadState, _ThreadState]:
         entered = self.narrowed(state.active, self.level(stmt.cond, state), "the `if`", stmt.span)
@@ -175,10 +187,21 @@ class _Uniformity(Analysis[_ThreadState]):
             frozenset(scope for scope in state.partial if not self.never(stmt.cond, truth, scope))
             for truth in (True, False)
         )
-        return replace(state, entered=entered, partial=then), replace(state, entered=entered, partial=orelse)
+        values, exact = self.values(stmt.cond), state.is_exact
+        if values is None:
+            taking = leaving = state.comers
+            exact = exact and self.widened(self.level(stmt.cond, state)) == CTA
+        else:
+            taking = state.comers & _bits(np.broadcast_to(values, self.ids.shape))
+            leaving = state.comers & ~taking
+        return (
+            replace(state, entered=entered, partial=then, comers=taking, is_exact=exact),
+            replace(state, entered=entered, partial=orelse, comers=leaving, is_exact=exact),
+        )
 
     def merged(self, stmt: ir.If, before: _ThreadState, ends: _ThreadState) -> _ThreadState:
-        return replace(ends, entered=before.entered)
+        stayed = (ends.returned, ends.broken, ends.continued) == (before.returned, before.broken, before.continued)
+        return replace(ends, entered=before.entered, is_exact=before.is_exact and (stayed or ends.is_exact))
 
     def enter(self, loop: ir.For | ir.Loop, before: _ThreadState) -> _ThreadState:
         inside = replace(before, entered=before.active, broken=_Active(), continued=_Active())
@@ -186,20 +209,23 @@ class _Uniformity(Analysis[_ThreadState]):
             return inside
         begin, end, step = (self.level(e, before) for e in (loop.start, loop.stop, loop.step))
         entered = self.narrowed(before.active, min(begin, end, step), "the loop", loop.span)
-        return replace(inside.with_level(loop.var.name, min(begin, step)), entered=entered)
+        exact = before.is_exact and self.widened(min(begin, end, step)) == CTA
+        return replace(inside.with_level(loop.var.name, min(begin, step)), entered=entered, is_exact=exact)
 
     def narrowed(self, active: _Active, level: int, what: str, span: Span | None) -> _Active:
         return active if level >= active.level else _Active(level, what, span)
 
     def repeat(self, loop: ir.For | ir.Loop, head: _ThreadState, ends: _ThreadState) -> _ThreadState:
-        return replace(ends, entered=head.entered, continued=_Active())
+        return replace(ends, entered=head.entered, continued=_Active(), comers=head.comers)
 
     def leave(self, loop: ir.For | ir.Loop, turns: LoopStates[_ThreadState]) -> _ThreadState:
         """After a loop all threads are back; what it assigned may differ between those that left in different turns."""
         head = turns.head
         last = head if turns.breaks is None else self.join(head, turns.breaks)
         ends = min(head.entered.level, head.broken.level)
-        after = replace(turns.before, returned=turns.before.returned.meet(head.returned))
+        before = turns.before
+        exact = before.is_exact and head.returned == before.returned
+        after = replace(before, returned=before.returned.meet(head.returned), is_exact=exact)
         for name in walk.assigned(loop.body):
             after = after.with_level(name, min(last.level(name), ends))
         return after
@@ -218,6 +244,7 @@ class _Uniformity(Analysis[_ThreadState]):
                 self.barrier(place, scope, stmt.span, state)
             case ir.Instruction(name):
                 self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
+                self.common(stmt, ROWS[name], state)
             case ir.TileOp(name, scope):
                 self.collective(f"{scope}.{name}", scope, stmt.span, state)
                 self.places(stmt, state)
@@ -278,6 +305,19 @@ class _Uniformity(Analysis[_ThreadState]):
                     "to thread",
                     span=place.span or span,
                     hint=f"take an index that is the same for the whole {scope}, or arrive on the thread scope",
+                )
+
+    def common(self, stmt: ir.Instruction, row: Row, state: _ThreadState) -> None:
+        """Raise DispatchError where threads that execute an instruction together may give different operands."""
+        for operand, item in zip(row.arguments, stmt.inputs, strict=False):
+            if not operand.is_common or isinstance(item, ir.Vector):
+                continue
+            if self.widened(self.level(item, state)) < row.scope.level:
+                raise DispatchError(
+                    f"{row.spelling} takes one {operand.name} for a whole {row.scope}, but it may differ from thread "
+                    "to thread",
+                    span=stmt.span,
+                    hint=f"name what is the same for the whole {row.scope}",
                 )
 
     def never(self, cond: ir.Expr, truth: bool, scope: str) -> bool:
@@ -361,6 +401,11 @@ class _Uniformity(Analysis[_ThreadState]):
             return convert(args[0], expr.dtype, expr.saturate)
         with np.errstate(all="ignore"):
             return np.asarray(ELEMENTWISE[expr.name].formula(*args))
+
+
+def _bits(values: np.ndarray) -> int:
+    """A number whose bit i is value i."""
+    return int.from_bytes(np.packbits(values.astype(bool), bitorder="little").tobytes(), "little")
 
 
 def _at(span: Span | None) -> str:

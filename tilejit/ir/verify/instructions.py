@@ -19,8 +19,9 @@ _SOUND: set[tuple[Hashable, ...]] = set()
 
 def instruction_faults(stmt: ir.Instruction, target: str | None) -> list[str]:
     """What is wrong with an instruction's name and operands; unless it is None, with the target, too."""
-    key = (stmt.name, target, *map(_shape, _results(stmt)), "<-", *map(_shape, stmt.inputs))
     row = ROWS.get(stmt.name)
+    limited = stmt.inputs if row is not None and row.limits_constants else ()
+    key = (stmt.name, target, *map(_shape, _results(stmt)), "<-", *map(_shape, stmt.inputs), limited)
     if key in _SOUND:
         return list(_unequal(row, stmt)) if row is not None and row.carries is not None else []
     if row is None:
@@ -110,7 +111,7 @@ def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
     if operand.kind is Kind.ADDRESS:
         is_fit = _is_address(operand, item)
     elif operand.kind is Kind.CONSTANT:
-        is_fit = isinstance(item, ir.Const) and item.dtype.is_integer and item.dtype.bits == operand.register.bits
+        is_fit = isinstance(item, ir.Const) and _is_constant(operand, item)
     elif isinstance(item, ir.Vector):
         is_fit = _is_registers(operand, item)
     else:
@@ -118,6 +119,11 @@ def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
         is_fit = not (operand.is_result and operand.is_argument) and _is_scalar(operand, item)
     if not is_fit:
         yield f"{operand.name} is {_wanted(operand)}; got {_shown(item)}"
+
+
+def _is_constant(operand: Operand, item: ir.Const) -> bool:
+    has_type = item.dtype.is_integer and item.dtype.bits == operand.register.bits
+    return has_type and (operand.among is None or int(item.value) in operand.among)
 
 
 def _is_address(operand: Operand, item: Item) -> bool:
@@ -165,7 +171,8 @@ def _wanted(operand: Operand) -> str:
         size = f" of {operand.access_bytes} bytes" if operand.access_bytes else ""
         return f"a place{size} in {operand.space} memory"
     if operand.kind is Kind.CONSTANT:
-        return f"a constant of {operand.register.bits} bits"
+        which = "" if operand.among is None else f", one of {', '.join(map(str, operand.among))}"
+        return f"a constant of {operand.register.bits} bits{which}"
     if operand.kind is Kind.PREDICATE:
         return "a predicate"
     what = f"register{'' if operand.count == 1 else 's'} of {operand.register.bits} bits"

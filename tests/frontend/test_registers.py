@@ -1,0 +1,102 @@
+"""`tj.set_registers`: who may ask for how many."""
+
+from __future__ import annotations
+
+import pytest
+
+import tilejit as tj
+from tests.support.programs import array, source_of, statements, tile_ir
+from tilejit.dtypes import float32, int32
+from tilejit.errors import DispatchError, KernelTypeError, ResourceError
+from tilejit.ir import nodes as ir
+
+
+def kernel(*lines: str, threads: int = 384, on: str = "sm_90a") -> ir.Kernel:
+    text = "def k(A, n):\n" + "".join(f"    {line}\n" for line in lines)
+    return tile_ir(text, array(float32), int32, threads=threads, on=on)
+
+
+def roles(*counts: int) -> tuple[str, ...]:
+    lines: list[str] = []
+    for group, count in enumerate(counts):
+        lines += [f"if tj.warpgroup_id() == {group}:", f"    tj.set_registers({count})", f"    A[{group}] = 1.0"]
+    return tuple(lines)
+
+
+def test_the_instruction_is_that_of_the_count_at_entry() -> None:
+    def names(*counts: int, threads: int = 384) -> list[str]:
+        return [s.name for s in statements(kernel(*roles(*counts), threads=threads).body, ir.Instruction)]
+
+    assert names(24, 240, 240) == ["setmaxnreg.dec", "setmaxnreg.inc", "setmaxnreg.inc"]
+    assert names(168, 160) == ["setmaxnreg.dec", "setmaxnreg.dec"]
+    # a thread has 255 at most, of which whole steps of 8 count
+    assert names(248, 240, threads=256) == ["setmaxnreg.dec", "setmaxnreg.dec"]
+
+
+@pytest.mark.parametrize("counts", [(24, 240, 240), (40, 232, 232), (24,), (88, 248), (24, 24, 256)])
+def test_a_pool_that_has_enough(counts: tuple[int, ...]) -> None:
+    kernel(*roles(*counts))
+
+
+@pytest.mark.parametrize(
+    ("counts", "threads", "sentence"),
+    [
+        ((32, 240, 240), 384, "32 + 240 + 240 registers are 512; a CTA of 384 threads starts with 3 × 168 = 504"),
+        ((168, 176), 384, "168 + 176 + 168 registers are 512; a CTA of 384 threads starts with 3 × 168 = 504"),
+        ((24, 240), 512, "24 + 240 + 128 + 128 registers are 520; a CTA of 512 threads starts with 4 × 128 = 512"),
+    ],
+)
+def test_a_pool_that_is_too_small_is_refused(counts: tuple[int, ...], threads: int, sentence: str) -> None:
+    with pytest.raises(ResourceError) as error:
+        kernel(*roles(*counts), threads=threads)
+    assert error.value.message == sentence
+    assert error.value.span is not None and "set_registers" in error.value.span.text
+
+
+def test_a_limit_of_the_kernels_makes_the_pool_smaller() -> None:
+    text = "\n".join(["def k(A):", *(f"    {line}" for line in roles(24, 240, 240)), ""])
+    spec = tj.spec(8, float32)
+    tj.kernel(threads=384)(source_of(text)).compile(spec, target="sm_90a")
+    with pytest.raises(ResourceError, match="starts with 3 × 160 = 480"):
+        tj.kernel(threads=384, max_registers=160)(source_of(text)).compile(spec, target="sm_90a")
+
+
+REFUSED = [
+    (("tj.set_registers(«n»)",), "the number of registers must be known"),
+    (("tj.set_registers(«28»)",), "28 registers; a thread has 24 to 256, in steps of 8"),
+    (("tj.set_registers(«16»)",), "16 registers"),
+    (("if tj.warpgroup_id() == 0:", "    A[0] = 1.0", "    «tj.set_registers(24)»"), "is the first statement"),
+    (("for i in range(n):", "    «tj.set_registers(24)»"), "and not in a loop"),
+    (
+        ("w = tj.warpgroup_id()", "if w < 2:", "    tj.set_registers(24)", "if w > 0:", "    tj.set_registers(32)"),
+        "warpgroup 1 sets its registers twice",
+    ),
+    (("if tj.uniform(A[tj.warpgroup_id()] > 0, tj.warpgroup):", "    «tj.set_registers(24)»"), "only at run time"),
+]
+
+
+@pytest.mark.parametrize(("lines", "reason"), REFUSED)
+def test_what_is_refused(lines: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(KernelTypeError, match=reason):
+        kernel(*(line.replace("«", "").replace("»", "") for line in lines))
+
+
+def test_whole_warpgroups_set_them() -> None:
+    with pytest.raises(DispatchError, match="set_registers.*needs all threads of its warpgroup"):
+        kernel("if tj.warp_id() == 0:", "    tj.set_registers(24)")
+    with pytest.raises(DispatchError, match="whole warpgroups of 128 threads"):
+        kernel("tj.set_registers(24)", threads=160)
+
+
+def test_older_targets_have_no_pool() -> None:
+    with pytest.raises(DispatchError, match="needs sm_90a"):
+        kernel("tj.set_registers(24)", on="sm_90")
+    with pytest.raises(DispatchError, match="needs sm_90a"):
+        kernel("tj.set_registers(24)", on="sm_89")
+
+
+def test_ptx_says_that_one_cta_has_all_registers() -> None:
+    text = "\n".join(["def k(A):", *(f"    {line}" for line in roles(24, 240, 240)), ""])
+    made = tj.kernel(threads=384)(source_of(text)).compile(tj.spec(8, float32), target="sm_90a")
+    assert ".minnctapersm 1" in made.ptx and "setmaxnreg.dec.sync.aligned.u32 24;" in made.ptx
+    assert made.executable.entry_registers == 168

@@ -1,0 +1,73 @@
+"""Whether a CTA has as many registers as its warpgroups ask for.
+
+A CTA starts with as many for each thread; what one warpgroup gives back another may take. One that asks for more than
+are left waits for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dataclass import dataclass
+from ...errors import KernelTypeError, ResourceError
+from ...isa.registers import SET_REGISTERS
+from ...target import WARPGROUP, entry_registers
+from ..nodes import Const, Instruction, Kernel
+
+__all__ = ["SETTINGS", "Setting", "check_pool"]
+
+SETTINGS = frozenset(row.name for row in SET_REGISTERS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A statement that sets registers, and the threads that come there, thread i as bit i.
+
+    is_exact: all of them do, or none.
+    """
+
+    stmt: Instruction
+    comers: int
+    is_exact: bool
+
+    @property
+    def registers(self) -> int:
+        (count,) = self.stmt.inputs
+        assert isinstance(count, Const)
+        return int(count.value)
+
+
+def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
+    """Raise ResourceError where warpgroups ask for more than there are.
+
+    raises: KernelTypeError, too, where it isn't known who asks.
+    """
+    if not settings:
+        return
+    entry, groups = entry_registers(kernel.threads, kernel.max_registers), -(-kernel.threads // WARPGROUP)
+    asked: dict[int, Setting] = {}
+    for setting in settings:
+        if not setting.is_exact:
+            raise KernelTypeError(
+                "which warpgroups set their registers here is known only at run time", span=setting.stmt.span,
+                hint="branch on tj.warpgroup_id() and constants alone",
+            )
+        for group in range(groups):
+            if not setting.comers >> group * WARPGROUP & (1 << WARPGROUP) - 1:
+                continue
+            if group in asked:
+                raise KernelTypeError(
+                    f"warpgroup {group} sets its registers twice", span=setting.stmt.span,
+                    hint="let each warpgroup set them once, where its branch begins",
+                )
+            asked[group] = setting
+    counts = [asked[group].registers if group in asked else entry for group in range(groups)]
+    if sum(counts) <= entry * groups:
+        return
+    greatest = max(asked.values(), key=lambda setting: setting.registers)
+    raise ResourceError(
+        f"{' + '.join(map(str, counts))} registers are {sum(counts)}; a CTA of {kernel.threads} threads starts with "
+        f"{groups} \N{MULTIPLICATION SIGN} {entry} = {entry * groups}",
+        span=greatest.stmt.span,
+        hint="let warpgroups that only copy have 24, or ask for fewer; one that sets none keeps what it started with",
+    )
