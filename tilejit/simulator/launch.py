@@ -175,7 +175,7 @@ class _GridRun:
     def run_chunk(self, lanes: Lanes, watch: Watch | None) -> None:
         program = self.program
         before = (list(self.memory.regions), list(self.memory.starts))
-        for region in self.placing.chunk_memory(lanes):
+        for region in self.placing.chunk_memory(lanes, self.settings.shared_map):
             if watch is not None:
                 watch.shadow_chunk(region)
             self.memory.add(region)

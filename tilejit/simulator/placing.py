@@ -13,6 +13,7 @@ from .decode.translate import Program
 from .decode.variables import initial_bytes
 from .machine.lanes import Lanes
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRegion, Part
+from .machine.shared_names import SharedName, parts_of
 from .machine.tensor_map import MAP_BYTES, MapShape, encode
 from .opcodes.move import WINDOWS
 
@@ -151,8 +152,8 @@ class Placing:
             writable = variable.space == "global"
             self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
-    def chunk_memory(self, lanes: Lanes) -> list[MemoryRegion]:
-        """Shared and local memory for the CTAs of one chunk."""
+    def chunk_memory(self, lanes: Lanes, shared_map: Sequence[SharedName]) -> list[MemoryRegion]:
+        """Shared and local memory for the CTAs of one chunk. shared_map: names of buffers in shared memory."""
         regions = []
         program = self.program
         shared = _round_up(program.shared_bytes, 256)
@@ -171,7 +172,9 @@ class Placing:
             start = at - base
             # A slice keeps one copy per owner `stride` bytes apart; the last one may be shorter.
             part = memory[start:]
-            region = MemoryRegion(variable.space, at, size, part, [Part(variable.name, 0, size)], owner, stride)
+            parts = parts_of(shared_map, at, size) if variable.space == "shared" else []
+            parts.append(Part(variable.name, 0, size))
+            region = MemoryRegion(variable.space, at, size, part, parts, owner, stride)
             regions.append(region)
         return regions
 

@@ -34,6 +34,7 @@ class Naive:
         self.awaited = np.zeros((TOTAL, TOTAL), np.int64)
         self.fenced = {}
         self.cells = defaultdict(list)
+        self.messages = defaultdict(lambda: np.zeros(TOTAL, np.int64))
 
     def at(self, thread, event):
         past = self.clock[thread].copy()
@@ -102,7 +103,7 @@ class Both:
         self.rng = rng
         self.narrow = narrow
         self.lanes = Lanes((CTAS, 1, 1), (THREADS, 1, 1), 0, CTAS)
-        facts = dataclasses.replace(Ordering.of([], []), narrow=narrow, consistent=True)
+        facts = dataclasses.replace(Ordering.of([], []), narrow=narrow, consistent=True, clocks=True)
         self.order = Order(CTAS, CTAS * self.lanes.warps_per_cta, self.lanes, True, facts)
         self.order.begin(self.lanes)
         self.order.cta_barrier(np.arange(CTAS), True)
@@ -110,6 +111,7 @@ class Both:
         memory = np.zeros(4 * CELLS, np.uint8)
         self.shadow = Shadow(MemoryRegion("global", 0, memory.size, memory, [Part("m", 0, memory.size)]), 2, True)
         self.accesses = []
+        self.messages = {}
 
     def some(self):
         """Up to a few threads, or a whole warp."""
@@ -153,26 +155,40 @@ class Both:
         first, second = self.rng.choice(3, 2, replace=False)
         both_wait = self.rng.random() < 0.5
         members = [np.flatnonzero((cta == CTA) & (w == IN_CTA)) for w in (first, second)]
-        arrived, early = self.order.tick(0), self.order.together(members[1])
+        early = self.order.release(members[1])
         past = self.naive.clock[members[1]].max(axis=0)
-        past[members[1]] = arrived
-        now = self.order.tick(0)
-        events, waits = np.zeros((CTAS, 3), np.int64), np.zeros((CTAS, 3), bool)
-        events[cta, [first, second]] = now, now if both_wait else arrived
-        waits[cta, [first, second]] = True, both_wait
-        rows = [x for x in (self.order.together(members[0]), early) if x is not None]
-        self.order.warps_meet(np.array([cta]), events, waits)
-        if rows:
-            self.order.pass_on(rows, np.concatenate(members) if both_wait else members[0])
+        past[members[1]] = self.order.event
+        together = self.order.joined([early, self.order.release(members[0])])
+        now = self.order.event
+        for threads in members[: 1 + both_wait]:
+            self.order.learn(threads, together)
         clock = self.naive.clock
-        clock[members[0], members[0]] = now
-        if both_wait:
-            past[members[1]] = now
         joined = np.maximum(clock[members[0]].max(axis=0), past)
         joined[members[0]] = now
-        clock[members[0]] = joined
-        if both_wait:
-            clock[members[1]] = joined
+        for threads in members[: 1 + both_wait]:
+            clock[threads] = np.maximum(clock[threads], joined)
+
+    def arrive(self):
+        """A few threads, or a warp, release to one of two barriers of their CTAs."""
+        threads = self.some()
+        barrier = int(self.rng.integers(2))
+        message = self.order.release(threads)
+        before = self.messages.get(barrier)
+        self.messages[barrier] = message if before is None else self.order.joined([before, message])
+        for t in threads:
+            key = barrier, int(CTA[t])
+            self.naive.messages[key] = np.maximum(self.naive.messages[key], self.naive.at(t, self.order.event))
+
+    def wait(self):
+        """A few threads, or a warp, learn what was released to a barrier."""
+        threads = self.some()
+        barrier = int(self.rng.integers(2))
+        if barrier not in self.messages:
+            return
+        self.order.learn(threads, self.messages[barrier])
+        for t in threads:
+            past = self.naive.messages[barrier, int(CTA[t])]
+            self.naive.clock[t] = np.maximum(self.naive.clock[t], past)
 
     def fence(self):
         threads = self.some()
@@ -224,7 +240,7 @@ class Both:
 
 
 STEPS = {"access": 5, "cta_barrier": 1, "warp_barrier": 1, "lanes_meet": 1, "warps_meet": 1, "fence": 4, "strong": 9,
-         "weak_write": 0.3}
+         "weak_write": 0.3, "arrive": 3, "wait": 3}
 
 
 def play(seed, narrow, steps=60):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -22,13 +22,15 @@ _HINTS = {
     False: "put a barrier between the two accesses, or give each thread its own place",
     True: "the scope of one doesn't reach the other's CTA: use .gpu",
 }
-_VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
+_VERBS = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "makes an mbarrier of"}
+_RING_HINT = "let a barrier lie between: one waits in front of its access for what the other releases behind its own"
 
 
 class AccessFindings:
     """Adds to the findings what the checks of accesses see.
 
     in_flight: the asynchronous copies that have not been waited for.
+    made_by: the instruction that made the mbarrier at a shared address of a CTA of the chunk, None if there is none.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class AccessFindings:
         self.definedness = definedness
         self.sites = sites
         self.in_flight: list[Batch] = []
+        self.made_by: Callable[[int, int], int | None] = lambda address, cta: None
 
     def place(self, region: MemoryRegion, cell: int, site: Site) -> str:
         shadow: Shadow | LocalShadow = region.shadow
@@ -87,6 +90,23 @@ class AccessFindings:
             f"  {self.places.describe(batch.pc)}",
             site.pc, batch.pc, self.threads(me[at]), at.size,
             hint="wait for the copy (cp.async.wait_group), then let a barrier tell the other threads",
+        )
+
+    def of_barrier(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
+        """Report if there is any cell in `at`: it is a part of an mbarrier, of which ordinary accesses know nothing."""
+        if not at.size:
+            return
+        first = int(at[0])
+        cta, offset = divmod(int(cells[first]) << region.shadow.cell_shift, region.stride)
+        made_by = self.made_by(region.base + offset, cta)
+        made = f"\ninitialised at\n  {self.places.describe(made_by)}" if made_by is not None else ""
+        self.findings.add(
+            "barrier",
+            f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} {1 << site.shift} bytes at "
+            f"{self.place(region, int(cells[first]), site)} of {region.space} memory, which is an mbarrier's\n"
+            f"  {self.places.describe(site.pc)}{made}",
+            site.pc, made_by, self.threads(me[at]), at.size,
+            hint="an mbarrier's bytes are for its own instructions; mbarrier.inval gives them back",
         )
 
     def unwritten(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
@@ -153,7 +173,7 @@ class AccessFindings:
                 f"and {self.lanes.describe(record & int(WHO))} {did} it, with nothing that orders the two\n"
                 f"  {self.places.describe(pc)}",
                 site.pc, pc, self.threads(me[at[same]]), int(np.count_nonzero(same)),
-                hint=_HINTS[strong],
+                hint=_RING_HINT if self.precedence.facts.clocks and region.space == "shared" else _HINTS[strong],
                 level="warning" if self.before_exchange(site, pc) else "error",
             )
             at = at[~same]

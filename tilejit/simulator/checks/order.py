@@ -15,15 +15,17 @@ order"; "Parallel Synchronization and Communication Instructions: membar / fence
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dataclass import dataclass
 from ...distinct import distinct
 from ..decode.ordering import Ordering
 from ..machine.lanes import WARP, Index, Lanes
 from ..opcodes.memory import Site
+from .clocks import GENERIC, PROXY_PLANES, Clocks, RowOfEach
 from .frontiers import CTA_OF, NOTHING, STEP_ELEMENTS, THREAD, WARP_OF, Frontiers
 from .locations import Location
 from .pages import Rows
@@ -34,10 +36,31 @@ from .records import Shadow
 ANY, WIDE, CONSISTENT = 0, 1, 2
 
 
+@dataclass(slots=True)
+class Message:
+    """What threads release by a barrier of a part of their CTAs. rows: of their clocks; frontiers: of some CTAs."""
+
+    rows: RowOfEach
+    frontiers: dict[int, Rows]
+
+    def clear(self, ctas: Index) -> None:
+        """Forget what it says in these CTAs of the chunk."""
+        self.rows[:, ctas] = 0
+        for cta in ctas.tolist() if self.frontiers else ():
+            self.frontiers.pop(cta, None)
+
+    def part(self, ctas: Index) -> Message:
+        """What it says in these CTAs."""
+        rows = np.zeros_like(self.rows)
+        rows[:, ctas] = self.rows[:, ctas]
+        chosen = set(ctas.tolist()) if self.frontiers else set()
+        return Message(rows, {cta: row for cta, row in self.frontiers.items() if cta in chosen})
+
+
 class Order:
     """Event numbers, since which event each CTA and warp is synchronised, and each thread's frontier.
 
-    warp_clock: per CTA, warp and other warp of it, the event up to which barriers of a part of the CTA order the other.
+    clocks: what the warps of a CTA know of each other, where something orders a part of them.
     lane_clock: per warp, lane and other lane of it, the same of barriers of a part of the warp.
     frontier: of each thread of the chunk, None until a release moves one.
     seen: per thread, what it read by strong accesses and hasn't acquired: from its own CTA, and from everywhere.
@@ -64,7 +87,7 @@ class Order:
         """Start a chunk."""
         self.lanes = lanes
         self.frontier: Index | None = None
-        self.warp_clock: Index | None = None
+        self.clocks = Clocks(lanes, self.facts.proxies) if self.facts.clocks else None
         self.lane_clock: Index | None = None
         self.fences = False
         self.shadows = [shadow for shadow in self.shadows if not shadow.shared]
@@ -124,6 +147,8 @@ class Order:
         self.tick(0)
         self.cta_start[ctas] = self.event
         self.common_start = self.event if all_of_chunk else None
+        if self.clocks is not None:
+            self.clocks.meet_ctas(ctas - self.lanes.first)
         if self.frontier is not None:
             self.share((ctas - self.lanes.first)[:, None] * self.lanes.threads + np.arange(self.lanes.threads))
 
@@ -132,6 +157,8 @@ class Order:
         self.tick(0)
         warps = self.lanes.full["warp"]
         self.warp_start[warps if positions.size == warps.size else warps[positions]] = self.event
+        if self.clocks is not None:
+            self.clocks.meet_warps(positions)
         if self.frontier is not None:
             warp = self.lanes.full["chunk_warp"][positions]
             self.share_runs(positions, np.flatnonzero(np.diff(warp, prepend=-1)))
@@ -149,28 +176,93 @@ class Order:
         together = np.maximum.reduceat(self.lane_clock[warp, lane], starts)
         together[which, lane] = now
         self.lane_clock[warp, lane] = together[which]
+        if self.clocks is not None:
+            self.clocks.meet_lanes(positions, starts)
         if self.frontier is not None:
             self.share_runs(positions, starts)
 
-    def warps_meet(self, ctas: Index, events: Index, waits: NDArray[np.bool_]) -> None:
-        """Warps have met at a barrier of a part of each CTA; those that waited there go on.
+    def starts(self) -> tuple[Index, Index]:
+        """Since which event each CTA and each warp of the chunk is synchronised."""
+        first, warps = self.lanes.first, self.lanes.warps_per_cta
+        ctas = slice(first, first + self.lanes.ctas)
+        return self.cta_start[ctas], self.warp_start[first * warps : (first + self.lanes.ctas) * warps]
 
-        shape: events and waits have a row for each CTA of the chunk, an element for each warp.
-        events: when each warp arrived, 0 if it didn't.
-        """
-        if self.warp_clock is None:
-            warps = self.lanes.warps_per_cta
-            self.warp_clock = np.zeros((self.lanes.ctas, warps, warps), np.int64)
-        rows, arrived = self.warp_clock[ctas], events[ctas]
-        joined = np.where(arrived[:, :, None] > 0, rows, 0).max(axis=1)
-        joined = np.maximum(joined, arrived)[:, None, :]
-        self.warp_clock[ctas] = np.where(waits[ctas][:, :, None], np.maximum(rows, joined), rows)
+    def release(self, positions: Index) -> Message:
+        """What these threads release to others of their CTAs by a barrier of a part of it."""
+        clocks = self.need_clocks()
+        rows = clocks.released(positions, self.tick(0), *self.starts())
+        if self.lane_clock is not None:
+            rows = self.lanes_released(clocks, positions, rows)
+        frontiers: dict[int, Rows] = {}
+        if self.frontier is not None:
+            home = self.lanes.full["chunk_cta"][positions]
+            for cta in distinct(home).tolist():
+                row = self.together(positions[home == cta])
+                if row is not None:
+                    frontiers[cta] = row
+        return Message(rows, frontiers)
 
-    def pass_on(self, rows: Iterable[Rows], waiting: Index) -> None:
-        """Threads that waited at a barrier learn what those that arrived knew."""
+    def lanes_released(self, clocks: Clocks, positions: Index, rows: RowOfEach) -> RowOfEach:
+        """The rows of a message with what threads know of lanes with which they have met without their warp."""
+        assert self.lane_clock is not None
+        full = self.lanes.full
+        lane = full["lane"][positions]
+        clock = self.lane_clock[full["chunk_warp"][positions], lane]
+        at, other = np.nonzero(clock)
+        others = positions[at] - lane[at] + other
+        columns = clocks.need_columns(others)
+        rows = clocks.widened(rows)
+        np.maximum.at(rows[GENERIC], (full["chunk_cta"][others], columns), clock[at, other])
+        return rows
+
+    def joined(self, messages: Sequence[Message]) -> Message:
+        """What messages say together."""
+        clocks = self.need_clocks()
+        frontiers: dict[int, Rows] = {}
+        for cta, row in (x for message in messages for x in message.frontiers.items()):
+            other = frontiers.get(cta)
+            widened = self.frontiers.widened
+            frontiers[cta] = row if other is None else np.maximum(widened(row), widened(other))
+        return Message(np.maximum.reduce([clocks.widened(x.rows) for x in messages]), frontiers)
+
+    def learn(self, positions: Index, message: Message) -> None:
+        """These threads learn what a message says."""
+        self.need_clocks().learn(positions, message.rows)
+        home = self.lanes.full["chunk_cta"][positions]
+        for cta, row in message.frontiers.items():
+            here = positions[home == cta]
+            if here.size:
+                self.pass_on(row, here)
+
+    def tells(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
+        """Whether a message says of threads of its CTAs that an event of theirs has happened."""
+        clocks = self.need_clocks()
+        rows = clocks.widened(message.rows)[GENERIC]
+        home, warps = clocks.at_home(positions)
+        columns = clocks.columns[self.lanes.full["thread"][positions]]
+        said = np.maximum(rows[home, warps], np.where(columns >= 0, rows[home, columns], 0))
+        result: NDArray[np.bool_] = event <= said
+        return result
+
+    def need_clocks(self) -> Clocks:
+        assert self.clocks is not None, "a kernel that orders a part of a CTA has clocks"
+        return self.clocks
+
+    def fence_proxy(self, positions: Index, space: str) -> None:
+        """A fence of these threads between their accesses and those of the asynchronous proxy. space: "" for all."""
+        if self.clocks is not None:
+            self.clocks.fence_proxy(positions, space, self.tick(0), *self.starts())
+
+    def seen_by_proxy(self, space: str, who: Index, events: Index, by: Index) -> NDArray[np.bool_]:
+        """Whether accesses of threads of a CTA may be seen by the asynchronous proxy where threads `by` start it."""
+        seen = self.need_clocks().events_of(PROXY_PLANES[space], who, self.position(by))
+        result: NDArray[np.bool_] = events <= seen
+        return result
+
+    def pass_on(self, row: Rows, waiting: Index) -> None:
+        """Threads learn what others knew by flags."""
         frontier = self.need_frontiers()
-        each = [self.frontiers.widened(row) for row in rows]
-        number = self.frontiers.number_of(np.maximum.reduce(each))
+        number = self.frontiers.number_of(self.frontiers.widened(row))
         frontier[waiting] = self.frontiers.joined(frontier[waiting], np.full(waiting.size, number))
 
     def together(self, positions: Index) -> Rows | None:
@@ -243,11 +335,14 @@ class Order:
                 self.acquire(positions, self.awaited[positions])
         if sem == "acquire":
             return
+        numbers = frontier[positions]
+        if self.clocks is not None:
+            numbers = self.frontiers.raised(numbers, self.told_by_clocks(self.clocks, positions))
         kinds = [ANY, *([WIDE] if wide else []), *([CONSISTENT] if wide and sem == "sc" else [])]
         for kind in kinds:
             row = self.fenced[kind]
             row[0][positions] = now
-            row[1][positions] = frontier[positions]
+            row[1][positions] = numbers
             row[2][positions] = self.cta_start[self.lanes.full["cta"][positions]]
             row[3][positions] = self.warp_start[self.lanes.full["warp"][positions]]
 
@@ -280,7 +375,9 @@ class Order:
         each = np.arange(positions.size)
         leaves = [(each, ctas, cta_start - 1), (each, warps, warp_start - 1), (each, mine, events)]
         leaves.extend(self.neighbours(positions, events))
-        rows = frontiers.rows(numbers)
+        if kind is None and self.clocks is not None:
+            leaves.extend(self.neighbours_in_clocks(self.clocks, positions))
+        rows = frontiers.widened(frontiers.rows(numbers))
         for at, columns, until in leaves:
             rows[at, columns] = np.maximum(rows[at, columns].astype(np.int64), until)
         return rows
@@ -296,13 +393,32 @@ class Order:
             at, other = np.nonzero((clock > 0) & (clock <= events[:, None]))
             others = (full["gid"][positions].astype(np.int64) - lane)[at] + other
             result.append((at, self.frontiers.columns(THREAD, others), clock[at, other]))
-        if self.warp_clock is not None:
-            cta, mine = np.divmod(inside, self.lanes.warps_per_cta)
-            clock = self.warp_clock[cta, mine]
-            at, other = np.nonzero((clock > 0) & (clock <= events[:, None]))
-            others = (full["warp"][positions] - mine)[at] + other
-            result.append((at, self.frontiers.columns(WARP_OF, others), clock[at, other]))
         return result
+
+    def told_by_clocks(self, clocks: Clocks, positions: Index) -> Rows:
+        """What threads know now by barriers that part of their CTAs take part in, as rows of frontiers."""
+        leaves = self.neighbours_in_clocks(clocks, positions)
+        rows = np.zeros((positions.size, self.frontiers.width), np.uint32)
+        for at, columns, until in leaves:
+            rows[at, columns] = until
+        return rows
+
+    def neighbours_in_clocks(self, clocks: Clocks, positions: Index) -> list[tuple[Index, Index, Index]]:
+        """(element of `positions`, column, event): the same."""
+        full = self.lanes.full
+        cta, mine = clocks.at_home(positions)
+        view = clocks.views[GENERIC][cta, mine]
+        own = clocks.rows[full["thread"][positions]]
+        alone = np.flatnonzero(own >= 0)
+        view[alone] = np.maximum(view[alone], clocks.views[GENERIC][cta[alone], own[alone]])
+        at, other = np.nonzero(view[:, : clocks.warps])
+        others = (full["warp"][positions] - mine)[at] + other
+        leaves = [(at, self.frontiers.columns(WARP_OF, others), view[at, other])]
+        threads = np.flatnonzero(clocks.columns >= 0)
+        said = view[:, clocks.columns[threads]]
+        at, other = np.nonzero(said)
+        others = full["cta"][positions[at]] * self.lanes.threads + threads[other] + 1
+        return [*leaves, (at, self.frontiers.columns(THREAD, others), said[at, other])]
 
     def released(self, positions: Index, site: Site) -> tuple[Rows, Rows]:
         """What a strong write of each thread releases: to all, and to its own CTA."""
@@ -458,11 +574,11 @@ class Order:
         my_cta, my_warp = self.home(by)
         result = (cta == my_cta) & (events < self.cta_start[my_cta])
         result |= (warp == my_warp) & (events < self.warp_start[my_warp])
-        if self.warp_clock is not None:
+        if self.clocks is not None:
             at = np.flatnonzero(~result & (cta == my_cta))
-            per_cta = self.lanes.warps_per_cta
-            here = my_cta[at] - self.lanes.first
-            result[at] = events[at] <= self.warp_clock[here, my_warp[at] % per_cta, warp[at] % per_cta]
+            if at.size:
+                seen = self.clocks.events_of(GENERIC, thread[at], self.position(by[at]))
+                result[at] = events[at] <= seen
         if self.lane_clock is not None:
             at = np.flatnonzero(~result & (warp == my_warp))
             here = my_warp[at] - self.lanes.first * self.lanes.warps_per_cta
@@ -477,10 +593,15 @@ class Order:
         return answer
 
     def home(self, thread: Index) -> tuple[Index, Index]:
-        """(CTA, warp) of thread numbers, both counted over the grid."""
+        """(CTA, warp) of thread numbers, both counted over the grid; of an agent its CTA, and -1."""
         at = thread - 1
         cta = at // self.lanes.threads
-        return cta, cta * self.lanes.warps_per_cta + at % self.lanes.threads // WARP
+        warp = cta * self.lanes.warps_per_cta + at % self.lanes.threads // WARP
+        if self.clocks is not None and self.clocks.agent_columns:
+            agents = np.flatnonzero(self.clocks.is_agent(thread))
+            cta[agents] = self.clocks.agent_of(thread[agents])[1] + self.lanes.first
+            warp[agents] = -1
+        return cta, warp
 
 
 def chain(start: Rows, rows: Rows) -> Rows:

@@ -22,6 +22,8 @@ from ..opcodes.memory import Site
 from .access_findings import AccessFindings
 from .order import Order
 from .records import (
+    BARRIER,
+    FOREVER,
     IN_FLIGHT,
     LOW,
     ONE,
@@ -202,6 +204,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, bad: Index, site: Site
     ) -> None:
         self.report.target_in_flight(region, cells, me, bad[writes[bad] == IN_FLIGHT], site)
+        self.report.of_barrier(region, cells, me, bad[writes[bad] == BARRIER], site)
         never = bad[writes[bad] == UNWRITTEN]
         if never.size:
             self.report.unwritten(region, cells, me, never, site)
@@ -224,6 +227,7 @@ class AccessChecker:
         shadow: Shadow = region.shadow
         index, value, view = data
         self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
+        self.report.of_barrier(region, cells, me, at[writes[at] == BARRIER], site)
         # The same value from the same operation, stored again since: harmless to everybody who reads it.
         written = real(writes[at])
         before = np.where(written, writes[at], 0)
@@ -245,6 +249,7 @@ class AccessChecker:
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, bad: Index, site: Site
     ) -> None:
         self.report.target_in_flight(region, cells, me, bad[writes[bad] == IN_FLIGHT], site)
+        self.report.of_barrier(region, cells, me, bad[writes[bad] == BARRIER], site)
         never = bad[writes[bad] == UNWRITTEN]
         if never.size:
             self.report.uninitialized(region, cells, me, never, site)
@@ -310,6 +315,24 @@ class AccessChecker:
         winner = region.shadow.writes[cells[lost]]
         foreign = lost[~self.precedence.same_cta(winner, me[lost])]
         self.report.race(region, cells, me, region.shadow.writes[cells], foreign, site, "wrote")
+
+    def make_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:
+        """Threads make mbarriers of bytes, a row of cells each: from now on these belong to nobody else."""
+        shadow: Shadow = region.shadow
+        me = np.repeat(self.lanes.get("gid")[threads], cells.shape[1])
+        starts = np.repeat(self.order.cta_start[self.lanes.get("cta")[threads]], cells.shape[1])
+        cells = cells.reshape(-1)
+        writes = recent(shadow.writes[cells], (starts << 32).astype(np.uint64))
+        at = np.flatnonzero(real(writes) | (shadow.first_reads[cells] >> np.uint64(32) >= starts))
+        self.report_conflicts_of_store(region, cells, me, writes, at, site)
+        self.report_reads(region, cells, me, at, site)
+        shadow.writes[cells] = BARRIER
+        shadow.wrote = FOREVER
+
+    def end_barriers(self, region: MemoryRegion, cells: Index) -> None:
+        """The bytes of mbarriers are ordinary memory again, which nothing has written."""
+        shadow: Shadow = region.shadow
+        shadow.writes[cells.reshape(-1)] = UNWRITTEN
 
     def mark_several(self, shadow: Shadow, cells: Index, stamps: Record, winners: Record) -> None:
         """The cells of `winners` were stored to by the threads of `stamps` too."""

@@ -39,6 +39,8 @@ Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)
 # The target of an asynchronous copy before its wait.
 IN_FLIGHT = np.uint64(2**64 - 2)
+# The bytes of an mbarrier.
+BARRIER = np.uint64(2**64 - 3)
 FOREVER = 1 << 62
 ONE = np.uint64(1)
 HALF = np.uint64(32)
@@ -190,7 +192,7 @@ class WriterLog:
 
 def real(records: Record) -> NDArray[np.bool_]:
     """Which records are events."""
-    result: NDArray[np.bool_] = (records != 0) & (records < IN_FLIGHT)
+    result: NDArray[np.bool_] = (records != 0) & (records < BARRIER)
     return result
 
 

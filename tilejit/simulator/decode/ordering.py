@@ -25,6 +25,8 @@ class Ordering:
     any_constant: some load is constant. narrow: some scope is no wider than a CTA.
     consistent: some fence is sequentially consistent.
     partial: something orders a part of a CTA's threads, or threads of several CTAs: named barriers or releases.
+    clocks: something orders a part of a CTA's warps: named barriers, mbarriers, asynchronous operations.
+    proxies: something fences, or is, the asynchronous proxy.
     """
 
     strong: NDArray[np.bool_]
@@ -35,6 +37,8 @@ class Ordering:
     narrow: bool
     consistent: bool
     partial: bool
+    clocks: bool
+    proxies: bool
 
     @classmethod
     def of(cls, body: Sequence[PtxInstruction], sites: Sequence[Site]) -> Ordering:
@@ -46,12 +50,27 @@ class Ordering:
             constant[site.pc] |= site.constant
         numbers: dict[Any, int] = {}
         operation = [numbers.setdefault(x.loc or ("pc", i), len(numbers)) for i, x in enumerate(body)]
-        fences = [x for x in body if x.root in ("fence", "membar")]
+        fences = [x for x in body if x.root == "membar" or (x.root == "fence" and is_memory_fence(x))]
         parts = any(x.root in _BARRIERS and ("arrive" in x.suffix or len(x.operands) > 1) for x in body)
+        parts |= any(site.kind == "barrier" for site in sites)
+        proxies = any(is_proxy(x) for x in body)
         narrow = any(not x.suffix.endswith((".gpu", ".sys", ".gl")) for x in fences)
         return cls(
             strong, wide, constant, np.array([*operation, -1]), bool(constant.any()),
             narrow=narrow or any(site.strong and not site.wide for site in sites),
             consistent=any(x.root == "membar" or ".sc" in x.suffix for x in fences),
-            partial=parts or bool(fences) or any(site.release or site.kind == "barrier" for site in sites),
+            partial=parts or proxies or bool(fences) or any(site.release for site in sites),
+            clocks=parts or proxies,
+            proxies=proxies,
         )
+
+
+def is_memory_fence(ins: PtxInstruction) -> bool:
+    """Whether a fence orders ordinary accesses."""
+    return ".proxy" not in ins.suffix and ".mbarrier_init" not in ins.suffix
+
+
+def is_proxy(ins: PtxInstruction) -> bool:
+    """Whether an instruction starts what the asynchronous proxy does, or fences that."""
+    return ins.root == "wgmma" or ".bulk" in ins.suffix or (ins.root == "fence" and ".proxy.async" in ins.suffix)
+

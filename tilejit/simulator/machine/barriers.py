@@ -15,8 +15,7 @@ from ...dataclass import dataclass
 from ...distinct import distinct
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ..checks.findings import Findings
-from ..checks.order import Order
-from ..checks.pages import Rows
+from ..checks.order import Message, Order
 from ..checks.places import PtxPlaces
 from ..decode.blocks import BasicBlock
 from .lanes import WARP, Index, Lanes
@@ -30,7 +29,7 @@ Released = tuple[int, Index | None, Result, Any]
 class Arrival:
     """Threads that arrived at one barrier instruction. waits: they stand there; those of bar.arrive went on.
 
-    event, frontier: when they did, and what they knew then.
+    message: what they released then.
     """
 
     block: BasicBlock
@@ -41,8 +40,7 @@ class Arrival:
     result: Result
     value: NDArray[np.bool_] | None
     op: str
-    event: int = 0
-    frontier: Rows | None = None
+    message: Message | None = None
 
 
 class Barriers:
@@ -83,8 +81,8 @@ class Barriers:
                 )
             values = None if value is None else np.broadcast_to(value, positions.shape)[at]
             arrival = Arrival(block, positions[at], how != "arrive", aligned, count, result, values, op)
-            if self.order is not None and not arrival.waits:
-                arrival.event, arrival.frontier = self.order.tick(0), self.order.together(positions[at])
+            if self.order is not None and self.order.clocks is not None:
+                arrival.message = self.order.release(positions[at])
             self.wait(int(number), arrival)
         return self.complete()
 
@@ -99,6 +97,8 @@ class Barriers:
         positions = np.concatenate([earlier.positions, arrival.positions])
         order = np.argsort(positions)
         earlier.positions = positions[order]
+        if earlier.message is not None and arrival.message is not None and self.order is not None:
+            earlier.message = self.order.joined([earlier.message, arrival.message])
         if earlier.value is not None and arrival.value is not None:
             earlier.value = np.concatenate([earlier.value, arrival.value])[order]
 
@@ -183,29 +183,15 @@ class Barriers:
         if everybody and all(a.waits for a in arrivals):
             self.mark_barrier(ctas + self.lanes.first, ctas.size == self.lanes.ctas)
             return
-        now = self.order.tick(0)
-        lanes = self.lanes
-        home = lanes.full["chunk_cta"]
-        events = np.zeros((lanes.ctas, lanes.warps_per_cta), np.int64)
-        waits = np.zeros(events.shape, bool)
-        going = [a.positions[full[home[a.positions]]] for a in arrivals]
-        for a, positions in zip(arrivals, going, strict=True):
-            warps = lanes.full["chunk_warp"][positions]
-            events.reshape(-1)[warps] = now if a.waits else a.event
-            waits.reshape(-1)[warps] = a.waits
-        self.order.warps_meet(ctas, events, waits)
-        if self.order.frontier is None:
-            return
-        for cta in ctas:
-            frontiers: list[Rows | None] = []
-            waiting = []
-            for a, positions in zip(arrivals, going, strict=True):
-                members = positions[home[positions] == cta]
-                frontiers.append(self.order.together(members) if a.waits else a.frontier)
-                waiting.extend([members] if a.waits else [])
-            learnt = [x for x in frontiers if x is not None]
-            if waiting and learnt:
-                self.order.pass_on(learnt, np.concatenate(waiting))
+        home = self.lanes.full["chunk_cta"]
+        messages = [a.message for a in arrivals if a.message is not None]
+        together = self.order.joined(messages).part(ctas)
+        for a in arrivals:
+            going = a.positions[full[home[a.positions]]]
+            if a.waits and going.size:
+                self.order.learn(going, together)
+        for message in messages:
+            message.clear(ctas)
 
     def mark_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
         if self.order is not None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...errors import SimulationError
 from ..checks.places import PtxPlaces
 from ..checks.races import AccessChecker
-from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, Record, Shadow, equal_bits, recent
+from ..checks.records import BARRIER, FOREVER, IN_FLIGHT, LOW, ONE, Record, Shadow, equal_bits, recent
 from ..opcodes.memory import Site
 from .access import Access
 from .flights import Batch, CopySide
@@ -180,6 +180,7 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
     at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
     if at.size:
         checker.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
+        checker.report.of_barrier(region, cells, me, at[writes[at] == BARRIER], site)
         checker.report_conflicts_of_store(region, cells, me, writes, at, site)
         checker.report_reads(region, cells, me, at, site)
     stamp = checker.stamp_write(shadow, me, site.pc)

@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from ...dataclass import dataclass
 from ...distinct import distinct
+from ..checks.order import Message, Order
 from ..checks.places import PtxPlaces
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .access import Access
 from .lanes import Index, Lanes
+from .memory import MemoryRegion
 from .operations import Operation, Operations
-from .shared_names import SharedNames
+from .shared_names import name_of
 
 BYTES = 8
 # source: PTX ISA, "Size and alignment of the mbarrier object" and "Valid range of ... counts"
@@ -43,21 +45,45 @@ class Arrivals:
     phases: Index
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Threads that found a phase complete, asked for by its number, at an event."""
+
+    phase: int
+    pc: int
+    event: int
+    positions: Index
+
+
 class MBarrier:
     """The barriers at one shared address: an element of each array for each CTA of the chunk.
 
     live: whether there is one. phase: its number. expected: arrivals of a phase; pending: those that this one misses.
     tx: bytes that it misses, negative while more have come than were expected.
-    made_by, made_at: the instruction and the thread that made it. fenced: whether that thread has made it visible to
-    other agents (fence.mbarrier_init).
+    coming, done: what has been released into this phase, and into those before it.
+    made_by, made_at, made: the instruction, the thread and the event that made it. fenced: whether that thread has
+    made it visible to other agents (fence.mbarrier_init).
+    passed: who has passed it, and must have before the barrier's parity comes back.
     """
 
-    def __init__(self, address: int, ctas: int) -> None:
+    def __init__(self, address: int, region: MemoryRegion, ctas: int) -> None:
         self.address = address
+        self.region = region
+        self.coming: Message | None = None
+        self.done: Message | None = None
         self.live = np.zeros(ctas, bool)
         self.fenced = np.zeros(ctas, bool)
-        self.phase, self.expected, self.pending, self.tx, self.made_by, self.made_at = np.zeros((6, ctas), np.int64)
+        self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
+        self.made_by, self.made_at, self.made = np.zeros((3, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
+        self.passed: list[Passed] = []
+
+    def cells(self, ctas: Index) -> Index:
+        """The cells of the barriers' bytes in their region's shadow, a row for each CTA."""
+        shift = self.region.shadow.cell_shift
+        first = (self.address - self.region.base + ctas * self.region.stride) >> shift
+        result: Index = first[:, None] + np.arange(BYTES >> shift)
+        return result
 
     def note(self, arrivals: Arrivals, cta_of: Index) -> None:
         """Remember who has arrived, and forget those whose phases are over."""
@@ -101,13 +127,16 @@ class Waits:
 class MBarriers:
     """All barriers of a chunk, by their shared address. waits: what threads wait for, once one does."""
 
-    def __init__(self, lanes: Lanes, access: Access, places: PtxPlaces, names: SharedNames) -> None:
+    def __init__(self, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces) -> None:
         self.lanes = lanes
         self.access = access
+        self.order = order
         self.places = places
-        self.names = names
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
+        self.checker = access.checker if order is not None else None
+        if self.checker is not None:
+            self.checker.report.made_by = self.made_by
 
     # what instructions do, for the executing threads
 
@@ -130,6 +159,9 @@ class MBarriers:
             barrier.expected[ctas] = barrier.pending[ctas] = counts
             barrier.made_by[ctas] = site.pc
             barrier.made_at[ctas] = self.lanes.positions()[threads]
+            if self.checker is not None:
+                self.checker.make_barriers(barrier.region, barrier.cells(ctas), threads, site)
+            barrier.made[ctas] = self.order.tick(site.pc) if self.order is not None else 0
             self.changed()
 
     def inval(self, number: int, address: Any) -> None:
@@ -137,6 +169,8 @@ class MBarriers:
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             barrier.live[self.ctas(threads)] = False
+            if self.checker is not None:
+                self.checker.end_barriers(barrier.region, barrier.cells(self.ctas(threads)))
             self.changed()
 
     def fence_init(self) -> None:
@@ -175,6 +209,8 @@ class MBarriers:
             )
             if drop:
                 barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
+            if releases:
+                self.release(barrier, threads)
             self.count(site, barrier, threads, each, incomplete)
             self.changed()
         return states if wanted else None
@@ -211,9 +247,12 @@ class MBarriers:
             elif kind == "number":
                 self.check_number(site, barrier, threads, asked, now)
                 done = (now ^ asked) & 1 != 0
+                self.note_passed(site, barrier, threads[done], asked[done])
             else:
                 done = (now ^ asked) & 1 != 0
             complete[threads] = done
+            if acquires and barrier.done is not None and np.count_nonzero(done) and self.order is not None:
+                self.order.learn(self.lanes.positions()[threads[done]], barrier.done)
             self.note_waits(site, barrier, threads, asked, done, kind)
         return complete
 
@@ -228,7 +267,7 @@ class MBarriers:
         for signal in operation.signals:
             barrier = self.at.get(signal.address)
             if barrier is None or not barrier.live[signal.cta]:
-                name = self.names.name(signal.address, BYTES)
+                name = name_of(self.access.memory, signal.address, BYTES)
                 self.access.findings.add(
                     "barrier",
                     f"a {operation.what} reports to mbarrier {name}, which nothing has initialised\n"
@@ -269,7 +308,7 @@ class MBarriers:
             return None
         if shared % BYTES and self.access.is_misaligned(site, np.atleast_1d(address)):
             return None
-        barrier = self.at[shared] = MBarrier(shared, self.lanes.ctas)
+        barrier = self.at[shared] = MBarrier(shared, region, self.lanes.ctas)
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
@@ -280,7 +319,24 @@ class MBarriers:
                 self.misuse(site, barrier, threads[~live], "is used, which nothing has initialised")
                 threads = threads[live]
             if threads.size:
+                self.check_made(site, barrier, threads)
                 yield barrier, threads
+
+    def check_made(self, site: Site, barrier: MBarrier, threads: Index) -> None:
+        """Whoever uses a barrier must be ordered behind its initialisation."""
+        if self.order is None:
+            return
+        ctas = self.ctas(threads)
+        fresh = np.flatnonzero(barrier.made[ctas] >= self.order.cta_start[ctas + self.lanes.first])
+        if not fresh.size:
+            return
+        gid = self.lanes.full["gid"].astype(np.int64)
+        maker, me = gid[barrier.made_at[ctas[fresh]]], self.lanes.get("gid").astype(np.int64)[threads[fresh]]
+        ordered = (maker == me) | self.order.ordered(maker, barrier.made[ctas[fresh]], me)
+        wrong = fresh[~ordered]
+        if wrong.size:
+            pc = int(barrier.made_by[ctas[wrong[0]]])
+            self.misuse(site, barrier, threads[wrong], "is used with nothing that orders that", pc, rule="race")
 
     def ctas(self, threads: Index) -> Index:
         """The CTAs of executing threads, in the chunk."""
@@ -333,6 +389,65 @@ class MBarriers:
         if done.size:
             barrier.phase[done] += 1
             barrier.pending[done] = barrier.expected[done]
+            self.pass_on(barrier, done)
+
+    def release(self, barrier: MBarrier, threads: Index) -> None:
+        """What executing threads know and have done comes with the current phase."""
+        if self.order is None:
+            return
+        message = self.order.release(self.lanes.positions()[threads])
+        barrier.coming = message if barrier.coming is None else self.order.joined([barrier.coming, message])
+
+    def pass_on(self, barrier: MBarrier, ctas: Index) -> None:
+        """What has been released into a phase that is complete now is there for those who wait for it.
+
+        A phase brings what earlier ones did: all arrivals update one location, one after the other.
+        """
+        if self.order is None or barrier.coming is None:
+            return
+        self.check_passed(self.order, barrier, barrier.coming, ctas)
+        fresh = barrier.coming.part(ctas)
+        barrier.done = fresh if barrier.done is None else self.order.joined([barrier.done, fresh])
+        barrier.coming.clear(ctas)
+
+    def note_passed(self, site: Site, barrier: MBarrier, threads: Index, asked: Index) -> None:
+        if self.order is None or not threads.size:
+            return
+        event = self.order.tick(site.pc)
+        positions = self.lanes.positions()[threads]
+        oldest = int(barrier.phase.min()) - 1
+        barrier.passed = [x for x in barrier.passed if x.phase >= oldest]
+        barrier.passed.extend(Passed(n, site.pc, event, positions[asked == n]) for n in distinct(asked).tolist())
+
+    def check_passed(self, order: Order, barrier: MBarrier, coming: Message, ctas: Index) -> None:
+        """Who waits for phase n must have passed before phase n + 1 completes: then the parity is what it was.
+
+        Else a thread that lags waits for ever, even if none did here.
+        """
+        cta_of = self.lanes.full["chunk_cta"]
+        done = np.zeros(barrier.live.size, bool)
+        done[ctas] = True
+        for x in barrier.passed:
+            late = x.positions[(done & (barrier.phase == x.phase + 2))[cta_of[x.positions]]]
+            if not late.size:
+                continue
+            late = late[~order.tells(coming, late, x.event)]
+            if late.size:
+                self.report_lag(barrier, x, late)
+
+    def report_lag(self, barrier: MBarrier, passed: Passed, late: Index) -> None:
+        cta = int(self.lanes.full["chunk_cta"][late[0]])
+        last = [x.pc for x in barrier.arrivals if (self.lanes.full["chunk_cta"][x.positions] == cta).any()][-1:]
+        after = "".join(f"\n  {self.places.describe(pc)}" for pc in last)
+        n = passed.phase
+        self.access.findings.add(
+            "barrier",
+            f"{self.lanes.party(late)} passed the wait for phase {n} of {self.name(barrier)}\n"
+            f"  {self.places.describe(passed.pc)}\n"
+            f"and phase {n + 1} completed, with nothing that orders the two: who lags waits for ever{after}",
+            passed.pc, last[0] if last else None, self.lanes.numbers(late), late.size,
+            hint="let those who have waited synchronise before one of them arrives for all",
+        )
 
     def check_number(self, site: Site, barrier: MBarrier, threads: Index, asked: Index, now: Index) -> None:
         """A barrier shows one bit of its phase: who asks for phase n must do so in n or n + 1."""
@@ -372,19 +487,26 @@ class MBarriers:
         if self.access.watched is not None:
             self.access.watched.written_elsewhere()
 
+    def made_by(self, address: int, cta: int) -> int | None:
+        """The instruction that made the barrier to which a shared address of a CTA belongs."""
+        barrier = self.at.get(address // BYTES * BYTES)
+        return int(barrier.made_by[cta]) if barrier is not None and barrier.live[cta] else None
+
     # in words
 
-    def misuse(self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int) -> None:
+    def misuse(
+        self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int, rule: str = "barrier"
+    ) -> None:
         """Report what executing threads do with a barrier; `others` are other instructions that are to blame."""
         positions = self.lanes.positions()[threads]
         text = f"{self.name(barrier)} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
         text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
         self.access.findings.add(
-            "barrier", text, site.pc, others[0] if others else None, self.lanes.numbers(positions), positions.size
+            rule, text, site.pc, others[0] if others else None, self.lanes.numbers(positions), positions.size
         )
 
     def name(self, barrier: MBarrier) -> str:
-        return f"mbarrier {self.names.name(barrier.address, BYTES)}"
+        return f"mbarrier {name_of(self.access.memory, barrier.address, BYTES)}"
 
     def describe_waits(
         self, positions: Index, pcs: frozenset[int], operations: Operations

@@ -40,12 +40,16 @@ LOCAL_BASE = 1 << 16
 
 @dataclass(slots=True)
 class Part:
-    """A named array inside a region, for messages. start: bytes from the region's base."""
+    """A named array inside a region, for messages. start: bytes from the region's base.
+
+    buffer: a launch told its name; else it is a variable.
+    """
 
     name: str
     start: int
     size_bytes: int
     writable: bool = True
+    buffer: bool = False
 
 
 @dataclass(slots=True)

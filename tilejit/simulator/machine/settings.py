@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .memory import AddressMap
 from .operations import Delivery
-from .shared_names import SharedName, SharedNames
+from .shared_names import SharedName
 
 
 class Settings:
@@ -17,7 +16,3 @@ class Settings:
         self.schedule = schedule
         self.delivery = Delivery(delivery)
         self.shared_map = shared_map
-
-    def names_in(self, memory: AddressMap) -> SharedNames:
-        """The names of the shared memory that lies here."""
-        return SharedNames(self.shared_map, memory)

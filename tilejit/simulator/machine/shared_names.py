@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .memory import SHARED_BASE, AddressMap, MemoryRegion
+from .memory import SHARED_BASE, AddressMap, Part
 
 #: name, first byte from the start of shared memory, bytes
 SharedName = tuple[str, int, int]
 
 
-class SharedNames:
-    """The names of a kernel's shared buffers: those that a launch is told, else those of variables."""
+def parts_of(table: Sequence[SharedName], base: int, size: int) -> list[Part]:
+    """The buffers of a table that lie in a region of shared memory, which begins at `base`."""
+    starts = [(name, SHARED_BASE + first - base, buffer) for name, first, buffer in table]
+    return [Part(name, start, buffer, buffer=True) for name, start, buffer in starts if 0 <= start < size]
 
-    def __init__(self, table: Sequence[SharedName], memory: AddressMap) -> None:
-        self.table = table
-        self.memory = memory
 
-    def name(self, address: int, width: int) -> str:
-        """'ring.full[1]' for the address of an element of `width` bytes, 'sm+64' where only a variable has a name."""
-        for name, first, size in self.table:
-            inside = address - SHARED_BASE - first
-            if 0 <= inside < size:
-                element = f"[{inside // width}]" if size > width else ""
-                return name + element + (f"+{inside % width}" if inside % width else "")
-        region: MemoryRegion | None = self.memory.find("shared", address)
-        if region is None:
-            return f"at {address:#x}"
-        part = region.part_at(address - region.base) or region.parts[0]
-        return f"{part.name}+{address - region.base - part.start}"
+def name_of(memory: AddressMap, address: int, width: int) -> str:
+    """'ring.full[1]' for the address of an element of `width` bytes, 'sm+64' where only a variable has a name."""
+    region = memory.find("shared", address)
+    if region is None:
+        return f"at {address:#x}"
+    part = region.part_at(address - region.base) or region.parts[-1]
+    inside = address - region.base - part.start
+    if not part.buffer:
+        return f"{part.name}+{inside}"
+    return part.name + (f"[{inside // width}]" if part.size_bytes > width else "")

@@ -48,7 +48,7 @@ class Units:
         self.made_pool: RegisterPool | None = None
         self.made_products: Products | None = None
         self.made_bulk: BulkCopies | None = None
-        self.mbarriers = MBarriers(lanes, access, places, settings.names_in(access.memory))
+        self.mbarriers = MBarriers(lanes, access, order, places)
         self.operations = Operations(settings.delivery, self.mbarriers.delivered)
         self.load = access.load
         self.store = access.store
@@ -109,7 +109,8 @@ class Units:
         return self.warps.redux(op, np.abs(value) if absolute else value, self.members(mask, pc))
 
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
-        return self.warps.elect(self.members(mask, pc))
+        # it waits for its lanes, but orders none of their accesses
+        return self.warps.elect(self.warps.require(mask, pc))
 
     def set_registers(self, how: str, count: int, pc: int) -> None:
         """setmaxnreg, which a block begins with."""
@@ -148,6 +149,10 @@ class Units:
     def fence(self, sem: str, wide: bool) -> None:
         if self.order is not None:
             self.order.fence(self.lanes.positions(), sem, wide)
+
+    def fence_proxy(self, space: str) -> None:
+        if self.order is not None:
+            self.order.fence_proxy(self.lanes.positions(), space)
 
     def vprintf(self, pc: int, form: Any, arguments: Any) -> Any:
         try:

@@ -304,8 +304,12 @@ def fence_init(e: BlockWriter, m: Match) -> None:
     e.stmt("S.mbarriers.fence_init()")
 
 
+def fence_proxy(e: BlockWriter, m: Match) -> None:
+    e.stmt(f"S.fence_proxy({m['space'] or ''!r})")
+
+
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Hints, and fences between proxies, which order nothing among threads."""
+    """Hints, and fences of what this machine has only one way to."""
 
 
 ENTRIES: Entries = {
@@ -317,7 +321,8 @@ ENTRIES: Entries = {
     "membar": ((r"\.(?P<scope>cta|gl|sys)", fence),),
     "fence": ((r"(?:\.(?P<sem>sc|acq_rel|acquire|release))?\.(?P<scope>cta|cluster|gpu|sys)", fence),
               (r"\.mbarrier_init\.release\.cluster", fence_init),
-              (r"\.proxy\.(?:alias|async|async\.global|async\.shared::cta)", nothing)),
+              (r"\.proxy\.async(?:\.(?P<space>global|shared)(?:::(?:cta|cluster))?)?", fence_proxy),
+              (r"\.proxy\.alias", nothing)),
     "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing), (r"\.global\.L2::evict_(?:last|normal)", nothing)),
     "prefetchu": ((r"\.L1", nothing),),
     "discard": ((r"(?:\.global)?\.L2", nothing),),

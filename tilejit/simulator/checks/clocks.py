@@ -1,0 +1,286 @@
+"""Vector clocks of a CTA: what its warps know of each other's accesses, and of what other agents do.
+
+For kernels in which something orders a part of a CTA's threads: named barriers, mbarriers, asynchronous operations. A
+view is a row of events: the accesses of the column's threads, or agent, up to that event have happened.
+
+    columns   the CTA's warps; threads that have released something without their warp; agents
+    rows      the CTA's warps; threads that have learnt something without their warp, until their warp synchronises
+    planes    what ordinary accesses see; what the asynchronous proxy sees of shared, and of global memory
+
+A fence between proxies copies the first plane into another. Whatever passes views on passes all planes on. A message is
+what threads release, and others learn: a row for each CTA. Rows and columns are alike in all CTAs of a chunk.
+
+source: PTX ISA, "Memory Consistency Model": "Causality order", "Proxy"; "mbarrier".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine.lanes import WARP, Index, Lanes
+
+#: (plane, CTA of the chunk, column) → event
+RowOfEach = NDArray[np.int64]
+GENERIC = 0
+#: the planes of the asynchronous proxy, by state space
+PROXY_PLANES = {"shared": 1, "global": 2}
+# Agents count down from here as those whom records name; threads count up from 1.
+LAST_AGENT = (1 << 30) - 1
+
+
+class Clocks:
+    """The views of a chunk's CTAs.
+
+    views: plane x CTA x row x column → event. rows, columns: of a CTA's threads, -1 for those without.
+    rows_of: warp → the rows of its threads.
+    agents: what each agent is called by those who made it → its column; who they are to records: see `agent_record`.
+    """
+
+    def __init__(self, lanes: Lanes, proxies: bool) -> None:
+        """proxies: whether the kernel has fences or operations of the asynchronous proxy."""
+        self.lanes = lanes
+        self.warps = lanes.warps_per_cta
+        planes = 1 + len(PROXY_PLANES) * proxies
+        self.views = np.zeros((planes, lanes.ctas, self.warps, self.warps), np.int64)
+        self.rows, self.columns = np.full((2, lanes.threads), -1)
+        self.rows_of: dict[int, list[int]] = {}
+        self.agents: dict[Hashable, int] = {}
+        self.agent_columns: list[int] = []
+        sizes = np.full(self.warps, WARP)
+        sizes[-1] = lanes.threads - WARP * (self.warps - 1)
+        self.warp_sizes = np.tile(sizes, lanes.ctas)
+
+    @property
+    def width(self) -> int:
+        return self.views.shape[-1]
+
+    def nothing(self) -> RowOfEach:
+        """A message that says nothing."""
+        return np.zeros((self.views.shape[0], self.lanes.ctas, self.width), np.int64)
+
+    def widened(self, message: RowOfEach) -> RowOfEach:
+        """A message with all columns that there are by now."""
+        missing = self.width - message.shape[-1]
+        return np.pad(message, ((0, 0), (0, 0), (0, missing))) if missing else message
+
+    # who has a row or a column
+
+    def need_rows(self, positions: Index) -> Index:
+        """The rows of threads of their own."""
+        threads = self.lanes.full["thread"][positions]
+        fresh = np.unique(threads[self.rows[threads] < 0])
+        if fresh.size:
+            first = self.views.shape[2]
+            self.rows[fresh] = np.arange(first, first + fresh.size)
+            self.views = np.pad(self.views, ((0, 0), (0, 0), (0, fresh.size), (0, 0)))
+            for thread in fresh.tolist():
+                self.rows_of.setdefault(thread // WARP, []).append(int(self.rows[thread]))
+        result: Index = self.rows[threads]
+        return result
+
+    def need_columns(self, positions: Index) -> Index:
+        """The columns of threads of their own."""
+        threads = self.lanes.full["thread"][positions]
+        fresh = np.unique(threads[self.columns[threads] < 0])
+        if fresh.size:
+            self.columns[fresh] = np.arange(self.width, self.width + fresh.size)
+            self.widen(fresh.size)
+        result: Index = self.columns[threads]
+        return result
+
+    def agent(self, name: Hashable) -> int:
+        """The number of an agent of each CTA, such as a barrier's copies or a warpgroup's products."""
+        if name not in self.agents:
+            self.agents[name] = len(self.agent_columns)
+            self.agent_columns.append(self.width)
+            self.widen(1)
+        return self.agents[name]
+
+    def agent_record(self, agent: int, cta: int) -> int:
+        """Who a CTA's agent is in records of accesses."""
+        return LAST_AGENT - (agent * self.lanes.ctas + cta)
+
+    def agent_of(self, who: Index) -> tuple[Index, Index]:
+        """(agent, CTA of the chunk) of those whom records name."""
+        agent, cta = np.divmod(LAST_AGENT - who, self.lanes.ctas)
+        return agent, cta
+
+    def is_agent(self, who: Index) -> NDArray[np.bool_]:
+        result: NDArray[np.bool_] = who > LAST_AGENT - len(self.agent_columns) * self.lanes.ctas
+        return result
+
+    def widen(self, count: int) -> None:
+        self.views = np.pad(self.views, ((0, 0), (0, 0), (0, 0), (0, count)))
+
+    # what threads release, learn and fence
+
+    def parted(self, positions: Index) -> tuple[Index, Index, Index]:
+        """(CTA, warp) of each warp that is whole among threads, and the positions of the others."""
+        warp = self.lanes.full["chunk_warp"][positions]
+        counts = np.bincount(warp, minlength=self.warp_sizes.size)
+        whole = counts == self.warp_sizes
+        if not np.count_nonzero(whole):
+            nobody = np.zeros(0, np.int64)
+            return nobody, nobody, positions
+        ctas, warps = np.divmod(np.flatnonzero(whole), self.warps)
+        alone = positions[~whole[warp]]
+        return ctas, warps, alone
+
+    def at_home(self, positions: Index) -> tuple[Index, Index]:
+        """(CTA of the chunk, warp of it) of threads."""
+        ctas, warps = np.divmod(self.lanes.full["chunk_warp"][positions], self.warps)
+        return ctas, warps
+
+    def released(self, positions: Index, now: int, cta_start: Index, warp_start: Index) -> RowOfEach:
+        """What threads know and have done until the event `now`.
+
+        cta_start, warp_start: since which event the CTAs and warps of the chunk are synchronised.
+        """
+        ctas, warps, alone = self.parted(positions)
+        columns = self.need_columns(alone)
+        message = self.nothing()
+        concerned = np.zeros(self.lanes.ctas, bool)
+        if ctas.size:
+            self.gather(message, ctas, self.views[:, ctas, warps])
+            for warp, own in self.rows_of.items():
+                at = ctas[warps == warp]
+                message[:, at] = np.maximum(message[:, at], self.views[:, at][:, :, own].max(axis=2))
+            message[GENERIC, ctas, warps] = now
+            concerned[ctas] = True
+        if alone.size:
+            home, warps_alone = self.at_home(alone)
+            self.gather(message, home, self.views[:, home, warps_alone])
+            rows = self.rows[self.lanes.full["thread"][alone]]
+            has = rows >= 0
+            self.gather(message, home[has], self.views[:, home[has], rows[has]])
+            starts = warp_start[self.lanes.full["chunk_warp"][alone]] - 1
+            np.maximum.at(message[GENERIC], (home, warps_alone), starts)
+            message[GENERIC, home, columns] = now
+            concerned[home] = True
+        home = np.flatnonzero(concerned)
+        known = message[GENERIC, home, : self.warps]
+        message[GENERIC, home, : self.warps] = np.maximum(known, cta_start[home, None] - 1)
+        return message
+
+    def gather(self, message: RowOfEach, ctas: Index, rows: RowOfEach) -> None:
+        """Join rows to those of a message, by their CTAs, which ascend."""
+        if not ctas.size:
+            return
+        starts = np.flatnonzero(np.diff(ctas, prepend=-1))
+        if starts.size < ctas.size:
+            rows = np.maximum.reduceat(rows, starts, axis=1)
+            ctas = ctas[starts]
+        message[:, ctas] = np.maximum(message[:, ctas], rows)
+
+    def learn(self, positions: Index, message: RowOfEach) -> None:
+        """Threads learn what a message says: their warp, where it does so as a whole."""
+        message = self.widened(message)
+        ctas, warps, alone = self.parted(positions)
+        if ctas.size:
+            self.views[:, ctas, warps] = np.maximum(self.views[:, ctas, warps], message[:, ctas])
+        if alone.size:
+            rows = self.need_rows(alone)
+            home, _ = self.at_home(alone)
+            self.views[:, home, rows] = np.maximum(self.views[:, home, rows], message[:, home])
+
+    def learn_of(self, positions: Index, agent: int, events: Index) -> None:
+        """Each thread learns that what an agent did up to an event has happened."""
+        message = self.nothing()
+        home, _ = self.at_home(positions)
+        # threads of one CTA may know different things only where they are of different warps: each by itself
+        for event in np.unique(events).tolist():
+            message[GENERIC, :, self.agent_columns[agent]] = event
+            self.learn(positions[events == event], message)
+
+    def fence_proxy(self, positions: Index, space: str, now: int, cta_start: Index, warp_start: Index) -> None:
+        """What threads know and have done may now be seen by the asynchronous proxy. space: "" for both."""
+        if self.views.shape[0] == 1:
+            return
+        planes = [PROXY_PLANES[space]] if space else list(PROXY_PLANES.values())
+        ctas, warps, alone = self.parted(positions)
+        columns = self.need_columns(alone)
+        rows = self.need_rows(alone)
+        home, warp = self.at_home(alone)
+        for plane in planes:
+            view = self.views[plane]
+            if ctas.size:
+                told = np.maximum(view[ctas, warps], self.views[GENERIC, ctas, warps])
+                told[:, : self.warps] = np.maximum(told[:, : self.warps], cta_start[ctas, None] - 1)
+                told[np.arange(ctas.size), warps] = now
+                view[ctas, warps] = told
+                for of_warp, own in self.rows_of.items():
+                    at = ctas[warps == of_warp][:, None]
+                    view[at, own] = np.maximum(view[at, own], self.views[GENERIC, at, own])
+            if alone.size:
+                told = np.maximum(self.views[GENERIC, home, warp], self.views[GENERIC, home, rows])
+                told[:, : self.warps] = np.maximum(told[:, : self.warps], cta_start[home, None] - 1)
+                each = np.arange(alone.size)
+                starts = warp_start[self.lanes.full["chunk_warp"][alone]] - 1
+                told[each, warp] = np.maximum(told[each, warp], starts)
+                told[each, columns] = now
+                view[home, rows] = np.maximum(view[home, rows], told)
+
+    # who meets
+
+    def meet_ctas(self, ctas: Index) -> None:
+        """All threads of these CTAs have met."""
+        self.views[:, ctas] = self.views[:, ctas].max(axis=2, keepdims=True)
+
+    def meet_warps(self, positions: Index) -> None:
+        """All threads of the warps of these threads have met."""
+        if not self.rows_of:
+            return
+        met = np.zeros((self.lanes.ctas, self.warps), bool)
+        met.reshape(-1)[self.lanes.full["chunk_warp"][positions]] = True
+        for warp, rows in self.rows_of.items():
+            ctas = np.flatnonzero(met[:, warp])
+            if ctas.size:
+                together = self.views[:, ctas][:, :, rows].max(axis=2)
+                self.views[:, ctas, warp] = np.maximum(self.views[:, ctas, warp], together)
+
+    def meet_lanes(self, positions: Index, starts: Index) -> None:
+        """Threads from each start to the next, lanes of one warp, have met."""
+        if not self.rows_of:
+            return
+        for members in np.split(positions, starts[1:]):
+            threads = self.lanes.full["thread"][members]
+            rows = self.rows[threads]
+            if (rows < 0).all():
+                continue
+            cta = int(self.lanes.full["chunk_cta"][members[0]])
+            together = self.views[:, cta, rows[rows >= 0]].max(axis=1)
+            rows = self.need_rows(members)
+            self.views[:, cta, rows] = together[:, None]
+
+    # the question
+
+    def events_of(self, plane: int, who: Index, by: Index) -> Index:
+        """Up to which event each thread `by`, by its position, sees the accesses of somebody of its own CTA."""
+        home, warp = self.at_home(by)
+        view = self.views[plane]
+        own = self.rows[self.lanes.full["thread"][by]]
+        result = np.zeros(who.size, np.int64)
+        for columns in self.columns_of(who):
+            has = columns >= 0
+            seen = np.where(has, view[home, warp, columns], 0)
+            alone = has & (own >= 0)
+            if np.count_nonzero(alone):
+                seen[alone] = np.maximum(seen[alone], view[home[alone], own[alone], columns[alone]])
+            result = np.maximum(result, seen)
+        return result
+
+    def columns_of(self, who: Index) -> list[Index]:
+        """The columns that speak of each thread or agent; -1 for none."""
+        threads = (who - 1) % self.lanes.threads
+        warps = threads // WARP
+        own = self.columns[threads]
+        if self.agent_columns:
+            agents = self.is_agent(who)
+            if np.count_nonzero(agents):
+                number = np.where(agents, self.agent_of(who)[0], 0)
+                warps = np.where(agents, np.array(self.agent_columns)[number], warps)
+                own = np.where(agents, -1, own)
+        return [warps, own] if np.count_nonzero(own >= 0) else [warps]
