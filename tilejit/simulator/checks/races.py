@@ -23,7 +23,6 @@ from .access_findings import AccessFindings
 from .order import Order
 from .records import (
     BARRIER,
-    FOREVER,
     IN_FLIGHT,
     LOW,
     ONE,
@@ -326,13 +325,7 @@ class AccessChecker:
         at = np.flatnonzero(real(writes) | (shadow.first_reads[cells] >> np.uint64(32) >= starts))
         self.report_conflicts_of_store(region, cells, me, writes, at, site)
         self.report_reads(region, cells, me, at, site)
-        shadow.writes[cells] = BARRIER
-        shadow.wrote = FOREVER
-
-    def end_barriers(self, region: MemoryRegion, cells: Index) -> None:
-        """The bytes of mbarriers are ordinary memory again, which nothing has written."""
-        shadow: Shadow = region.shadow
-        shadow.writes[cells.reshape(-1)] = UNWRITTEN
+        shadow.mark(cells, BARRIER)
 
     def mark_several(self, shadow: Shadow, cells: Index, stamps: Record, winners: Record) -> None:
         """The cells of `winners` were stored to by the threads of `stamps` too."""

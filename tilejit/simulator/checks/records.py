@@ -91,6 +91,11 @@ class Shadow:
         self.releases: dict[int, Location] = {}
         self.released: NDArray[np.bool_] | None = None
 
+    def mark(self, cells: Index, mark: np.uint64) -> None:
+        """Put a mark that is no event where the last write stands."""
+        self.writes[cells] = mark
+        self.wrote = FOREVER
+
     def need_group_reads(self) -> Record:
         """The last reader of each cell in each group, by group and cell."""
         if self.group_reads is None:

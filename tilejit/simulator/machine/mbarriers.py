@@ -19,6 +19,7 @@ from ...dataclass import dataclass
 from ...distinct import distinct
 from ..checks.order import Message, Order
 from ..checks.places import PtxPlaces
+from ..checks.records import UNWRITTEN
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .access import Access
@@ -170,7 +171,8 @@ class MBarriers:
         for barrier, threads in self.living(site, address):
             barrier.live[self.ctas(threads)] = False
             if self.checker is not None:
-                self.checker.end_barriers(barrier.region, barrier.cells(self.ctas(threads)))
+                # ordinary memory again, which nothing has written
+                barrier.region.shadow.mark(barrier.cells(self.ctas(threads)).reshape(-1), UNWRITTEN)
             self.changed()
 
     def fence_init(self) -> None:
