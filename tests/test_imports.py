@@ -13,7 +13,7 @@ PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
     "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment", "usage", "distinct",
-    "progress", "svg", "wording",
+    "progress", "svg", "wording", "cells",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "explain": COMPILER | {"lower", "codegen"},
     "compiled": COMPILER | {"executable", "lower", "codegen", "explain"},
     "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "compiled"},
-    "simulator": {"errors", "dataclass", "distinct"},
+    "simulator": {"errors", "dataclass", "distinct", "progress", "cells"},
     "runtime": COMPILER | {"frontend", "executable", "compiled", "pipeline", "simulator"},
     "launches": COMPILER | {"frontend", "compiled", "runtime"},
 }
@@ -61,16 +61,20 @@ IN_IR: dict[str, set[str]] = {
     "verify": {"nodes", "params", "walk", "arithmetic", "combine"},
 }
 
+#: what draws progress where it is installed
+_PROGRESS = ("IPython", "ipywidgets", "rich", "tqdm")
+
 #: packages of others -> the files that may import them
 ONLY = {
     "llvmlite": lambda path: path.parts[0] == "codegen",
     "cuda": lambda path: path.parts[0] == "runtime" and path.name.startswith("cuda"),
     "hypothesis": lambda path: path.parts[0] == "testing",
     "platformdirs": lambda path: path.parts == ("runtime", "store.py"),
+    **dict.fromkeys(_PROGRESS, lambda path: path.parts == ("progress.py",)),
     # six methods a class, compiled at import: half a second where nothing is cached
     "dataclasses": lambda path: path.name == "dataclass.py",
 }
-THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis", "platformdirs"}
+THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis", "platformdirs", *_PROGRESS}
 
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 

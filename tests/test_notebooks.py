@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -64,6 +66,68 @@ def test_a_cell_that_defines_a_kernel_again_runs_the_new_one():
     assert "gives 1.0" in text and "gives 2.0" in text
 
 
+def test_a_cell_that_defines_a_helper_again_is_heard_by_kernels_of_other_cells():
+    helper = "@tj.function\ndef value():\n    return 1"
+    kernel = "@tj.kernel(threads=1)\ndef k(A):\n    A[0] = value()\na = np.zeros(1)"
+    launch = "k[1](a)\nprint('gives', a[0])"
+    text = shown(IMPORTS, helper, kernel, launch, helper.replace("1", "2"), launch)
+    assert text.count("gives 1.0") == 1 and text.count("gives 2.0") == 1
+
+
+#: in a kernel of Jupyter's: what is long shows a line, which is gone in the end; what is interrupted can be run again
+CELLS = [
+    """
+    import _thread, threading
+    import numpy as np
+    import tilejit as tj
+    from tilejit import progress
+    progress._DELAY = 0.05
+
+    @tj.kernel(threads=32)
+    def counts(A, n: tj.int32):
+        i = tj.int32(0)
+        while i < n:
+            A[tj.thread_id()] += 1
+            i += 1
+
+    A = np.zeros(32, np.float32)
+    counts[1](A, 1)
+    """,
+    "counts[1](A, 2000)",
+    """
+    threading.Timer(0.3, _thread.interrupt_main).start()
+    counts[1](A, 1_000_000_000)
+    """,
+    "A[:] = 0; counts[1](A, 3); print('usable', A[0])",
+    "counts",
+]
+
+
+def test_in_a_notebook_the_line_is_gone_in_the_end_and_what_is_interrupted_can_go_on(tmp_path, monkeypatch):
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    for name, value in {"TILEJIT_DEVICE": "sim", "TILEJIT_CACHE": "0", "IPYTHONDIR": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(textwrap.dedent(cell)) for cell in CELLS])
+    client = nbclient.NotebookClient(notebook, timeout=60, allow_errors=True)
+    lines = []
+    hears = client.process_message
+
+    def process_message(message, cell, number):
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            lines.append((number, message["content"]["data"].get("text/plain", "")))
+        return hears(message, cell, number)
+
+    client.process_message = process_message
+    client.execute()
+    simulating = [text for number, text in lines if number == 1]
+    assert any(text == "simulating counts, 0 s" for text in simulating) and simulating[-1] == "", lines
+    (error,) = [o for cell in notebook.cells for o in cell.outputs if o.output_type == "error"]
+    assert error.ename == "KeyboardInterrupt" and len(error.traceback) < 12, error.traceback
+    assert notebook.cells[3].outputs[-1].text == "usable 3.0\n"
+    assert "<b>counts</b>(A, n)" in notebook.cells[4].outputs[-1].data["text/html"]
+
+
 @pytest.fixture
 def simulator(monkeypatch):
     monkeypatch.setenv("TILEJIT_DEVICE", "sim")
@@ -82,14 +146,78 @@ def test_what_a_cell_ends_with_is_shown_in_a_line(simulator):
     assert repr(report).startswith("<report of ones: grid (1, 1, 1), ") and repr(report).endswith("0 findings>")
     assert repr(tj.to_device(np.zeros((1000, 1000)))) == "DeviceArray([1000, 1000], float64, 'sim')"
     assert repr(ones) == "<kernel ones(A)>"
+    assert repr(compiled.explain()) == "<explanation of ones for sm_90a: 0 tile operations>"
 
 
-def test_in_jupyter_compiled_kernels_and_reports_are_small_tables(simulator):
+class Page(HTMLParser):
+    """A part of a page: its texts, and the tags that are open."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.texts, self.open = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def page(value):
+    """What Jupyter shows of a value: a box that is no higher than a screen, and closes what it opens."""
+    text = value._repr_html_()
+    assert re.match("<(div|pre) style='max-height:32em;max-width:100%;overflow:auto'>", text), text
+    shown = Page(text)
+    assert not shown.open, text
+    return shown.texts
+
+
+@tj.kernel(threads=32)
+def staged(A, B, N: tj.constexpr):
+    tj.cta.store(B[0:N], tj.cta.load(A[0:N]))
+
+
+def test_in_jupyter_they_are_small_tables(simulator):
     A = np.zeros(32, np.float32)
-    table = ones.compile(A, target="sm_90a")._repr_html_()
-    assert "<b>ones</b> for sm_90a" in table and "registers</th>" in table and len(table) < 2000
-    shown_report = tj.simulate(ones, 1, A)._repr_html_()
-    assert "max-height" in shown_report and "grid (1, 1, 1)" in shown_report
+    compiled = ones.compile(A, target="sm_90a")
+    assert {"ones", "registers", "milliseconds"} <= set(page(compiled)) and len(compiled._repr_html_()) < 2000
+    assert "grid (1, 1, 1)" in "".join(page(tj.simulate(ones, 1, A, profile=True)))
+    explained = page(staged.explain(A, A.copy(), N=32, target="sm_90a"))
+    assert {"why not another", "cta.copy", "staged"} <= set(explained)
+
+
+def test_in_jupyter_a_kernel_shows_what_it_was_compiled_for(simulator):
+    @tj.kernel(threads=32, max_registers=64)
+    def fresh(A):
+        A[tj.thread_id()] = 1
+
+    assert page(fresh) == ["fresh", "(A)", "threads", "32", "max_registers", "64", "not compiled yet"]
+    for count in range(1, 12):
+        fresh.compile(tj.spec(32, tj.float32), target="sm_90a", threads=32 * count)
+    shown = page(fresh)
+    assert any(text.startswith("A: float32[:1]") for text in shown) and "sm_90a" in shown
+    # the newest eight
+    assert "352" in shown and "96" not in shown
+
+
+def test_in_jupyter_an_array_shows_its_ends(simulator):
+    shown = page(tj.to_device(np.arange(10_000, dtype=np.float32).reshape(100, 100)))
+    assert {"[100, 100]", "float32", "40,000"} <= set(shown)
+    assert "0.000e+00" in shown[-1] and "9.999e+03" in shown[-1] and len(shown[-1]) < 1000
+    large = tj.to_device(np.zeros(1 << 20))
+    assert page(large)[-1] == "..."
+    large.free()
+    assert ", freed" in page(large)
+
+
+def test_in_jupyter_a_layout_is_no_wider_than_a_screen():
+    for layout in (tj.S[(1024, 1024) : (1024, 1)], tj.S[(4096,) : (1 @ tj.tx,)]):
+        assert layout.draw().width < 1600 and layout.draw().height < 1200
 
 
 def interrupted(monkeypatch, place, name):

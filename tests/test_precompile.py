@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tilejit import progress
 from tilejit.progress import Progress
 from tilejit.runtime import variants, workers
 
@@ -300,40 +298,3 @@ def test_variants_that_threads_compile_side_by_side_are_those_of_one_thread() ->
     for thread in threads:
         thread.join(60)
     assert texts == expected
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_is_one_line_of_a_terminal_and_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_PAUSE", 0)
-    monkeypatch.setattr(progress, "_DELAY", 0)
-    monkeypatch.setenv("COLUMNS", "30")
-    terminal, file = Terminal(), io.StringIO()
-    for stream in (terminal, file):
-        with Progress("compiling", 3, stream) as line:
-            line.advance("a")
-            line.advance("a name that is too long for the line", steps=2)
-    first, second, end = terminal.getvalue().split("\r\x1b[2K")[1:]
-    assert first == "compiling 1/3, 0 s: a" and end == ""
-    assert second.startswith("compiling 3/3, 0 s: a name") and len(second) == 29
-    assert file.getvalue() == ""
-
-
-def test_what_is_quick_shows_no_progress() -> None:
-    terminal = Terminal()
-    with Progress("compiling", 2, terminal) as line:
-        line.advance()
-        line.advance()
-    assert terminal.getvalue() == ""
-
-
-def test_a_terminal_that_goes_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_DELAY", 0)
-    terminal = Terminal()
-    with Progress("compiling", 2, terminal) as line:
-        terminal.close()
-        line.advance()
-        line.advance()

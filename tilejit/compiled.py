@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .cells import box, facts_table
 from .dataclass import dataclass, field, replace
 from .errors import TilejitError, entry_point
 from .executable import Executable, MachineCode
@@ -82,10 +83,14 @@ class Compiled:
             "spilled bytes": self.spills,
             "shared bytes": self.shared_bytes,
             "occupancy": f"{self.occupancy:.0%}",
-            "milliseconds": f"{sum(ms for stage, ms in self.timings.items() if '.' not in stage):.0f}",
+            "milliseconds": f"{self.milliseconds:.0f}",
         }
-        rows = "".join(f"<tr><th>{what}</th><td>{fact}</td></tr>" for what, fact in facts.items())
-        return f"<div><b>{self.name}</b> for {self.target.name}<table>{rows}</table></div>"
+        return box(f"<b>{self.name}</b> for {self.target.name}", facts_table(facts))
+
+    @property
+    def milliseconds(self) -> float:
+        """What compiling it took, or reading it from the disk."""
+        return sum(ms for stage, ms in self.timings.items() if "." not in stage)
 
     @property
     def is_derived(self) -> bool:

@@ -33,6 +33,7 @@ VARIABLES = (
     Variable("TILEJIT_CACHE", "0", "nothing is kept on disk", "compiled kernels are kept"),
     Variable("TILEJIT_CACHE_DIR", "a folder", "where kernels are kept", "the user's folder for caches"),
     Variable("TILEJIT_CACHE_MAXSIZE", "bytes", "how much is kept; what wasn't used for longest goes first", "512 MiB"),
+    Variable("TILEJIT_PROGRESS", "0", "no line says how far long work has come", "on terminals and in notebooks"),
     Variable(
         "TILEJIT_AUTOTUNE", "print, off", "print each table of what was tried, or take the first configuration",
         "tunes and says nothing",

@@ -57,7 +57,7 @@ class TilejitError(Exception):
     def _render_traceback_(self) -> list[str]:
         """What IPython and Jupyter show: the frames of the user's code, and the error."""
         traceback = self.__traceback__ if _shows_all() else _of_users(self.__traceback__)
-        lines: list[str] = _shell().InteractiveTB.structured_traceback(type(self), self, traceback)
+        lines: list[str] = running_shell().InteractiveTB.structured_traceback(type(self), self, traceback)
         return lines
 
 
@@ -257,11 +257,11 @@ class UnsupportedInstructionError(SimulationError):
 
 def shown_file(file: str) -> str:
     """A source file as messages name it: `Cell In[3]` for the cell of a notebook or of an IPython session."""
-    named = getattr(getattr(_shell(), "compile", None), "format_code_name", None)
+    named = getattr(getattr(running_shell(), "compile", None), "format_code_name", None)
     return " ".join((named and named(file)) or (file,))
 
 
-def _shell() -> Any:
+def running_shell() -> Any:
     """IPython's running shell, or None: who runs cells has imported IPython already."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None

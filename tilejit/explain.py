@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .cells import box, rows_table
 from .codegen.census import Census
 from .dataclass import dataclass, replace
 from .dtypes import DType
@@ -188,7 +189,7 @@ class Explanation:
         return (*map(str, self.layouts), *map(str, self.local), *whole, *self.remarks)
 
     def __repr__(self) -> str:
-        return str(self)
+        return f"<explanation of {self.kernel} for {self.target}: {counted(len(self.rows), 'tile operation')}>"
 
     def __str__(self) -> str:
         head = f"{self.kernel} for {self.target}: {counted(len(self.rows), 'tile operation')}"
@@ -204,13 +205,11 @@ class Explanation:
         return "\n".join(shown)
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th style='text-align:left'>{h}</th>" for h in (*_HEADINGS, "why not another"))
-        body = "".join(f"<tr>{_html_cells(r)}</tr>" for r in self.rows)
-        elements = _html_table(_ELEMENT_HEADINGS, [e.cells for e in self.elements]) if self.elements else ""
-        caption = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
+        operations = rows_table((*_HEADINGS, "why not another"), map(_html_cells, self.rows), is_html=True)
+        elements = rows_table(_ELEMENT_HEADINGS, [e.cells for e in self.elements]) if self.elements else ""
         notes = "".join(f"<p style='white-space:pre-wrap'>{html.escape(note)}</p>" for note in self.notes)
-        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-        return f"<div>{caption}{table}{elements}{notes}</div>"
+        title = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
+        return box(title, operations, elements, notes)
 
 
 def _is_renaming(verdict: Verdict[Any]) -> bool:
@@ -257,20 +256,12 @@ def _reasons(r: VerdictRow) -> list[str]:
     return ["", f"{r.line}: {r.source}" if r.source else r.line, *shown] if shown else []
 
 
-def _html_table(headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
-    heads = "".join(f"<th style='text-align:left'>{h}</th>" for h in headings)
-    body = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _html_cells(r: VerdictRow) -> str:
+def _html_cells(r: VerdictRow) -> tuple[str, ...]:
+    """The cells of a row in HTML, the source where the line is pointed at, and why the other variants declined."""
     wider = [("wider", (r.limit,))] if r.limit else []
     cuts = [f"by elements: {html.escape(r.cuts)}"] if r.cuts else []
     others = "<br>".join((*cuts, *(
         f"not <b>{html.escape(name)}</b>: {html.escape('; '.join(reasons))}" for name, reasons in (*wider, *r.declines)
     )))
-    cells = "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in r.cells)
-    title = html.escape(r.source, quote=True)
-    return cells.replace("<td ", f"<td title='{title}' ", 1) + f"<td style='text-align:left'>{others}</td>"
+    line, *shown = map(html.escape, r.cells)
+    return f"<span title='{html.escape(r.source, quote=True)}'>{line}</span>", *shown, others

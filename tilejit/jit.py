@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
+from .cells import box, facts_table, rows_table
 from .errors import KernelSyntaxError, LaunchError, entry_point
 from .frontend import KernelSource, Parameter, parameters
 from .ir.types import Signature
@@ -25,7 +26,7 @@ from .runtime.launcher.generated import GeneratedLauncher, GeneratedLaunchers, R
 from .runtime.launcher.memory import LaunchMemory
 from .runtime.making import Compiler, Maker
 from .runtime.once import Once
-from .runtime.signature import Call, bind, hypothetical
+from .runtime.signature import Call, bind, describe, hypothetical
 from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
 from .target import Target
 from .target import target as find_target
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from .explain import Explanation
     from .ir.nodes import Kernel as TileKernel
     from .simulator import Checks, Report
+
+#: compiled variants that a notebook shows of a kernel
+_SHOWN_VARIANTS = 8
 
 #: grids whose launchers a kernel keeps
 _LAUNCHERS = 256
@@ -117,6 +121,19 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
+
+    def _repr_html_(self) -> str:
+        """Its parameters and options, and the newest of its compiled variants."""
+        options = [(name, getattr(self.options, name)) for name in ("target", "max_registers", "cluster")]
+        named = {"threads": self.options.threads, **{name: value for name, value in options if value is not None}}
+        made = [
+            (describe(v.signature), str(v.target), str(v.threads), f"{v.compiled.milliseconds:.0f} ms")
+            for v in self.signatures[-_SHOWN_VARIANTS:]
+        ]
+        headings = ("compiled for", "target", "threads", "took")
+        parts = facts_table(named), rows_table(headings, made) if made else "not compiled yet"
+        parameters = ", ".join(p.name for p in self.parameters)
+        return box(f"<b>{self.name}</b>({parameters})", *parts)
 
     def __copy__(self) -> Kernel:
         """Itself, as a function's copy is."""

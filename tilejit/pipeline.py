@@ -31,6 +31,7 @@ from .ir.verify import Examined, examine
 from .ir.watched import WatchedRegion
 from .lower import Verdict, arrivals, lower, packed, pending
 from .lower.open import LayoutChoice, lay_out
+from .progress import goes_on
 from .source import Span
 from .target import MAX_THREADS, Target, entry_registers
 
@@ -304,6 +305,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
     state = PassState(kernel, target)
     verified: Kernel | None = kernel if sound else None
     for step in PASSES:
+        goes_on(step.name)
         began = time.perf_counter()
         step.run(state)
         ended = time.perf_counter()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..cells import box, facts_table, text_box
 from ..dataclass import dataclass
 from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import LaunchError
@@ -26,6 +27,10 @@ _INTERFACE = "__cuda_array_interface__"
 
 #: the device of an array in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
+
+#: what a notebook shows of an array on a device: values of arrays up to so many bytes, all of them or the outermost
+_SHOWN_BYTES = 1 << 20
+_SHOWN_VALUES = 64
 
 #: bytes: the largest alignment that a signature tells
 MAX_ALIGN = 32
@@ -490,3 +495,12 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         return f"DeviceArray({list(self.shape)}, {self.dtype.name}, {self.device!r})"
+
+    def _repr_html_(self) -> str:
+        """Its facts and, of one that is copied in no time, its first and last values."""
+        facts = {"shape": list(self.shape), "type": self.dtype, "device": self.device, "bytes": f"{self.nbytes:,}"}
+        if self._memory is None:
+            return box("<b>DeviceArray</b>, freed", facts_table(facts))
+        is_small = self.nbytes <= _SHOWN_BYTES
+        values = np.array2string(self.numpy(), threshold=_SHOWN_VALUES, edgeitems=3) if is_small else "..."
+        return box("<b>DeviceArray</b>", facts_table(facts), text_box(values))

@@ -21,6 +21,7 @@ from ..errors import KernelSyntaxError, LaunchError
 from ..frontend import KernelSource
 from ..ir.params import written_arguments
 from ..ir.types import Signature
+from ..progress import Progress
 from ..target import Target
 from .captured import Captured
 from .devices import machine_code
@@ -125,13 +126,14 @@ class Maker:
             from .. import pipeline
             from ..frontend.ir_params import with_overlaps
 
-            draft = draft or self._draft(order)
-            tile = with_overlaps(draft.tile, order.signature)
-            with self._recursion_named():
-                if compiler is None:
-                    compiled = pipeline.compile(tile, order.signature, order.target, sound=True)
-                else:
-                    compiled = compiler(tile, order.signature, order.target)
+            with Progress(f"compiling {self._source.name}", 1 + len(pipeline.PASSES)):
+                draft = draft or self._draft(order)
+                tile = with_overlaps(draft.tile, order.signature)
+                with self._recursion_named():
+                    if compiler is None:
+                        compiled = pipeline.compile(tile, order.signature, order.target, sound=True)
+                    else:
+                        compiled = compiler(tile, order.signature, order.target)
         compiled.timings = {"frontend": draft.ms, **compiled.timings}
         compiled.assemble = machine_code
         return compiled

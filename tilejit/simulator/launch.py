@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from ..errors import LaunchError, SimulationError
+from ..progress import Progress
 from .checks.findings import Findings
 from .checks.places import Locate, PtxPlaces
 from .checks.profile import Profiler
@@ -73,7 +74,8 @@ def run(
     with np.errstate(all="ignore"):
         launch.placing.place(args)
         try:
-            launch.run()
+            with Progress(f"simulating {entry}", launch.ctas) as progress:
+                launch.run(progress)
         except SimulationError as error:
             if not launch.findings.collect:
                 raise
@@ -159,7 +161,7 @@ class _GridRun:
             if parts or (stores and region.writable):
                 watch.shadow_global(region, parts)
 
-    def run(self) -> None:
+    def run(self, progress: Progress) -> None:
         program = self.program
         lanes = Lanes(self.grid, self.block, 0, min(self.per_chunk, self.ctas))
         watch: Watch | None = None
@@ -171,6 +173,7 @@ class _GridRun:
             if first:
                 lanes = Lanes(self.grid, self.block, first, count)
             self.run_chunk(lanes, watch)
+            progress.advance(steps=count)
 
     def run_chunk(self, lanes: Lanes, watch: Watch | None) -> None:
         program = self.program

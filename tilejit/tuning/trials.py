@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from ..cells import box, rows_table, text_box
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, TilejitError
 from ..runtime.grid import check_threads
@@ -166,7 +167,7 @@ class Tunings(Sequence[Tuning]):
         return "\n\n".join(map(str, self._tunings)) or "nothing was tuned yet"
 
     def _repr_html_(self) -> str:
-        return "".join(map(_table, self._tunings)) or html.escape(repr(self))
+        return "".join(map(_table, self._tunings)) or text_box(repr(self))
 
 
 def _number(value: float) -> str:
@@ -174,8 +175,4 @@ def _number(value: float) -> str:
 
 
 def _table(tuning: Tuning) -> str:
-    lines = [("th", tuning.headings), *(("td", row) for row in tuning.rows)]
-    rows = (
-        "".join(f"<{tag} style='text-align:left'>{html.escape(cell)}</{tag}>" for cell in cells) for tag, cells in lines
-    )
-    return f"<div><b>{html.escape(tuning.head)}</b><table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table></div>"
+    return box(f"<b>{html.escape(tuning.head)}</b>", rows_table(tuning.headings, tuning.rows))

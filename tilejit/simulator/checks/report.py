@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from ...cells import text_box
 from ...dataclass import dataclass, field
 from ...errors import SimulationError
 from ..decode.translate import Program
@@ -177,7 +177,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The text, of which a screen shows a part."""
-        return f"<pre style='max-height:24em;overflow:auto'>{html.escape(str(self))}</pre>"
+        return text_box(str(self))
 
     def __str__(self) -> str:
         checked = "checked" if self.checks else "unchecked"
