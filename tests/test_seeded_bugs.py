@@ -53,7 +53,7 @@ BUGS = [
         r"xy=\(array\(\[255\], dtype=uint8\), array\(\[255\], dtype=uint8\)\)"),
     Bug("races", "tj.atomic.add(H[X[i]], 1)", "H[X[i]] += 1", "RaceError: race in global memory",
         r"x=array\(\[0, 0\], dtype=int32\)"),
-    Bug("uninitialized", "    partial[i] = 0\n", "", "UninitializedReadError: .* at shared0_partial",
+    Bug("uninitialized", "    partial[i] = 0\n", "", "UninitializedReadError: .* at .*partial",
         r"x=array\(\[0\], dtype=int32\)"),
     Bug("nans", "tj.maximum(X[i], 0.0)", "tj.where(X[i] > 0.0, X[i], 0.0)",
         r"Y\[0\] is 0\.0, expected nan; the other 0 agree", r"x=array\(\[nan\], dtype=float32\)"),
@@ -63,6 +63,10 @@ BUGS = [
         r"x=array\(\[\[-\d\.\]\], dtype=float32\)"),
     Bug("accuracy", "1.0 / (1.0 + tj.exp(-X[i]))", "tj.fast.div(1.0, 1.0 + tj.fast.exp(-X[i]))",
         r"Y\[\d\] is .*ulp apart", r"x=array\(\[-?\d+\., -?\d+\.\], dtype=float32\)"),
+    # the simulator's usual order gives the right result
+    Bug("orders", "tj.atomic.max(Y[0], i)", "tj.atomic.exch(Y[0], i)",
+        r"Y\[0\] is \d+, expected \d+; .* under schedule",
+        r"x=array_of\(\((33|64|65),\), 'int32', 'ones'.*\),\nE +launch=DrawnLaunch\(5, schedule=\d+\)"),
 ]
 
 

@@ -110,3 +110,11 @@ def sigmoid(X: tj.Tensor, Y: tj.Tensor) -> None:
     i = tj.cta_id(0) * THREADS + tj.thread_id()
     if i < X.shape[0]:
         Y[i] = 1.0 / (1.0 + tj.exp(-X[i]))
+
+
+@tj.kernel(threads=THREADS)
+def last_positive(X: tj.Tensor, Y: tj.Tensor) -> None:
+    """The index of the last element above 0; Y begins with -1."""
+    i = tj.cta_id(0) * THREADS + tj.thread_id()
+    if i < X.shape[0] and X[i] > 0:
+        tj.atomic.max(Y[0], i)

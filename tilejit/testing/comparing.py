@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,12 +72,16 @@ def check(
     for number in range(_schedules(schedules) if run.is_simulated else 1):
         copies = [_copy(a) if isinstance(a, np.ndarray) else (a, None) for a in args]
         before = [None if room is None else room.copy() for _, room in copies]
-        with _naming(plan.schedule + number, run.is_simulated):
-            run.launch([array for array, _ in copies], constexprs, plan.schedule + number)
+        schedule = plan.schedule + number if run.is_simulated else 0
+        try:
+            run.launch([array for array, _ in copies], constexprs, schedule)
             for name, (copy, room), old in zip(names, copies, before, strict=True):
                 if room is not None and old is not None:
                     assert_equal(name, copy, wanted[name], rtol, atol, ulp)
                     _same_between(name, copy, room, old)
+        except (AssertionError, SimulationError) as error:
+            _name_schedule(error, schedule)
+            raise
 
 
 def _schedules(wanted: int | None) -> int:
@@ -86,19 +89,12 @@ def _schedules(wanted: int | None) -> int:
     return wanted if wanted is not None else int(os.environ.get("TILEJIT_SCHEDULES") or 1)
 
 
-@contextmanager
-def _naming(schedule: int, is_simulated: bool) -> Iterator[None]:
-    """Inside, what goes wrong names the schedule, where that isn't the usual one."""
-    try:
-        yield
-    except AssertionError as error:
-        if schedule and is_simulated:
-            raise AssertionError(f"{error}; under schedule {schedule}") from None
-        raise
-    except SimulationError as error:
-        if schedule:
-            error.message += f"\nunder schedule {schedule}, which is another legal order of the threads"
-        raise
+def _name_schedule(error: AssertionError | SimulationError, schedule: int) -> None:
+    """Says under which schedule it went wrong, where that isn't the usual one."""
+    if schedule and isinstance(error, SimulationError):
+        error.message += f"\nunder schedule {schedule}, which is another legal order of the threads"
+    elif schedule:
+        error.args = (f"{error}; under schedule {schedule}",)
 
 
 @dataclass(frozen=True, slots=True)
