@@ -378,6 +378,16 @@ def test_two_barriers_in_the_branches_of_a_warp_are_divergence():
     attempt(body.replace("%r1, 16", "%r1, 32"))
 
 
+@pytest.mark.parametrize("schedule", range(8))
+def test_lanes_of_a_warp_may_come_to_an_arrival_in_turn(schedule):
+    body = """
+        setp.ne.u32 %p1, %r1, 0; @%p1 bra MET; st.global.u32 [%x1], %r1;
+        MET: setp.ge.u32 %p2, %r1, 32; @%p2 bra WAITS; bar.arrive 1, 64; bra END;
+        WAITS: bar.sync 1, 64; END:
+    """
+    attempt(body, schedule=schedule)
+
+
 def test_unaligned_barriers_may_stand_in_the_branches_of_a_warp():
     attempt("setp.lt.u32 %p1, %r1, 16; @%p1 bra A; barrier.sync 0; bra B; A: barrier.sync 0; B: mov.u32 %r2, 0;")
 
