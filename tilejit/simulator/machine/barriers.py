@@ -43,8 +43,8 @@ class Arrival:
     message: Message | None = None
 
     def has_any(self, positions: Index) -> bool:
-        """Whether some of these threads are here already: those of bar.arrive may come again before others come once."""
-        return bool(np.isin(positions, self.positions).any())
+        """Whether some of these threads are here: those of bar.arrive may come again before others come once."""
+        return bool(np.isin(positions, self.positions, assume_unique=True).any())
 
 
 class Barriers:
@@ -91,7 +91,7 @@ class Barriers:
         return self.complete()
 
     def wait(self, number: int, arrival: Arrival) -> None:
-        """Adds an arrival; groups at the same instruction become one, so that lanes of a warp may come there in turn."""
+        """Adds an arrival; groups at the same instruction become one: lanes of a warp may come there in turn."""
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits == arrival.waits and a.block is arrival.block)
         earlier = next((a for a in same if a.count == arrival.count and not a.has_any(arrival.positions)), None)
