@@ -10,6 +10,7 @@ from ...distinct import distinct
 from ..machine.flights import Batch, touching
 from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
+from ..machine.operations import Operations
 from ..opcodes.memory import Site
 from .definedness import Definedness
 from .findings import Findings
@@ -22,6 +23,11 @@ _HINTS = {
     False: "put a barrier between the two accesses, or give each thread its own place",
     True: "the scope of one doesn't reach the other's CTA: use .gpu",
 }
+# a part of an opcode → the operation, how to wait for it
+_WAITS = (
+    ("wgmma", "product", "wgmma.wait_group"), (".mbarrier", "copy", "the phase of its mbarrier"),
+    ("", "copy", "cp.async.bulk.wait_group, .read if it is only about the source"),
+)
 _VERBS = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "makes an mbarrier of"}
 _RING_HINT = "let a barrier lie between: one waits in front of its access for what the other releases behind its own"
 
@@ -29,7 +35,7 @@ _RING_HINT = "let a barrier lie between: one waits in front of its access for wh
 class AccessFindings:
     """Adds to the findings what the checks of accesses see.
 
-    in_flight: the asynchronous copies that have not been waited for.
+    in_flight: the asynchronous copies that have not been waited for; operations: those of other agents.
     made_by: the instruction that made the mbarrier at a shared address of a CTA of the chunk, None if there is none.
     """
 
@@ -45,6 +51,7 @@ class AccessFindings:
         self.sites = sites
         self.in_flight: list[Batch] = []
         self.made_by: Callable[[int, int], int | None] = lambda address, cta: None
+        self.operations: Operations | None = None
 
     def place(self, region: MemoryRegion, cell: int, site: Site) -> str:
         shadow: Shadow | LocalShadow = region.shadow
@@ -78,16 +85,22 @@ class AccessFindings:
         if not at.size:
             return
         first = int(at[0])
+        who = f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]}"
+        what = (
+            f"{who} {1 << site.shift} bytes at {self.place(region, int(cells[first]), site)} of {region.space} memory\n"
+            f"  {self.places.describe(site.pc)}"
+        )
         hit = touching(self.in_flight, region, cells[first : first + 1], targets=True)
-        assert hit is not None, "a cell in flight belongs to a copy"
+        if hit is None:
+            assert self.operations is not None, "a cell in flight belongs to a copy"
+            operation = self.operations.writing(region, int(cells[first]))
+            self.add_unwaited(what, site.pc, operation.pc, self.threads(me[at]), "wrote", at.size)
+            return
         batch, copy, _ = hit
         self.findings.add(
             "in-flight",
-            f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} {1 << site.shift} bytes at "
-            f"{self.place(region, int(cells[first]), site)} of {region.space} memory\n"
-            f"  {self.places.describe(site.pc)}\n"
-            f"before the asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} to it was waited for\n"
-            f"  {self.places.describe(batch.pc)}",
+            f"{what}\nbefore the asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} to it was waited "
+            f"for\n  {self.places.describe(batch.pc)}",
             site.pc, batch.pc, self.threads(me[at]), at.size,
             hint="wait for the copy (cp.async.wait_group), then let a barrier tell the other threads",
         )
@@ -107,6 +120,23 @@ class AccessFindings:
             f"  {self.places.describe(site.pc)}{made}",
             site.pc, made_by, self.threads(me[at]), at.size,
             hint="an mbarrier's bytes are for its own instructions; mbarrier.inval gives them back",
+        )
+
+    def add_unwaited(
+        self, what: str, pc: int, other_pc: int, threads: list[int], did: str, count: int = 1
+    ) -> None:
+        """Report an access to what an agent `did`, and nobody told the accessor that it has been waited for.
+
+        what: the access, in words.
+        """
+        opcode = self.places.opcode(other_pc)
+        operation, wait = next(x[1:] for x in _WAITS if x[0] in opcode)
+        self.findings.add(
+            "in-flight",
+            f"{what}\nbefore the {operation} that {'writes' if did == 'wrote' else 'reads'} it was waited for\n"
+            f"  {self.places.describe(other_pc)}",
+            pc, other_pc, threads, count,
+            hint=f"wait for it ({wait}), then let a barrier tell threads that haven't waited",
         )
 
     def unwritten(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
@@ -164,6 +194,15 @@ class AccessFindings:
             pcs = self.precedence.pcs(records[at])
             pc = self.precedence.order.pcs[record >> 32]
             same = pcs == pcs[0]
+            if self.precedence.order.is_agent(record & int(WHO)):
+                who = f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]}"
+                what = (
+                    f"{who} {1 << site.shift} bytes at {self.place(region, int(cells[first]), site)} of {region.space} "
+                    f"memory\n  {self.places.describe(site.pc)}"
+                )
+                self.add_unwaited(what, site.pc, pc, self.threads(me[at[same]]), did, int(np.count_nonzero(same)))
+                at = at[~same]
+                continue
             strong = site.strong and bool(self.precedence.strong[pc])
             self.findings.add(
                 "scope" if strong else "race",

@@ -31,6 +31,14 @@ PROXY_PLANES = {"shared": 1, "global": 2}
 LAST_AGENT = (1 << 30) - 1
 
 
+def products_of(group: int) -> Hashable:
+    """The agent that carries out the products of a CTA's warpgroup.
+
+    All four warps issue a product. So who knows of an event of this agent knows that they have all come so far.
+    """
+    return "products", group
+
+
 class Clocks:
     """The views of a chunk's CTAs.
 
@@ -101,15 +109,16 @@ class Clocks:
 
     def agent_record(self, agent: int, cta: int) -> int:
         """Who a CTA's agent is in records of accesses."""
-        return LAST_AGENT - (agent * self.lanes.ctas + cta)
+        # each is a warp of its own, so that of two agents that read one place none hides the other
+        return LAST_AGENT - WARP * (agent * self.lanes.ctas + cta)
 
     def agent_of(self, who: Index) -> tuple[Index, Index]:
         """(agent, CTA of the chunk) of those whom records name."""
-        agent, cta = np.divmod(LAST_AGENT - who, self.lanes.ctas)
+        agent, cta = np.divmod((LAST_AGENT - who) // WARP, self.lanes.ctas)
         return agent, cta
 
     def is_agent(self, who: Index) -> NDArray[np.bool_]:
-        result: NDArray[np.bool_] = who > LAST_AGENT - len(self.agent_columns) * self.lanes.ctas
+        result: NDArray[np.bool_] = who > LAST_AGENT - WARP * len(self.agent_columns) * self.lanes.ctas
         return result
 
     def widen(self, count: int) -> None:

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from ...dataclass import dataclass
 from ...distinct import distinct
 from ..decode.ordering import Ordering
-from ..machine.lanes import WARP, Index, Lanes
+from ..machine.lanes import WARP, WARPGROUP, Index, Lanes
 from ..opcodes.memory import Site
-from .clocks import GENERIC, PROXY_PLANES, Clocks, RowOfEach
+from .clocks import GENERIC, PROXY_PLANES, Clocks, RowOfEach, products_of
 from .frontiers import CTA_OF, NOTHING, STEP_ELEMENTS, THREAD, WARP_OF, Frontiers
 from .locations import Location
 from .pages import Rows
@@ -215,6 +215,10 @@ class Order:
         np.maximum.at(rows[GENERIC], (full["chunk_cta"][others], columns), clock[at, other])
         return rows
 
+    def nothing(self) -> Message:
+        """A message that says nothing."""
+        return Message(self.need_clocks().nothing(), {})
+
     def joined(self, messages: Sequence[Message]) -> Message:
         """What messages say together."""
         clocks = self.need_clocks()
@@ -241,6 +245,12 @@ class Order:
         home, warps = clocks.at_home(positions)
         columns = clocks.columns[self.lanes.full["thread"][positions]]
         said = np.maximum(rows[home, warps], np.where(columns >= 0, rows[home, columns], 0))
+        groups = warps * WARP // WARPGROUP
+        for group in distinct(groups).tolist() if clocks.agents else ():
+            agent = clocks.agents.get(products_of(group))
+            if agent is not None:
+                here = groups == group
+                said[here] = np.maximum(said[here], rows[home[here], clocks.agent_columns[agent]])
         result: NDArray[np.bool_] = event <= said
         return result
 
@@ -574,7 +584,12 @@ class Order:
         my_cta, my_warp = self.home(by)
         result = (cta == my_cta) & (events < self.cta_start[my_cta])
         result |= (warp == my_warp) & (events < self.warp_start[my_warp])
+        agents = np.zeros(0, np.int64)
         if self.clocks is not None:
+            if self.clocks.agent_columns:
+                # a barrier waits for no agent
+                agents = np.flatnonzero(self.clocks.is_agent(thread))
+                result[agents] = False
             at = np.flatnonzero(~result & (cta == my_cta))
             if at.size:
                 seen = self.clocks.events_of(GENERIC, thread[at], self.position(by[at]))
@@ -586,11 +601,19 @@ class Order:
             result[at] = events[at] <= self.lane_clock[here, mine, theirs]
         if self.frontier is not None:
             numbers = self.frontier[self.position(by)]
-            ask = np.flatnonzero(~result & (numbers != NOTHING))
+            asked = ~result & (numbers != NOTHING)
+            # flags tell nothing of another CTA's agents: who got one may have been told by a thread that waited
+            result[agents] |= asked[agents] & (cta[agents] != my_cta[agents])
+            asked[agents] = False
+            ask = np.flatnonzero(asked)
             if ask.size:
                 result[ask] = self.frontiers.reach(numbers[ask], thread[ask], warp[ask], cta[ask], events[ask])
         answer: NDArray[np.bool_] = result
         return answer
+
+    def is_agent(self, who: int) -> bool:
+        """Whether somebody that a record names is no thread."""
+        return self.clocks is not None and bool(self.clocks.is_agent(np.array([who]))[0])
 
     def home(self, thread: Index) -> tuple[Index, Index]:
         """(CTA, warp) of thread numbers, both counted over the grid; of an agent its CTA, and -1."""

@@ -166,7 +166,7 @@ class AccessChecker:
 
     def base(self, shadow: Shadow, site: Site, count: int) -> Any:
         """Records below this value are older than the last barrier and can be ignored."""
-        if not shadow.shared:
+        if not shadow.shared or shadow.agents:
             return ONE
         start = self.order.common_start
         if start is not None:

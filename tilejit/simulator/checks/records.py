@@ -74,6 +74,7 @@ class Shadow:
 
     cell_shift: log2 of a cell's bytes.
     wrote, read: the latest event of any record; 0 for none, FOREVER once records may hold marks that are no events.
+    agents: whether asynchronous operations use the region: barriers don't wait for them, so no record is too old.
     releases: first cell of a location → what has been released to it; released: which cells have one.
     """
 
@@ -87,6 +88,7 @@ class Shadow:
         self.shared = region.space == "shared"
         self.wrote = 0
         self.read = 0
+        self.agents = False
         self.log = WriterLog()
         self.releases: dict[int, Location] = {}
         self.released: NDArray[np.bool_] | None = None

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ...dataclass import replace
+from ...dataclass import dataclass, replace
 from ...errors import MisalignedError, SimulationError
+from ..checks.agents import Agents, Start
 from ..checks.places import PtxPlaces
 from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index, Lanes
+from .mbarriers import MBarriers
 from .operations import Operation, Operations, Signal
 from .reach import Reach, Run
 from .swizzle import CHUNK_BYTES
@@ -29,24 +31,37 @@ from .tensor_map import EncodedMap
 BOX_ALIGNMENT = 128
 
 
+@dataclass(slots=True)
+class Store:
+    """A store of a thread, in one of its groups. event, landed: when it was issued and delivered."""
+
+    operation: Operation
+    group: int
+    event: int = 0
+    landed: int = 0
+
+
 class BulkCopies:
     """The copies of a chunk's threads. maps: by their generic addresses.
 
-    committed: groups of each thread; read, landed: how many of them have been waited for.
-    stores: operations of each thread with stores that may not have been waited for, and the group of each.
+    committed: groups of each thread; read: how many of them have been waited for, so that their sources are free.
+    stores: of each thread, those that may not have been waited for until they landed.
     """
 
     def __init__(
-        self, maps: Mapping[int, EncodedMap], lanes: Lanes, access: Access, operations: Operations, places: PtxPlaces
+        self, maps: Mapping[int, EncodedMap], lanes: Lanes, access: Access, operations: Operations,
+        mbarriers: MBarriers, places: PtxPlaces,
     ) -> None:
         self.maps = maps
         self.lanes = lanes
         self.access = access
         self.operations = operations
+        self.mbarriers = mbarriers
         self.places = places
         self.reach = Reach(access, lanes)
-        self.committed, self.read, self.landed = np.zeros((3, lanes.total), np.int64)
-        self.stores: dict[int, list[tuple[Operation, int]]] = {}
+        self.committed, self.read = np.zeros((2, lanes.total), np.int64)
+        self.stores: dict[int, list[Store]] = {}
+        self.agents = Agents(access.checker, operations) if access.checker is not None else None
 
     # what generated code calls
 
@@ -107,12 +122,18 @@ class BulkCopies:
         """cp.async.bulk.wait_group: all but the `newest` groups of each thread have landed, or been read."""
         for position in self.lanes.positions().tolist():
             done = int(self.committed[position]) - newest
-            waiting = self.stores.get(position, [])
-            self.operations.drain(pipe_of(position), sum(x[1] >= done for x in waiting if self.is_pending(x[0])))
+            stores = self.stores.get(position, [])
+            pending = self.operations.pending
+            self.operations.drain(pipe_of(position), sum(x.group >= done and x.operation in pending for x in stores))
             self.read[position] = max(self.read[position], done)
+            complete = [x for x in stores if x.group < done]
+            if self.agents is not None and complete:
+                me = np.array([position])
+                self.agents.waited(me, reader_of(position), complete[-1].event)
+                if not read:
+                    self.agents.waited(me, writer_of(position), complete[-1].landed)
             if not read:
-                self.landed[position] = max(self.landed[position], done)
-                self.stores[position] = [x for x in waiting if x[1] >= done]
+                self.stores[position] = stores[len(complete) :]
 
     def check_map(self, where: Any, pc: int) -> None:
         """prefetch.tensormap: there must be a map."""
@@ -124,43 +145,65 @@ class BulkCopies:
     def check_exit(self, positions: Index) -> None:
         """Threads exit: their stores must have read their sources."""
         for position in set(positions.tolist()) & self.stores.keys():
-            unread = [x for x in self.stores[position] if x[1] >= self.read[position]]
+            unread = [x.operation for x in self.stores[position] if x.group >= self.read[position]]
             if unread:
                 self.access.findings.add(
                     "in-flight",
-                    f"{self.lanes.describe_position(position)} exits before its {unread[0][0].what} was waited for\n"
-                    f"  {self.places.describe(unread[0][0].pc)}",
-                    unread[0][0].pc, None, self.lanes.numbers(np.array([position])),
+                    f"{self.lanes.describe_position(position)} exits before its {unread[0].what} was waited for\n"
+                    f"  {self.places.describe(unread[0].pc)}",
+                    unread[0].pc, None, self.lanes.numbers(np.array([position])),
                     hint="wait with cp.async.bulk.wait_group.read 0 in front of the exit: shared memory goes with it",
                 )
 
     # operations
 
     def issue_load(self, what: str, position: int, source: Run, target: Run, signal: Signal) -> None:
+        pc, cta = target.site.pc, signal.cta
+        operation = Operation(pc, position, what, lambda: None, source.spans(), target.spans(), (signal,))
+        agents, agent = self.agents, ("copies", signal.address)
+        if agents is not None:
+            issuers = np.array([position])
+            agents.read(operation.reads, Start(what, issuers, source.site), agent, cta)
+            agents.write(operation.writes, Start(what, issuers, target.site))
+
         def carry_out() -> None:
             target.write(source.read())
+            if agents is not None:
+                operation.news = agents.news(agent, cta, agents.land(operation.writes, agent, cta, pc))
 
-        pc = target.site.pc
-        self.operations.issue(Operation(pc, position, what, carry_out, source.spans(), target.spans(), (signal,)))
+        operation.carry_out = carry_out
+        self.operations.issue(operation)
 
     def issue_store(self, what: str, position: int, source: Run, target: Run) -> None:
+        cta, pc = self.cta(position), source.site.pc
+        operation = Operation(
+            pc, position, what, lambda: None, source.spans(), target.spans(), (), pipe_of(position)
+        )
+        store = Store(operation, int(self.committed[position]))
+        agents = self.agents
+        if agents is not None:
+            issuers = np.array([position])
+            store.event = agents.read(operation.reads, Start(what, issuers, source.site), reader_of(position), cta)
+            agents.write(operation.writes, Start(what, issuers, target.site))
+
         def carry_out() -> None:
             if self.access.watched is not None:
                 self.access.watched.written_elsewhere()
             target.write(source.read())
+            if agents is not None:
+                store.landed = agents.land(operation.writes, writer_of(position), cta, pc)
 
-        pipe = pipe_of(position)
-        operation = Operation(source.site.pc, position, what, carry_out, source.spans(), target.spans(), (), pipe)
-        self.stores.setdefault(position, []).append((operation, int(self.committed[position])))
+        operation.carry_out = carry_out
+        self.stores.setdefault(position, []).append(store)
         self.operations.issue(operation)
-
-    def is_pending(self, operation: Operation) -> bool:
-        return operation in self.operations.pending
 
     def signal(self, number: int, bar: Any, i: int, size: int) -> Signal:
         """What the i-th executing thread's copy reports to its barrier."""
-        site = self.access.sites[number]
-        return Signal(_of(bar, i) + site.offset, self.cta(int(self.lanes.positions()[i])), size)
+        site, position = self.access.sites[number], int(self.lanes.positions()[i])
+        address = _of(bar, i) + site.offset
+        if self.agents is not None:
+            self.mbarriers.check_visible(site, address, position)
+        return Signal(address, self.cta(position), size)
 
     # operands
 
@@ -220,6 +263,16 @@ class BulkCopies:
 
 def pipe_of(position: int) -> tuple[str, int]:
     """The pipe of a thread's stores."""
+    return "stores", position
+
+
+def reader_of(position: int) -> tuple[str, int]:
+    """The agent that reads the sources of a thread's stores."""
+    return "reads", position
+
+
+def writer_of(position: int) -> tuple[str, int]:
+    """The agent that writes what a thread stores."""
     return "stores", position
 
 

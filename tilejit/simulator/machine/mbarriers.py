@@ -264,6 +264,22 @@ class MBarriers:
 
     # what asynchronous operations do
 
+    def check_visible(self, site: Site, address: int, position: int) -> None:
+        """The barrier that an operation is going to report to must be visible to other agents than threads."""
+        barrier = self.at.get(address)
+        cta = int(self.lanes.full["chunk_cta"][position])
+        if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
+            return
+        made = int(barrier.made_by[cta])
+        self.access.findings.add(
+            "barrier",
+            f"{self.name(barrier)} is given to an asynchronous operation by {self.lanes.describe_position(position)}\n"
+            f"  {self.places.describe(site.pc)}\nwith no fence.mbarrier_init by the thread that initialised it\n"
+            f"  {self.places.describe(made)}",
+            site.pc, made, self.lanes.numbers(np.array([position])),
+            hint="put fence.mbarrier_init.release.cluster behind the initialisation, in front of the barrier",
+        )
+
     def delivered(self, operation: Operation) -> None:
         """An operation has been carried out: the bytes that it reports have come."""
         for signal in operation.signals:
@@ -277,6 +293,8 @@ class MBarriers:
                     operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
                 )
                 continue
+            if operation.news is not None:
+                self.bring(barrier, operation.news)
             barrier.tx[signal.cta] -= signal.size_bytes
             self.finish_phases(barrier, np.array([signal.cta]))
         self.changed()
@@ -397,7 +415,11 @@ class MBarriers:
         """What executing threads know and have done comes with the current phase."""
         if self.order is None:
             return
-        message = self.order.release(self.lanes.positions()[threads])
+        self.bring(barrier, self.order.release(self.lanes.positions()[threads]))
+
+    def bring(self, barrier: MBarrier, message: Message) -> None:
+        """What a message says comes with the current phase."""
+        assert self.order is not None, "messages are for checks"
         barrier.coming = message if barrier.coming is None else self.order.joined([barrier.coming, message])
 
     def pass_on(self, barrier: MBarrier, ctas: Index) -> None:

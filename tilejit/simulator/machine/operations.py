@@ -7,6 +7,7 @@ how the simulator chooses: `late` as late as it can be, `early` at once, `random
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from ...dataclass import dataclass
 from ...errors import LaunchError
 from .lanes import Index
 from .memory import MemoryRegion
+
+if TYPE_CHECKING:
+    from ..checks.order import Message
 
 # By chance: how often an operation is delivered when it is issued, and how often one is after each block that runs.
 AT_ISSUE, AFTER_A_BLOCK = 0.3, 0.1
@@ -45,6 +49,7 @@ class Operation:
     carry_out: reads and writes the memory; called once.
     reads, writes: the cells that it may touch from its issue to its delivery.
     signals: what it reports to barriers then.
+    news: what those learn who wait for what it reports to, once it has been carried out.
     pipe: operations of one pipe are delivered in the order of their issue; those of None in any.
     """
 
@@ -56,6 +61,7 @@ class Operation:
     writes: Sequence[Span] = ()
     signals: Sequence[Signal] = ()
     pipe: Hashable | None = None
+    news: Message | None = None
 
 
 class Delivery:
@@ -129,6 +135,10 @@ class Operations:
         self.pending.remove(operation)
         operation.carry_out()
         self.delivered(operation)
+
+    def writing(self, region: MemoryRegion, cell: int) -> Operation:
+        """The operation in flight that writes a cell."""
+        return next(x for x in self.pending for s in x.writes if s.region is region and (s.cells == cell).any())
 
     def naming(self, address: int, cta: int) -> list[Operation]:
         """The operations in flight that report to a CTA's barrier."""

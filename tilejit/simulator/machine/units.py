@@ -84,15 +84,18 @@ class Units:
         """Made at the first use."""
         if self.made_bulk is None:
             maps = self.access.memory.maps
-            self.made_bulk = BulkCopies(maps, self.lanes, self.access, self.operations, self.places)
+            self.made_bulk = BulkCopies(
+                maps, self.lanes, self.access, self.operations, self.mbarriers, self.places
+            )
         return self.made_bulk
 
     @property
     def products(self) -> Products:
         """Made at the first use."""
         if self.made_products is None:
-            registers = self.program.product_registers
-            self.made_products = Products(registers, self.lanes, self.warps, self.access, self.order, self.places)
+            self.made_products = Products(
+                self.program.product_registers, self.lanes, self.warps, self.access, self.operations, self.places
+            )
         return self.made_products
 
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
@@ -151,6 +154,7 @@ class Units:
             self.order.fence(self.lanes.positions(), sem, wide)
 
     def fence_proxy(self, space: str) -> None:
+        self.mbarriers.fence_init()
         if self.order is not None:
             self.order.fence_proxy(self.lanes.positions(), space)
 

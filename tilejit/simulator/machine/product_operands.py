@@ -1,0 +1,81 @@
+"""Operands of products in shared memory: what their descriptors name, and whether a product may read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import SimulationError
+from ..checks.agents import Agents, Start
+from ..checks.clocks import products_of
+from ..checks.places import PtxPlaces
+from ..numerics.products import Doubles
+from ..numerics.warpgroup import from_chunks
+from .access import Access
+from .descriptor import decode
+from .lanes import WARP, WARPGROUP, Index, Lanes
+from .reach import Reach, Run
+
+
+class Operands:
+    """The operands of a chunk's products. latest: of each warp, the event at which its latest product reads them."""
+
+    def __init__(self, access: Access, lanes: Lanes, warps: int, places: PtxPlaces, agents: Agents | None) -> None:
+        self.access = access
+        self.lanes = lanes
+        self.places = places
+        self.agents = agents
+        self.reach = Reach(access, lanes)
+        self.latest: Index = np.zeros(warps, np.int64)
+
+    def load(
+        self, descriptor: Any, what: str, element: str, extent: int, transposed: bool, number: int, pc: int
+    ) -> Doubles:
+        """An operand in shared memory: warpgroups × M or N × k."""
+        bits = self.uniform(descriptor, f"the descriptor of {what}", pc)
+        ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
+        leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
+        matrices = []
+        for one, cta, leader in zip(bits.tolist(), ctas.tolist(), leaders.tolist(), strict=True):
+            decoded = decode(one)
+            if isinstance(decoded, str):
+                raise SimulationError(
+                    f"the descriptor of {what}, {one:#018x}, is none: {decoded}\n  {self.places.describe(pc)}",
+                    instructions=(pc,), threads=self.lanes.numbers(np.array([leader])),
+                )
+            chunks = decoded.chunks(extent, transposed)
+            run = self.reach.run(self.access.sites[number], cta, chunks.reshape(-1), leader)
+            if self.agents is not None:
+                self.read(run, cta, leader)
+            matrices.append(from_chunks(run.read().reshape(chunks.shape), element, transposed))
+        return np.stack(matrices)
+
+    def read(self, run: Run, cta: int, leader: int) -> None:
+        """A product reads an operand, which must be there for all four warps.
+
+        The first and the last lane of each stand for it.
+        """
+        assert self.agents is not None
+        warps = leader + WARP * np.arange(WARPGROUP // WARP)
+        issuers = np.stack([warps, warps + WARP - 1], axis=1).reshape(-1)
+        start = Start("product", issuers, run.site)
+        group = (leader - cta * self.lanes.threads) // WARPGROUP
+        event = self.agents.read(run.spans(), start, products_of(group), cta)
+        self.latest[self.lanes.full["chunk_warp"][warps]] = event
+
+    def uniform(self, value: Any, what: str, pc: int) -> NDArray[Any]:
+        """One value per warpgroup, which all of its threads must share."""
+        table = self.lanes.each(value).reshape(-1, WARPGROUP)
+        wrong = np.argwhere(table != table[:, :1])
+        if wrong.size:
+            row, column = (int(x) for x in wrong[0])
+            at = int(self.lanes.positions()[row * WARPGROUP + column])
+            raise SimulationError(
+                f"all threads of a warpgroup must give the same value for {what}: {self.lanes.describe_position(at)} "
+                f"has {int(table[row, column]):#x}, the first {int(table[row, 0]):#x}\n  {self.places.describe(pc)}",
+                instructions=(pc,), threads=self.lanes.numbers(np.array([at])),
+            )
+        first: NDArray[Any] = table[:, 0]
+        return first

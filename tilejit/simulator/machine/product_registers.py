@@ -1,0 +1,137 @@
+"""The registers that products of warpgroups name: who may touch them until the products have been waited for.
+
+Until then nothing but another product of the same shape may name an accumulator, and registers of A may be read only.
+wgmma.fence must stand between an access to such a register and the next product that names it.
+
+source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.fence, wgmma.mma_async.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...distinct import distinct
+from ...errors import AsyncHazardError
+from ..checks.places import PtxPlaces
+from ..decode.emitter import Touched
+from ..numerics.warpgroup import ProductForm
+from .lanes import WARP, Index, Lanes
+
+
+class ProductRegisters:
+    """The registers of a chunk's warps. Arrays have a row for each register and a column for each warp.
+
+    names: of the registers, by row.
+    fills, reads: the number (from 1) of the latest group that writes or reads a register; issued: its instruction.
+    shapes: of the product that fills it. touches: the instruction (plus 1) that accessed it since the last fence.
+    committed, complete: groups of each warp. fenced: which warps have executed a fence.
+    """
+
+    def __init__(self, names: Sequence[str], warps: int, lanes: Lanes, places: PtxPlaces) -> None:
+        self.names = names
+        self.lanes = lanes
+        self.places = places
+        table = (len(names), warps)
+        self.fills, self.reads, self.issued, self.shapes, self.touches = (np.zeros(table, np.int64) for _ in range(5))
+        self.committed, self.complete = (np.zeros(warps, np.int64) for _ in range(2))
+        self.fenced = np.zeros(warps, bool)
+
+    def fence(self, here: Index) -> None:
+        """Warps have executed wgmma.fence."""
+        self.fenced[here] = True
+        self.touches[:, here] = 0
+
+    def touched(self, touched: Touched) -> None:
+        """Instructions other than wgmma have accessed registers of products."""
+        here = self.warps_here()
+        rows = np.array(touched.read + touched.wrote, np.int64)[:, None]
+        wrote = np.arange(rows.size)[:, None] >= len(touched.read)
+        early = self.fills[rows, here] > self.complete[here]
+        if np.count_nonzero(early):
+            self.report_early(touched, early, "is an accumulator of", "put wgmma.wait_group between the two")
+        changed = (self.reads[rows, here] > self.complete[here]) & wrote
+        if np.count_nonzero(changed):
+            self.report_early(touched, changed, "is still read by", "put wgmma.wait_group in front of the change")
+        self.touches[rows, here] = np.array(touched.at, np.int64)[:, None] + 1
+
+    def take(self, form: ProductForm, here: Index, d_rows: Index, a_rows: Index, pc: int) -> None:
+        """Registers of a product must be free, and fenced since others accessed them; note that it has them now."""
+        if not self.fenced[here].all():
+            self.fail(f"a product without any wgmma.fence before it\n  {self.places.describe(pc)}", pc)
+        rows = np.concatenate((d_rows, a_rows))[:, None]
+        stale = np.argwhere(self.touches[rows, here])
+        if stale.size:
+            row, warp = rows[stale[0][0], 0], here[stale[0][1]]
+            other = int(self.touches[row, warp]) - 1
+            self.fail(
+                f"{self.who(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
+                f"which was accessed with no wgmma.fence since\n  {self.places.describe(other)}", pc, other,
+            )
+        shape = _shape_code(form)
+        self.check_free(d_rows[:, None], here, shape, pc)
+        if a_rows.size:
+            self.check_free(a_rows[:, None], here, -1, pc)
+            self.reads[a_rows[:, None], here] = self.committed[here] + 1
+            self.issued[a_rows[:, None], here] = pc
+        read = np.argwhere(self.reads[d_rows[:, None], here] > self.complete[here])
+        if read.size:
+            self.report_product(int(d_rows[read[0][0]]), int(here[read[0][1]]), pc)
+        at = d_rows[:, None]
+        self.fills[at, here] = self.committed[here] + 1
+        self.issued[at, here] = pc
+        self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
+
+    def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
+        """No product in flight fills these registers but one that has them in the same places."""
+        busy = self.fills[rows, here] > self.complete[here]
+        if shape >= 0:
+            busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]
+        wrong = np.argwhere(busy)
+        if wrong.size:
+            self.report_product(int(rows[wrong[0][0], 0]), int(here[wrong[0][1]]), pc)
+
+    def report_product(self, row: int, warp: int, pc: int) -> NoReturn:
+        other = int(self.issued[row, warp])
+        self.fail(
+            f"{self.who(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
+            f"which a product in flight uses otherwise\n  {self.places.describe(other)}",
+            pc, other, "put wgmma.wait_group between the two",
+        )
+
+    def report_early(self, touched: Touched, wrong: NDArray[np.bool_], what: str, hint: str) -> NoReturn:
+        at, column = (int(x) for x in np.argwhere(wrong)[0])
+        row, warp = (touched.read + touched.wrote)[at], int(self.warps_here()[column])
+        verb = "reads" if at < len(touched.read) else "writes"
+        pc, other = touched.at[at], int(self.issued[row, warp])
+        self.fail(
+            f"{self.who(warp)} {verb} register {self.names[row]}\n  {self.places.describe(pc)}\n"
+            f"which {what} a product that was not waited for\n  {self.places.describe(other)}", pc, other, hint,
+        )
+
+    def fail(
+        self, message: str, pc: int, other: int | None = None, hint: str = "put wgmma.fence in front of the product"
+    ) -> NoReturn:
+        pcs = [pc] if other is None else [pc, other]
+        threads = self.lanes.numbers(self.lanes.positions())
+        raise AsyncHazardError(message, hint=hint, instructions=pcs, threads=threads)
+
+    def warps_here(self) -> Index:
+        """The executing warps' numbers in the chunk."""
+        warp = self.lanes.get("chunk_warp")
+        if self.lanes.whole_warps():
+            first: Index = warp.reshape(-1, WARP)[:, 0]
+            return first
+        return distinct(warp)
+
+    def who(self, warp: int) -> str:
+        cta, inside = divmod(int(warp), self.lanes.warps_per_cta)
+        return self.lanes.describe_position(cta * self.lanes.threads + inside * WARP)
+
+
+def _shape_code(form: ProductForm) -> int:
+    """A number that accumulators of one shape and type share; the lowest digits are free for the register."""
+    return 1000 * (form.n * 3 + ("f32", "f16", "s32").index(form.d))
