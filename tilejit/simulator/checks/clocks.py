@@ -29,6 +29,7 @@ GENERIC = 0
 PROXY_PLANES = {"shared": 1, "global": 2}
 # Agents count down from here as those whom records name; threads count up from 1.
 LAST_AGENT = (1 << 30) - 1
+NOBODY = np.zeros(0, np.int64)
 
 
 def products_of(group: int) -> Hashable:
@@ -132,8 +133,7 @@ class Clocks:
         counts = np.bincount(warp, minlength=self.warp_sizes.size)
         whole = counts == self.warp_sizes
         if not np.count_nonzero(whole):
-            nobody = np.zeros(0, np.int64)
-            return nobody, nobody, positions
+            return NOBODY, NOBODY, positions
         ctas, warps = np.divmod(np.flatnonzero(whole), self.warps)
         alone = positions[~whole[warp]]
         return ctas, warps, alone
@@ -268,17 +268,25 @@ class Clocks:
 
     def events_of(self, plane: int, who: Index, by: Index) -> Index:
         """Up to which event each thread `by`, by its position, sees the accesses of somebody of its own CTA."""
-        home, warp = self.at_home(by)
-        view = self.views[plane]
-        own = self.rows[self.lanes.full["thread"][by]]
+        rows_of_cta, width = self.views.shape[2:]
+        flat = self.views[plane].reshape(-1)
+        chunk_warp = self.lanes.full["chunk_warp"][by]
+        ctas = chunk_warp // self.warps
+        first = ctas * rows_of_cta
+        row = (first + chunk_warp - ctas * self.warps) * width
+        own = self.rows[self.lanes.full["thread"][by]] if self.rows_of else None
+        alone = np.flatnonzero(own >= 0) if own is not None else NOBODY
+        own_row = (first[alone] + own[alone]) * width if own is not None else NOBODY
         result = np.zeros(who.size, np.int64)
         for columns in self.columns_of(who):
-            has = columns >= 0
-            seen = np.where(has, view[home, warp, columns], 0)
-            alone = has & (own >= 0)
-            if np.count_nonzero(alone):
-                seen[alone] = np.maximum(seen[alone], view[home[alone], own[alone], columns[alone]])
-            result = np.maximum(result, seen)
+            at = np.flatnonzero(columns >= 0)
+            if at.size == columns.size:
+                np.maximum(result, flat[row + columns], out=result)
+            else:
+                result[at] = np.maximum(result[at], flat[row[at] + columns[at]])
+            if alone.size:
+                seen = np.where(columns[alone] >= 0, flat[own_row + columns[alone]], 0)
+                result[alone] = np.maximum(result[alone], seen)
         return result
 
     def columns_of(self, who: Index) -> list[Index]:
