@@ -33,6 +33,17 @@ def test_rings_are_right_in_every_order(ring):
             played(ring, ring.text(), 1 + 2 * (ring.uneven > 0), schedule=seed, delivery=delivery)
 
 
+@pytest.mark.parametrize("number", range(12))
+def test_rings_drawn_by_chance(number):
+    draw = np.random.default_rng(number)
+    ring = Ring(
+        stages=int(draw.integers(1, 6)), steps=int(draw.integers(1, 12)), producers=int(draw.integers(1, 4)),
+        consumers=int(draw.integers(1, 4)), width=int(draw.integers(1, 4)), uneven=int(draw.integers(2)),
+    )
+    for seed in SEEDS:
+        played(ring, ring.text(), 1 + number % 3, schedule=seed, delivery=f"random:{seed}")
+
+
 def changed(text: str, before: str, after: str) -> str:
     assert before in text, before
     return text.replace(before, after, 1)

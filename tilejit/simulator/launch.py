@@ -134,6 +134,8 @@ class _GridRun:
         self.findings = Findings(False, self.places)
         self.settings = Settings(0, "late", ())
         self.limit = _instruction_limit()
+        # asynchronous operations, of all chunks
+        self.issued = 0
         self.placing = Placing(program, resident)
         self.memory = self.placing.memory
         self.printer = Printer(self.memory, write)
@@ -195,6 +197,7 @@ class _GridRun:
         )
         machine.run()
         self.limit = machine.left
+        self.issued += machine.operations.issued
         for i, count in enumerate(machine.block_lanes):
             self.block_lanes[i] += count
         self.memory.regions, self.memory.starts = before
@@ -203,6 +206,6 @@ class _GridRun:
         traffic = self.profiler.traffic if self.profiler is not None else None
         return Report(
             self.program, self.grid, self.block, bool(self.checks), self.places, self.block_lanes, traffic,
-            self.findings.all(),
+            self.findings.all(), self.settings.delivery.text if self.issued else "",
         )
 

@@ -103,7 +103,7 @@ class Both:
         self.rng = rng
         self.narrow = narrow
         self.lanes = Lanes((CTAS, 1, 1), (THREADS, 1, 1), 0, CTAS)
-        facts = dataclasses.replace(Ordering.of([], []), narrow=narrow, consistent=True, clocks=True)
+        facts = dataclasses.replace(Ordering.of([], []), narrow=narrow, consistent=True, clocks=True, proxies=True)
         self.order = Order(CTAS, CTAS * self.lanes.warps_per_cta, self.lanes, True, facts)
         self.order.begin(self.lanes)
         self.order.cta_barrier(np.arange(CTAS), True)

@@ -205,7 +205,11 @@ class Clocks:
             self.learn(positions[events == event], message)
 
     def fence_proxy(self, positions: Index, space: str, now: int, cta_start: Index, warp_start: Index) -> None:
-        """What threads know and have done may now be seen by the asynchronous proxy. space: "" for both."""
+        """What threads know and have done may now be seen by the asynchronous proxy. space: "" for both.
+
+        A fence of a whole warp counts for its lanes' accesses wherever these are known: also for a lane that learns of
+        one from a message that was released before the fence, which is too lenient.
+        """
         if self.views.shape[0] == 1:
             return
         planes = [PROXY_PLANES[space]] if space else list(PROXY_PLANES.values())

@@ -81,16 +81,19 @@ class Report:
         block_lanes: Sequence[int],
         traffic: Mapping[int, Traffic] | None,
         findings: Sequence[Finding] = (),
+        delivery: str = "",
     ) -> None:
         """block_lanes: threads that executed each block; traffic: by instruction, None without a profile.
 
         findings: what the checks collected, one per rule and pair of lines.
+        delivery: when asynchronous operations landed, empty if there were none.
         """
         self.entry = program.function.name
         self.grid = grid
         self.block = block
         self.checks = checks
         self.findings = tuple(findings)
+        self.delivery = delivery
         self.profiled = traffic is not None
         self.locations: dict[int, str] = {}
         # whoever made the kernel knows what its events count
@@ -181,8 +184,9 @@ class Report:
 
     def __str__(self) -> str:
         checked = "checked" if self.checks else "unchecked"
+        landed = f", deliveries {self.delivery}" if self.delivery else ""
         out = [
-            f"{self.entry}: grid {self.grid}, block {self.block}, {checked}",
+            f"{self.entry}: grid {self.grid}, block {self.block}, {checked}{landed}",
             f"{self.thread_instructions} thread instructions",
         ]
         out.extend(str(region) for region in self.outside)

@@ -405,10 +405,14 @@ class Machine(Units):
             waits.extend(self.made_pool.describe_waits())
         waits.extend(self.describe_group(b, g, "wait") for b, g in self.held.items())
         waits.extend(self.barriers.describe_waiting())
-        if self.mbarriers.waits is not None and (gone := self.describe_others()):
-            waits.append(gone)
+        hint = None
+        if self.mbarriers.waits is not None:
+            waits.extend([gone] if (gone := self.describe_others()) else [])
+            hint = "a phase takes all its arrivals and bytes: producers commit, and consumers release, once a step"
+        if self.operations.issued:
+            waits.append(f"deliveries {self.operations.delivery.text}")
         message = "deadlock: nothing changes any more that decides how this goes on\n" + "\n".join(waits)
-        raise DeadlockError(message, **self.parties({**self.parked, **self.held}))
+        raise DeadlockError(message, hint=hint, **self.parties({**self.parked, **self.held}))
 
     def is_pool(self, number: int) -> bool:
         """Whether who waits at a block does so for registers."""
