@@ -30,7 +30,7 @@ from tilejit.ir import verify, walk
 from tilejit.ir.params import Param
 from tilejit.ir.text import printer
 from tilejit.ir.text.parser import from_text
-from tilejit.isa import ROWS, Family, Row
+from tilejit.isa import ROWS, Family, OpenFamily, Row
 from tilejit.lower import VARIANTS, Variant, lowering
 from tilejit.ops.elementwise import ELEMENTWISE, Elementwise
 from tilejit.ops.tile import TILE_OPERATIONS, TileOperation
@@ -235,6 +235,8 @@ def _families(tables: Tables) -> Iterator[str]:
     lowered = _named(ir.Instruction, (golden.lane for golden in tables.goldens.values()))
     for topic in tables.topics:
         for family in vars(topic).values():
+            if isinstance(family, OpenFamily) and all(family.named(name) is None for name in lowered):
+                yield f"family of instructions {family.name!r}: no golden"
             if isinstance(family, Family) and lowered.isdisjoint(row.name for row in family.rows()):
                 yield f"family of instructions {family.name!r}: no golden"
 

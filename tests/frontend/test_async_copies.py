@@ -41,7 +41,8 @@ def test_commit_and_wait_stand_where_they_are_written() -> None:
 def test_every_wait_and_commit_of_the_table_is_a_call(call: str) -> None:
     row = ASYNC_CALLS[call]
     count = "" if row.leaves is None else "2"
-    (made,) = statements(tile_ir(f"def k():\n    tj.{call}({count})\n", on="sm_100a").body, Instruction)
+    on = row.only[0] if row.only else "sm_100a"
+    (made,) = statements(tile_ir(f"def k():\n    tj.{call}({count})\n", on=on, threads=128).body, Instruction)
     assert made.name == row.name and [x.value for x in made.inputs] == [int(n) for n in count]
     group, _, name = call.partition(".")
     assert repr(getattr(getattr(tj, group), name)) == f"tj.{call}"

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.isa.rows import EVERY
 from tests.isa.uses import oldest, use
 from tests.support.ptxas import complaints, ptxas_path
-from tilejit.isa import ROWS, Row
+from tilejit.isa import Row
+from tilejit.isa.wgmma import PRODUCTS, WGMMA, WgmmaForm, products
 from tilejit.target import TARGETS, target
 
 Version = tuple[int, int]
@@ -30,10 +32,10 @@ _HEADER = re.compile(r"\.version .*\n\.target .*\n\.address_size 64\n")
 @cache
 def kernel_text(name: str) -> str:
     """The PTX of a row's kernel without the module's header, its names unlike other kernels'."""
-    ptx = use(ROWS[name]).ptx()
+    ptx = use(EVERY[name]).ptx()
     header = _HEADER.search(ptx)
     assert header is not None
-    return ptx[header.end() :].replace("tmem_address", f"tmem_address_{list(ROWS).index(name)}")
+    return ptx[header.end() :].replace("tmem_address", f"tmem_address_{list(EVERY).index(name)}")
 
 
 def least(row: Row) -> tuple[str, Version]:
@@ -65,13 +67,13 @@ def need_ptxas() -> None:
 
 def test_ptxas_takes_every_row_on_the_oldest_target_and_version_that_have_it() -> None:
     groups: dict[tuple[str, Version], list[Row]] = defaultdict(list)
-    for row in ROWS.values():
+    for row in EVERY.values():
         groups[least(row)].append(row)
     programs = [(module(rows, *at), at[0], f"{at}: {len(rows)} rows") for at, rows in groups.items()]
     assert complaints(programs) == []
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", EVERY.values(), ids=lambda row: row.name)
 def test_a_row_stands_in_the_ptx_as_in_the_table(row: Row) -> None:
     ptx = use(row).ptx()
     assert row.mnemonic in ptx
@@ -80,7 +82,7 @@ def test_a_row_stands_in_the_ptx_as_in_the_table(row: Row) -> None:
 
 def test_ptxas_refuses_every_row_just_below_its_target_and_its_version() -> None:
     groups: dict[tuple[str, Version], list[Row]] = defaultdict(list)
-    for row in ROWS.values():
+    for row in EVERY.values():
         for at in below(row):
             groups[at].append(row)
     taken = [f"{row.name} {at}" for at, rows in groups.items() for row in accepted(rows, *at)]
@@ -103,3 +105,34 @@ def accepted(rows: list[Row], arch: str, version: Version) -> list[Row]:
 def _pattern(row: Row) -> str:
     """What the row's line in PTX looks like, with any operands."""
     return re.sub(r"\\\$\w+", r"[^;]+", re.escape(row.text))
+
+
+@pytest.mark.long
+def test_ptxas_takes_every_product_of_a_warpgroup_and_changes_none() -> None:
+    forms = [WgmmaForm(product) for product in products()]
+    for first in range(0, len(forms), 100):
+        rows = [WGMMA.row(form) for form in forms[first : first + 100]]
+        groups: dict[tuple[str, Version], list[Row]] = defaultdict(list)
+        for row in rows:
+            groups[least(row)].append(row)
+        for (name, version), same in groups.items():
+            head = f".version {version[0]}.{version[1]}\n.target {name}\n.address_size 64\n"
+            text = head + "\n".join(_HEADER.sub("", use(row).ptx()) for row in same)
+            assert complaints([(text, name, f"{len(same)} products from {same[0].name}")]) == []
+            assert notes(text, name) == []
+
+
+def test_ptxas_changes_no_product_of_the_sample() -> None:
+    rows = [row for row in EVERY.values() if row.starts is PRODUCTS]
+    assert notes(module(rows, "sm_90a", (8, 4)), "sm_90a") == []
+
+
+def notes(text: str, arch: str) -> list[str]:
+    """Those of ptxas's lines that say that it changed asynchronous products."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "rows.ptx"
+        source.write_text(text)
+        command = [str(ptxas_path()), f"-arch={arch}", "-o", str(Path(folder) / "rows.cubin"), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stderr.splitlines() if "(C75" in line]

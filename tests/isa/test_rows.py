@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.isa.rows import EVERY
 from tilejit import scopes
 from tilejit.dtypes import float16, float32
 from tilejit.isa import (
@@ -21,7 +22,9 @@ from tilejit.isa import (
     matrix,
     mma,
     nearest,
+    row_called,
     tcgen05,
+    wgmma,
 )
 from tilejit.isa.row import B32, carried, constant, predicate, register
 from tilejit.layout import TCGEN05_SHAPES
@@ -42,7 +45,7 @@ def test_every_form_of_every_family_is_in_the_table() -> None:
         assert [ROWS[row.name] for row in family.rows()] == [family.row(form) for form in family.forms()]
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", EVERY.values(), ids=lambda row: row.name)
 def test_a_row_says_what_it_is(row: Row) -> None:
     assert row.meaning and row.source and row.text.endswith((";", "}"))
     names = [operand.name for operand in row.operands]
@@ -52,7 +55,7 @@ def test_a_row_says_what_it_is(row: Row) -> None:
     assert any(row.missing(t) is None for t in TARGETS.values())
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", EVERY.values(), ids=lambda row: row.name)
 def test_what_code_generation_and_the_passes_assume_of_a_row_holds(row: Row) -> None:
     # registers that are taken and returned come first, results before arguments in their numbering
     order = [0 if o.is_result and o.is_argument else 1 for o in row.operands if o.kind is not Kind.ADDRESS]
@@ -65,16 +68,16 @@ def test_what_code_generation_and_the_passes_assume_of_a_row_holds(row: Row) -> 
 
 
 def test_a_token_has_work_that_starts_it_and_a_wait_that_completes_it() -> None:
-    started = {row.starts for row in ROWS.values()} - {None}
-    completed = {row.completes for row in ROWS.values()} - {None}
-    assert started == completed == {cp_async.CP_ASYNC, tcgen05.TMEM_LOAD, tcgen05.TMEM_STORE}
-    assert len([row for row in ROWS.values() if row.completes]) == len(WAITS)
+    started = {row.starts for row in EVERY.values()} - {None}
+    completed = {row.completes for row in EVERY.values()} - {None}
+    assert started == completed == {cp_async.CP_ASYNC, tcgen05.TMEM_LOAD, tcgen05.TMEM_STORE, wgmma.PRODUCTS}
+    assert len([row for row in EVERY.values() if row.completes]) == len(WAITS)
 
 
 @pytest.mark.parametrize("work", WAITS, ids=lambda work: work.name)
 def test_work_says_of_registers_and_groups_what_its_rows_have(work: AsyncWork) -> None:
-    starts = [row for row in ROWS.values() if row.starts is work]
-    commits = [row for row in ROWS.values() if row.commits is work]
+    starts = [row for row in EVERY.values() if row.starts is work]
+    commits = [row for row in EVERY.values() if row.commits is work]
     listed = [o for row in starts for o in row.operands if o.kind is Kind.REGISTER and o.element is None]
     assert all(any(o.is_result for o in row.operands) for row in starts) == work.fills
     if work.reads:
@@ -82,8 +85,22 @@ def test_work_says_of_registers_and_groups_what_its_rows_have(work: AsyncWork) -
     # what is waited for carries its registers, and waits at joins leave nothing unfinished
     assert (WAITS[work].carries is not None) == work.holds_registers
     assert WAITS[work].leaves is None or not work.settles_at_joins
-    # groups are made where waits count them
-    assert (WAITS[work].leaves is not None) == bool(commits) == any(row.spelling == work.commit for row in commits)
+    # groups are made where waits count them: by a call, or each by what starts it
+    assert (WAITS[work].leaves is not None) == bool(commits)
+    assert commits == starts or bool(commits) == any(row.spelling == work.commit for row in commits)
+
+
+def test_rows_of_an_open_family_are_made_when_they_are_asked_for() -> None:
+    for product in wgmma.products():
+        form = wgmma.WgmmaForm(product, 1, 2, 3)
+        assert wgmma.WgmmaForm.called(form.name) == form
+        assert ROWS[form.name] is wgmma.WGMMA.row(form) and form.name not in ROWS
+    name = "wgmma.m64n{}k16.f32.f16.f16.a_k.b_{}.1x1x1"
+    assert row_called(name.format(8, "mn")) is not None
+    for no_such in (name.format(12, "k"), name.format(264, "k"), name.format(8, "r"), name.format("08", "k")):
+        assert row_called(no_such) is None
+    assert row_called("wgmma.m64n8k32.f32.e4m3.e5m2.a_mn.b_k.1x1x1") is None
+    assert row_called("wgmma.m64n8k32.s32.s8.e5m2.a_k.b_k.1x1x1") is None
 
 
 def test_operands_are_numbered_as_inline_assembly_does_results_first() -> None:

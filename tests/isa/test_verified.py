@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.isa.rows import EVERY
 from tests.isa.uses import Use, local, oldest, use
 from tilejit.dtypes import DTYPES, float64, int32, int64
 from tilejit.ir.arithmetic import build
@@ -31,7 +32,7 @@ def violations(made: Use, instruction: Instruction, target: str | None = None) -
     return [v.message for v in verify(kernel, "lane")]
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
+@pytest.mark.parametrize("row", EVERY.values(), ids=lambda row: row.name)
 def test_a_rows_own_instruction_is_sound(row: Row) -> None:
     made = use(row)
     assert violations(made, made.instruction) == []
@@ -132,7 +133,7 @@ KINDS = (misspelt, shortened, lengthened, resized, displaced, retyped, scalars, 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_the_verifier_refuses_what_a_row_does_not_say(kind: Callable[[Use], Iterator[Instruction]]) -> None:
-    uses = [use(row) for row in ROWS.values()]
+    uses = [use(row) for row in EVERY.values()]
     wrong = [(made, instruction) for made in uses for instruction in kind(made)]
     assert wrong
     passed = [i for made, i in wrong if not about(made, violations(made, i))]
@@ -145,7 +146,7 @@ def about(made: Use, messages: list[str]) -> list[str]:
 
 
 def test_the_verifier_refuses_every_row_for_a_target_without_it() -> None:
-    for row in ROWS.values():
+    for row in EVERY.values():
         made = use(row)
         for name, target in TARGETS.items():
             refused = bool(violations(made, made.instruction, name))
@@ -153,8 +154,7 @@ def test_the_verifier_refuses_every_row_for_a_target_without_it() -> None:
 
 
 def one(name: str, *inputs: Item, outputs: tuple[Vector, ...] = (), span: Span | None = None) -> list[str]:
-    row = ROWS.get(name)
-    made = use(row if row is not None else ROWS["bar.sync"])
+    made = use(EVERY.get(name, ROWS["bar.sync"]))
     return violations(made, Instruction(name, outputs, inputs, span))
 
 
@@ -202,4 +202,4 @@ def test_all_violations_of_an_instruction_are_returned_with_its_place() -> None:
 
 
 def test_an_oldest_target_is_one_that_has_the_row() -> None:
-    assert {oldest(row) for row in ROWS.values()} >= {"sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_100a"}
+    assert {oldest(row) for row in EVERY.values()} >= {"sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_100a"}

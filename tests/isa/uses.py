@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,7 +14,8 @@ from tilejit.ir.nodes import (
     Alloc,
     Buffer,
     Const,
-    Expr,
+    Descriptor,
+    Input,
     Instruction,
     Kernel,
     Move,
@@ -24,7 +26,7 @@ from tilejit.ir.nodes import (
 from tilejit.ir.params import (
     Param,
 )
-from tilejit.isa import ROWS, Direction, Kind, Operand, Row
+from tilejit.isa import WAITS, Direction, Kind, Operand, Row
 from tilejit.layout import TileLayout, datapath
 from tilejit.target import TARGETS, target
 
@@ -58,10 +60,15 @@ class Use:
     def kernel(self, instruction: Instruction | None = None) -> Kernel:
         """The kernel, for the oldest target; with another instruction in the place of its own."""
         body = (*self.before, instruction or self.instruction, *self.after)
-        return Kernel(f"use{list(ROWS).index(self.row.name)}", self.params, 128, oldest(self.row), body)
+        return Kernel(f"use{_number(self.row)}", self.params, 128, oldest(self.row), body)
 
     def ptx(self) -> str:
         return _ptx(self.row)
+
+
+def _number(row: Row) -> str:
+    """What tells a row from others in the names of its kernel."""
+    return re.sub(r"\W", "_", row.name)
 
 
 @cache
@@ -81,11 +88,13 @@ def use(row: Row) -> Use:
     loads: list[Stmt] = []
     stores: list[Stmt] = []
     outputs: list[Vector] = []
-    inputs: list[Expr | Vector] = []
-    prefix = f"n{list(ROWS).index(row.name)}_"
+    inputs: list[Input] = []
+    prefix = f"n{_number(row)}_"
     for operand in row.operands:
         item = _item(operand, prefix + operand.name)
-        if isinstance(item, Vector):
+        if isinstance(item, Descriptor):
+            allocated.append(item.place.buffer)
+        elif isinstance(item, Vector):
             if item.buffer.space == "global":
                 params.append(pointer(item.buffer, written=operand.direction is not Direction.IN))
             else:
@@ -106,15 +115,20 @@ def use(row: Row) -> Use:
             params.append(pointer(out, written=True))
             stores += [Move(_one(out, k), _one(item.buffer, k)) for k in range(item.width)]
     instruction = Instruction(row.name, tuple(outputs), tuple(inputs))
-    return Use(row, tuple(params), (*map(Alloc, allocated), *loads), instruction, tuple(stores))
+    waits: list[Stmt] = []
+    if row.starts is not None and row.starts.is_awaited:
+        waits.append(Instruction(WAITS[row.starts].name, tuple(outputs), (*outputs, Const(0, int32))))
+    return Use(row, tuple(params), (*map(Alloc, allocated), *loads), instruction, (*waits, *stores))
 
 
 def _one(buffer: Buffer, index: int) -> Vector:
     return Vector(buffer, Const(index, int64 if buffer.space == "global" else int32))
 
 
-def _item(operand: Operand, name: str) -> Expr | Vector:
+def _item(operand: Operand, name: str) -> Input:
     """What stands for an operand: registers as a vector, twice as many as it takes allocated."""
+    if operand.kind is Kind.DESCRIPTOR:
+        return Descriptor(_place(operand, name), 1 << 62 | 64 << 32 | 1 << 16)
     if operand.kind is Kind.CONSTANT:
         return Const(1 if operand.among is None else operand.among[0], int32)
     if operand.kind is Kind.PREDICATE and not operand.is_result:
@@ -127,6 +141,7 @@ def _item(operand: Operand, name: str) -> Expr | Vector:
 
 
 def _place(operand: Operand, name: str) -> Vector:
+    """A place for an address or a descriptor."""
     width, dtype = max(1, operand.access_bytes // 4), {1: int8, 2: int16}.get(operand.access_bytes, int32)
     if operand.space == "global":
         return Vector(array(name, dtype, 4096), Const(0, int64), width)

@@ -114,8 +114,10 @@ def test_every_example_of_a_call_works(step: int, tmp_path: Path, monkeypatch: p
     for name, word in names.items():
         of_a = np.int32 if integers(word) else np.float32
         arrays = np.ones((128, 8), of_a), np.ones((128, 8), np.int32), np.ones((16, 16), np.float16)
+        is_of_a_warpgroup = "wgmma" in word.example
+        monkeypatch.setenv("TILEJIT_DEVICE", "sim:sm_90a" if is_of_a_warpgroup else "sim:sm_100a")
         try:
-            if word.name.partition(".")[0] in SCOPES:
+            if word.name.partition(".")[0] in SCOPES or is_of_a_warpgroup:
                 kernels[name].compile(*arrays)
             else:
                 kernels[name][1](*arrays)

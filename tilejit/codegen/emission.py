@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..ir.nodes import Assert, Buffer, Const, Kernel
-from ..isa import Capability, Direction, Row
+from ..isa import Capability, Direction, Operand, Row
 from ..source import Span
 from ..target import Target
 from .registers import Registers, Word
@@ -112,19 +112,20 @@ class Emission:
         return instruction.missing(self.target) is None
 
     def machine(
-        self, row: Row, *operands: str, past: Mapping[int, int] | None = None, span: Span | None = None
+        self, row: Row, *operands: str, past: Mapping[int, int] | None = None, carried: Sequence[Operand] = (),
+        span: Span | None = None,
     ) -> list[str]:
         """Writes one instruction of the instruction table; returns its results.
 
         operands: LLVM values, one for each of the registers that it reads. past: bytes that are added to an operand
-        which is an address, by its number.
+        which is an address, by its number. carried: what the first operands are that the row takes any number of.
         raises: DispatchError where the target doesn't have it.
         """
         if row not in self.used:
             row.need(self.target, span)
             self.used[row] = None
         integers = [n for n, o in enumerate(operands) if _is_integer(o)] if row.takes_immediates else []
-        call = _call(row, len(operands), frozenset(integers))
+        call = _call(row, tuple(carried), len(operands), frozenset(integers))
         text = call.text(operands, past or {})
         if not call.results:
             self.writer.effect(text)
@@ -167,13 +168,11 @@ def _is_integer(operand: str) -> bool:
 
 
 @cache
-def _call(row: Row, number: int, literals: frozenset[int] = frozenset()) -> _AsmCall:
+def _call(row: Row, carried: tuple[Operand, ...], number: int, literals: frozenset[int] = frozenset()) -> _AsmCall:
     """The call of a row with so many operands. literals: which of them are integers known at compile time."""
-    carried = number - len(row.arguments)
-    if carried and row.carries is None:
-        raise TypeError(f"{row.name} takes {len(row.arguments)} operands; got {number}")
-    registers = () if row.carries is None else (row.carries,) * carried
-    results, arguments = (*registers, *row.results), (*registers, *row.arguments)
+    results, arguments = (*carried, *row.results), (*carried, *row.arguments)
+    if number != len(arguments) or (carried and row.carries is None):
+        raise TypeError(f"{row.name} takes {len(arguments)} operands; got {number}")
     types = [TYPES[o.register.constraint] for o in results]
     result = "void" if not types else types[0] if len(types) == 1 else "{ " + ", ".join(types) + " }"
     # registers that are both taken and returned come first among the results and among the arguments
@@ -187,6 +186,6 @@ def _call(row: Row, number: int, literals: frozenset[int] = frozenset()) -> _Asm
         constraints.append("~{memory}")
     effect = "sideeffect " if row.memory or row.convergent else ""
     suffix = " convergent nounwind" if row.convergent else " nounwind"
-    before = f'call {result} asm {effect}"{row.assembly(carried)}", "{",".join(constraints)}"('
+    before = f'call {result} asm {effect}"{row.assembly(len(carried))}", "{",".join(constraints)}"('
     kinds = tuple(TYPES[o.register.constraint] for o in arguments)
     return _AsmCall(before, kinds, f"){suffix}", len(results), result)

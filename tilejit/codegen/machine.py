@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from ..dtypes import DType, bool_, int32
-from ..ir.nodes import Instruction, Vector
+from functools import cache
+
+from ..dataclass import replace
+from ..dtypes import DType, bool_, float32, int32
+from ..ir.nodes import Descriptor, Instruction, Vector
 from ..isa import ROWS, Kind, Operand
+from ..isa.row import F32
 from . import memory
 from .casts import cast
 from .emission import TYPES, Emission, LLVMValue
@@ -12,18 +16,27 @@ from .expressions import evaluate, index_value, offset_of
 from .offsets import stages
 from .types import register_type
 
+#: the bits of an address in shared memory that don't say in which CTA of a cluster it is
+_WITHIN_CTA = 0x3FFFF
+
 
 def instruction(emission: Emission, stmt: Instruction) -> None:
     """One instruction of the table; its results go to the statement's output registers."""
     row = ROWS[stmt.name]
     operands: list[str] = []
     past: dict[int, int] = {}
-    carried = 0
+    carried: list[Operand] = []
     for number, item in enumerate(stmt.inputs):
-        is_carried = row.carries is not None and number < len(stmt.outputs)
-        operand = row.carries if is_carried else row.arguments[len(operands) - carried]
-        assert operand is not None
-        if not isinstance(item, Vector) and operand.is_bits:
+        if row.carries is not None and isinstance(item, Vector) and number < len(stmt.outputs):
+            kind = _carried(row.carries, item)
+            values = _vector_operands(emission, item, kind)
+            operands += values
+            carried += [kind] * len(values)
+            continue
+        operand = row.arguments[len(operands) - len(carried)]
+        if isinstance(item, Descriptor):
+            operands.append(_descriptor(emission, item))
+        elif not isinstance(item, Vector) and operand.is_bits:
             operands += _words(emission, evaluate(emission, item), operand)
         elif not isinstance(item, Vector):
             operands.append(converted(emission, evaluate(emission, item), operand))
@@ -32,13 +45,37 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
             operands.append(place)
         else:
             operands += _vector_operands(emission, item, operand)
-        carried = len(operands) if is_carried else carried
-    results = emission.machine(row, *operands, past=past, span=stmt.span)
-    registers = row.results if row.carries is None else (row.carries,) * carried + row.results
+    results = emission.machine(row, *operands, past=past, carried=carried, span=stmt.span)
+    registers = (*carried, *row.results)
     at = _store_results(emission, stmt, registers, results)
     if stmt.var is not None:
         value = _joined(emission, results[at:], registers[at], stmt.var.dtype)
         emission.scalars[stmt.var.name] = LLVMValue(value, stmt.var.dtype)
+
+
+def _carried(operand: Operand, vector: Vector) -> Operand:
+    """What a vector's registers are to an instruction that carries them: floats stay floats."""
+    return _as_floats(operand) if vector.buffer.dtype == float32 else operand
+
+
+@cache
+def _as_floats(operand: Operand) -> Operand:
+    return replace(operand, register=F32)
+
+
+def _descriptor(emission: Emission, descriptor: Descriptor) -> str:
+    """All descriptors of one place are a constant more than what they share."""
+    w = emission.writer
+    address, past = shared_address(emission, descriptor.place)
+    if past:
+        address = w.value(f"add i32 {address}, {past}")
+    inside = w.value(f"and i32 {address}, {_WITHIN_CTA}")
+    units = w.value(f"zext i32 {w.value(f'lshr i32 {inside}, 4')} to i64")
+    return w.value(f"add i64 {units}, {_signed(descriptor.constant)}")
+
+
+def _signed(bits: int) -> int:
+    return bits - (1 << 64) if bits >> 63 else bits
 
 
 def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> list[str]:

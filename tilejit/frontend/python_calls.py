@@ -11,7 +11,7 @@ import numpy as np
 
 from ..dtypes import DType, bool_, float32, int32
 from ..ir.arithmetic import build
-from ..layout import R, S, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
+from ..layout import R, S, Swizzle, TileLayout
 from . import tiles
 from .context import Context
 from .foreign import instead
@@ -20,6 +20,7 @@ from .messages import print_values, static_assert_holds
 from .scalars import fold, operate, truth
 from .singles import as_scalar
 from .values import Constant, Items, Memory, Scalar, Value, describe
+from .vocabulary import LAYOUTS
 
 __all__ = ["BUILTINS", "positional_values", "python_call", "runs_in_python"]
 
@@ -27,7 +28,7 @@ __all__ = ["BUILTINS", "positional_values", "python_call", "runs_in_python"]
 _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
     reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype, cdiv, next_power_of_2,
-    layout_a, layout_b, layout_c, atom_layout, datapath,
+    *(function for functions in LAYOUTS.values() for function in functions),
 )
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 
-from ..dtypes import DType
+from ..dtypes import DType, bool_
+from ..ir.arithmetic import build
 from ..ir.nodes import Expr, Region, TileOp
-from ..ops.record import BARRIER, TILE, TileOperation
+from ..ops.record import BARRIER, CONDITION, TILE, TileOperation
 from ..ops.tile import CALLS
 from . import barriers, regions, tiles
 from .arguments import bind, is_none
 from .context import Context
 from .operands import as_memory, attributes, destination
-from .scalars import as_type, convert
+from .scalars import as_type, convert, truth
 from .shorthands import SHORTHANDS
 from .values import Constant, Memory, Scalar, ScopedOperation, Value, is_number
 
@@ -53,6 +54,10 @@ def _operands(
         kind = rule.kind(is_region=True)
         value = ctx.evaluate(argument) if kind is None else regions.unloaded(ctx, argument)
         if rule.optional and is_none(value):
+            continue
+        if CONDITION in rule.kinds:
+            holds = truth(ctx, argument, value)
+            operands[rule.name] = build.const(holds, bool_) if isinstance(holds, bool) else holds
             continue
         if kind is None:
             assert tile_type is not None, f"{record.name} has no tile before {rule.name}"

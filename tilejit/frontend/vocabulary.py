@@ -11,15 +11,15 @@ from types import MappingProxyType
 from typing import Any
 
 from ..dataclass import dataclass, field
-from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
-from ..ops.record import BARRIER, SCALAR, TILE, Attribute, Fault, TileOperation
+from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgroup
+from ..ops.record import BARRIER, CONDITION, SCALAR, TILE, Attribute, Fault, TileOperation
 from ..ops.tile import CALLS, Shorthand
 from ..scopes import SCOPES, Scope
 from .foreign_words import foreign_word
 from .language import CallParameter, Intrinsic, LanguageName
 from .words import parameter, words
 
-__all__ = ["NOT_YET", "Namespace", "ScopeNamespace", "intrinsics"]
+__all__ = ["LAYOUTS", "NOT_YET", "Namespace", "ScopeNamespace", "intrinsics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +104,22 @@ NOT_YET = {
 }
 
 #: namespace -> plain functions in it
-_LAYOUTS: dict[str, tuple[Callable[..., Any], ...]] = {
+LAYOUTS: dict[str, tuple[Callable[..., Any], ...]] = {
     "tcgen05": (atom_layout,),
     "tmem": (datapath,),
     "mma": (layout_a, layout_b, layout_c),
+    "wgmma": (warpgroup.layout_a, warpgroup.layout_c),
 }
 
 
 def _namespaces(grouped: Iterable[Intrinsic]) -> Iterator[Namespace]:
     """grouped: intrinsics with a dot in their names; what stands before it is a namespace."""
-    calls: dict[str, dict[str, Intrinsic]] = {name: {} for name in _LAYOUTS}
+    calls: dict[str, dict[str, Intrinsic]] = {name: {} for name in LAYOUTS}
     for call in grouped:
         name, _, member = call.name.partition(".")
         calls.setdefault(name, {})[member] = call
     for name, members in calls.items():
-        functions = {function.__name__: function for function in _LAYOUTS.get(name, ())}
+        functions = {function.__name__: function for function in LAYOUTS.get(name, ())}
         yield Namespace(name, MappingProxyType({**members, **functions}))
 
 
@@ -143,7 +144,7 @@ def _parameter(call: TileOperation | Shorthand, name: str) -> CallParameter:
     operand = call.operands[call.position(name)]
     if operand.optional and name in ("fill", "mask"):
         return parameter(name, optional=True)
-    kinds = {TILE: "Region | Tile", SCALAR: "float", BARRIER: "_Barrier | _RingStep"}
+    kinds = {TILE: "Region | Tile", SCALAR: "float", BARRIER: "_Barrier | _RingStep", CONDITION: "bool"}
     takes = " | ".join(kinds[kind] for kind in operand.kinds)
     meaning = operand.called if operand.called != operand.name else ""
     if operand.optional:

@@ -12,6 +12,7 @@ from ..isa.atomics import OPERATIONS
 from ..isa.barriers import BARRIERS, USERS
 from ..isa.warp import VOTE
 from ..ops.elementwise import ELEMENTWISE, Elementwise
+from ..ops.gemm_async import GEMM_ASYNC
 from ..ops.reduce import REDUCTIONS
 from ..ops.reduction import Reduction
 from .language import REQUIRED, CallParameter, Intrinsic
@@ -228,6 +229,7 @@ def _atomics() -> Iterator[Intrinsic]:
 _ASYNCHRONOUS = {
     "cp_async.commit": "tj.cta.copy_async(tj.alloc_shared((32, 8), tj.float32), A[0:32, 0:8])\ntj.cp_async.commit()",
     "cp_async.wait": "tj.cp_async.commit()\ntj.cp_async.wait(0)",
+    "wgmma.wait": GEMM_ASYNC.example.replace("\n", "; ").replace("; tj.wgmma.wait", "\ntj.wgmma.wait"),
     "tcgen05.wait_ld": "x = tj.alloc_tmem((128, 8), tj.float32)\ntj.tcgen05.wait_ld()",
     "tcgen05.wait_st": "x = tj.alloc_tmem((128, 8), tj.float32)\ntj.tcgen05.wait_st()",
 }

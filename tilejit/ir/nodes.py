@@ -49,9 +49,10 @@ from .values import (
 
 __all__ = [
     "Alloc", "Arrive", "Assert", "Assign", "Atomic", "Break", "Buffer", "BufferView", "Cast", "Const", "Continue",
-    "Declare", "Element", "Expect", "Expr", "FALSE", "For", "Gathered", "If", "Instruction", "Jump", "Kernel",
-    "Let", "Load", "Loop", "Move", "ORDERS", "Op", "Open", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS",
-    "Simple", "Special", "Stmt", "Store", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "WaitPhase",
+    "Declare", "Descriptor", "Element", "Expect", "Expr", "FALSE", "For", "Gathered", "If", "Input", "Instruction",
+    "Jump", "Kernel", "Let", "Load", "Loop", "Move", "ORDERS", "Op", "Open", "Print", "RULES", "Region", "Return",
+    "SPACES", "SPECIALS", "Simple", "Special", "Stmt", "Store", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
+    "WaitPhase",
 ]
 
 
@@ -324,9 +325,26 @@ class TileOp:
 
     @property
     def read(self) -> tuple[Region, ...]:
-        """The regions that it reads, of whatever kind, those that it updates among them."""
+        """The regions that it may read, of whatever kind, those that it updates among them."""
         pairs = zip(self.operands, self.record.operands, strict=False)
-        return tuple([o for o, rule in pairs if rule.read and isinstance(o, Region)])
+        return tuple([
+            o for o, rule in pairs
+            if rule.read and isinstance(o, Region) and (not rule.read_where or self.condition(rule.read_where) != FALSE)
+        ])
+
+    @property
+    def surely_read(self) -> tuple[Region, ...]:
+        """The regions that it reads in any case."""
+        pairs = zip(self.operands, self.record.operands, strict=False)
+        return tuple([
+            o for o, rule in pairs
+            if rule.read and isinstance(o, Region) and (not rule.read_where or self.condition(rule.read_where) == TRUE)
+        ])
+
+    def condition(self, name: str) -> Expr:
+        """The operand of this name, a condition; true where it isn't given."""
+        value = self.value(name)
+        return TRUE if value is None else value
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -403,20 +421,42 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Descriptor:
+    """What tells tensor cores where a tile lies in shared memory: 64 bits (lane level).
+
+    The address of `place` in units of 16 bytes, without bits from 18 on, plus `constant`, which says the rest.
+    In a cluster those bits say which CTA it is, and would change other fields.
+    """
+
+    place: Vector
+    constant: int
+
+
+#: what an instruction takes
+Input = Expr | Vector | Descriptor
+
+
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One instruction from the instruction table (`tilejit.isa`), by name.
 
     At tile level it takes scalars only and has no outputs, as `cp.async.wait` and `vote.any`.
     outputs: local vectors that it fills. inputs: scalars, or vectors whose address (shared, global, tmem) or registers
-    (local) it takes. Registers that it both takes and returns come first in outputs and in inputs.
+    (local) it takes, or descriptors. Registers that it both takes and returns come first in outputs and in inputs.
     var: defined as what it gives besides the outputs, or instead of them.
     """
 
     name: str
     outputs: tuple[Vector, ...] = ()
-    inputs: tuple[Expr | Vector, ...] = ()
+    inputs: tuple[Input, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
     var: Var | None = None
+
+    @property
+    def places(self) -> tuple[Vector, ...]:
+        """The places that its inputs name: registers, and where in memory the addresses lead that it takes."""
+        places = (x.place if isinstance(x, Descriptor) else x for x in self.inputs)
+        return tuple([x for x in places if isinstance(x, Vector)])
 
 
 #: a statement that holds no other statements, and after which the next one is executed

@@ -75,7 +75,7 @@ class Renaming:
                 return replace(stmt, dst=dst, src=src, predicate=predicate, otherwise=otherwise, span=span)
             case ir.Instruction():
                 outputs = tuple([self.place(each) for each in stmt.outputs])
-                inputs = tuple([self.place(o) if isinstance(o, ir.Vector) else self.expr(o) for o in stmt.inputs])
+                inputs = tuple([self._input(each) for each in stmt.inputs])
                 defined = None if stmt.var is None else self._defined(stmt.var)
                 return replace(stmt, outputs=outputs, inputs=inputs, var=defined, span=span)
             case ir.Assert():
@@ -124,6 +124,11 @@ class Renaming:
         if isinstance(place, ir.Element):
             return replace(place, buffer=buffer, indices=tuple([self.expr(index) for index in place.indices]))
         return replace(place, buffer=buffer, starts=tuple([self.expr(start) for start in place.starts]))
+
+    def _input(self, given: ir.Input) -> ir.Input:
+        if isinstance(given, ir.Descriptor):
+            return replace(given, place=self.place(given.place))
+        return self.place(given) if isinstance(given, ir.Vector) else self.expr(given)
 
     def _operand(self, operand: ir.Region | ir.Expr | None) -> ir.Region | ir.Expr | None:
         if isinstance(operand, ir.Region):

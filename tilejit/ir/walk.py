@@ -181,7 +181,7 @@ def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
             given = [expr for expr in (stmt.predicate, stmt.otherwise) if expr is not None]
             return [*_computed((stmt.dst, stmt.src)), *given]
         case ir.Instruction():
-            return _computed((*stmt.outputs, *stmt.inputs))
+            return _computed((*stmt.outputs, *(x.place if isinstance(x, ir.Descriptor) else x for x in stmt.inputs)))
         case ir.Declare():
             return () if stmt.init is None else (stmt.init,)
         case ir.Atomic():

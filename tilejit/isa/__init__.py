@@ -11,12 +11,13 @@ from difflib import get_close_matches
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
+from typing import Any
 
-from .row import AsyncWork, Capability, Direction, Family, Kind, Operand, Register, Row
+from .row import AsyncWork, Capability, Direction, Family, Kind, OpenFamily, Operand, Register, Row
 
 __all__ = [
-    "ASYNC_CALLS", "ROWS", "TOPICS", "WAITS", "AsyncWork", "Capability", "Direction", "Family", "Kind", "Operand",
-    "Register", "Row", "nearest",
+    "ASYNC_CALLS", "ROWS", "TOPICS", "WAITS", "AsyncWork", "Capability", "Direction", "Family", "Kind",
+    "OPEN_FAMILIES", "OpenFamily", "Operand", "Register", "Row", "nearest", "row_called",
 ]
 
 _MODULES = tuple(import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
@@ -24,8 +25,34 @@ _MODULES = tuple(import_module(f"{__name__}.{module.name}") for module in iter_m
 #: the files here that have rows
 TOPICS: tuple[ModuleType, ...] = tuple(module for module in _MODULES if hasattr(module, "ROWS"))
 
+#: those whose rows are made when they are asked for
+OPEN_FAMILIES: tuple[OpenFamily[Any], ...] = tuple(
+    each for topic in TOPICS for each in vars(topic).values() if isinstance(each, OpenFamily)
+)
+
+
+class _Table(dict[str, Row]):
+    """Rows by name; one of an open family is there when it is asked for, and isn't listed."""
+
+    def __missing__(self, name: str) -> Row:
+        for family in OPEN_FAMILIES:
+            row = family.named(name)
+            if row is not None:
+                return row
+        raise KeyError(name)
+
+
 #: name -> row
-ROWS: dict[str, Row] = {row.name: row for topic in TOPICS for row in topic.ROWS}
+ROWS: dict[str, Row] = _Table({row.name: row for topic in TOPICS for row in topic.ROWS})
+
+
+def row_called(name: str) -> Row | None:
+    """The row of this name, None where there is none."""
+    try:
+        return ROWS[name]
+    except KeyError:
+        return None
+
 
 #: asynchronous work -> the instruction that waits for it
 WAITS: dict[AsyncWork, Row] = {row.completes: row for row in ROWS.values() if row.completes is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Generic, TypeVar
 
 from ..dataclass import dataclass
@@ -16,8 +16,8 @@ from ..source import Span
 from ..target import Target
 
 __all__ = [
-    "B16", "B32", "B64", "F32", "F64", "Direction", "Capability", "Family", "Kind", "Operand", "Register", "Row",
-    "AsyncWork", "address", "carried", "constant", "predicate", "register",
+    "B16", "B32", "B64", "F32", "F64", "Direction", "Capability", "Family", "Kind", "OpenFamily", "Operand", "Register",
+    "Row", "AsyncWork", "address", "carried", "constant", "descriptor", "predicate", "register",
 ]
 
 
@@ -28,6 +28,7 @@ class Kind(Enum):
     CONSTANT = "constant"
     PREDICATE = "predicate"
     ADDRESS = "address"
+    DESCRIPTOR = "descriptor"
 
 
 class Direction(Enum):
@@ -58,7 +59,7 @@ _CONSTANT = Register("n", 32)
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand: a list of registers of one kind, a constant, a predicate, or an address.
+    """One operand: a list of registers of one kind, a constant, a predicate, an address, or a descriptor.
 
     name: it stands in the row's text as `$name`. register: the kind of register, an address's too.
     count: registers; None for any number. element: the type of the elements in the registers, or None for any.
@@ -117,6 +118,11 @@ def constant(name: str, among: range | None = None) -> Operand:
     return Operand(name, Kind.CONSTANT, _CONSTANT, among=among)
 
 
+def descriptor(name: str) -> Operand:
+    """What says where a tile lies in shared memory, which the instruction reads."""
+    return Operand(name, Kind.DESCRIPTOR, B64, space="shared")
+
+
 def predicate(name: str, direction: Direction = Direction.IN) -> Operand:
     """A predicate register."""
     return Operand(name, Kind.PREDICATE, _PREDICATE, direction)
@@ -138,6 +144,7 @@ class AsyncWork:
     group of what was started, where they do.
     fills: it fills results after the instruction. reads: it reads the registers that it takes after the instruction.
     settles_at_joins: where control flow joins nothing may be in flight, as LLVM may copy the registers there.
+    is_awaited: the kernel may not end before it has been waited for.
     """
 
     name: str
@@ -147,6 +154,7 @@ class AsyncWork:
     fills: bool = False
     reads: bool = False
     settles_at_joins: bool = False
+    is_awaited: bool = False
 
     @property
     def holds_registers(self) -> bool:
@@ -239,6 +247,12 @@ class Row(Capability):
         return next((o for o in self.operands if o.count is None), None)
 
     @cached_property
+    def returned(self) -> Operand | None:
+        """The first operand whose registers it takes and returns, where it has no other results."""
+        results = [o for o in self.operands if o.is_result]
+        return results[0] if results and all(o.is_argument for o in results) else None
+
+    @cached_property
     def takes_immediates(self) -> bool:
         """Whether some of its operands may stand in the text as integers."""
         return any(o.is_immediate for o in self.operands)
@@ -282,6 +296,25 @@ def _registers(operand: Operand, number_carried: int) -> int:
 
 
 Form = TypeVar("Form", bound=Hashable)
+
+
+class OpenFamily(Generic[Form]):
+    """Instructions of so many forms that each row is made when it is asked for.
+
+    target: what has them. make: a form's row. called: the form that a row's name says; None of a name that is no row's.
+    """
+
+    def __init__(
+        self, name: str, target: Capability, make: Callable[[Form], Row], called: Callable[[str], Form | None]
+    ) -> None:
+        self.name, self.target = name, target
+        self.row = cache(make)
+        self._called = called
+
+    def named(self, name: str) -> Row | None:
+        """The row of this name, None where there is none."""
+        form = self._called(name)
+        return None if form is None else self.row(form)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from .grid import Projection, projected
 from .iters import Iter
 from .tile_layout import TileLayout
 
-__all__ = ["fragment_layout", "layout_a", "layout_b", "layout_c"]
+__all__ = ["fragment_layout", "layout_a", "layout_b", "layout_c", "matrix_shape", "registers_of"]
 
 #: scope -> the axis that counts its warps
 _WARP_AXES = {name: axis_between("warp", name) for name, scope in SCOPES.items() if "warp" in scope.axes.values()}
@@ -49,13 +49,13 @@ def layout_a(
     scope: "cta" or "warpgroup": what the warps are counted in.
     raises: LayoutError where the shape doesn't divide.
     """
-    return _a(_shape(shape, "A", "(M, K)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
+    return _a(matrix_shape(shape, "A", "(M, K)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
 
 
 def _a(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
     (rows, depth), (wm, wn) = shape, warps
     _need_multiple("M", rows, _ROWS, wm)
-    pack, words = _packed(depth, dtype)
+    pack, words = registers_of(depth, dtype)
     height = (
         Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 2 * pack * words, m), Iter(2, pack, m), Iter(8, 4, laneid),
     )
@@ -70,13 +70,13 @@ def layout_b(
 
     dtype: of B's elements.
     """
-    return _b(_shape(shape, "B", "(K, N)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
+    return _b(matrix_shape(shape, "B", "(K, N)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
 
 
 def _b(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
     (depth, columns), (wm, wn) = shape, warps
     _need_multiple("N", columns, _COLUMNS, wn)
-    pack, words = _packed(depth, dtype)
+    pack, words = registers_of(depth, dtype)
     height = (Iter(words, pack, m), Iter(4, 1, laneid), Iter(pack, 1, m))
     width = (Iter(wn, 1, axis), Iter(columns // (_COLUMNS * wn), pack * words, m), Iter(8, 4, laneid))
     return _layout((*height, *width), Iter(wm, wn, axis))
@@ -89,7 +89,7 @@ def layout_c(
 
     dtype: float32, float16 or int32.
     """
-    return _c(_shape(shape, "the accumulator", "(M, N)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
+    return _c(matrix_shape(shape, "the accumulator", "(M, N)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
 
 
 def _c(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
@@ -140,7 +140,8 @@ def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:
     return TileLayout(kept, (replica,) if replica.extent > 1 else ())
 
 
-def _shape(shape: Sequence[int], operand: str, wanted: str) -> tuple[int, int]:
+def matrix_shape(shape: Sequence[int], operand: str, wanted: str) -> tuple[int, int]:
+    """A matrix's two extents. operand, wanted: what messages call it, and its shape."""
     if not isinstance(shape, Sequence) or len(shape) != 2 or not all(isinstance(n, int) for n in shape):
         raise LayoutError(f"{operand} has shape {wanted}; got {shown(shape)}", hint="give two ints")
     return shape[0], shape[1]
@@ -172,7 +173,7 @@ def _need_multiple(name: str, extent: int, tile: int, warps: int) -> None:
         )
 
 
-def _packed(depth: int, dtype: DType) -> tuple[int, int]:
+def registers_of(depth: int, dtype: DType) -> tuple[int, int]:
     """(elements in a register, registers along K)."""
     element = as_dtype(dtype)
     if element is None or element.name not in _K:

@@ -8,6 +8,10 @@ that settles at joins, or with waits for it, end with a wait of their own. These
 what may be pending is followed to a fixed point; last the waits get their registers, and joints where nothing is
 pending go.
 
+Products that go on from turn to turn of a loop have no joints: each takes and returns its sums, which LLVM leaves where
+they are. A wait carries the registers of those that it ends. Whoever uses another's has made a mistake, and whoever ends
+the kernel while one goes on.
+
 Which work there is, and what it does with registers, is the instruction table's to say.
 """
 
@@ -22,7 +26,7 @@ from ..errors import KernelTypeError
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Break, Const, Continue, For, If, Instruction, Jump, Kernel, Loop, Simple, Stmt, Vector
+from ..ir.nodes import Break, Const, Continue, For, If, Instruction, Jump, Kernel, Loop, Return, Simple, Stmt, Vector
 from ..ir.walk import Block, Place
 from ..isa import ROWS, WAITS, AsyncWork
 from ..source import Span
@@ -44,12 +48,13 @@ def carry(kernel: Kernel) -> Kernel:
     instructions = [s for s in walk.statements(kernel.body) if isinstance(s, Instruction)]
     if not any(work is not None and work.holds_registers for work in (ROWS[s.name].starts for s in instructions)):
         return kernel
-    body = _with_joints(kernel.body)
+    # a thread that comes to the end ends there as by a `return`
+    body = (*_with_joints(kernel.body), Return())
     states = solve(_InFlight(max(_GROUPS, *(1 + _unfinished(s) for s in instructions))), body, frozenset())
     for stmt, state in zip(walk.statements(body), states, strict=True):
         _check(stmt, state or frozenset())
     before = iter(states)
-    return replace(kernel, body=walk.rewrite(body, lambda stmt: _carrying(stmt, next(before))))
+    return replace(kernel, body=walk.rewrite(body, lambda stmt: _carrying(stmt, next(before)))[:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,9 @@ class _InFlight(Analysis[_State]):
         if stmt.name == _JOINT:
             return frozenset(replace(p, settled=True) if p.work.settles_at_joins else p for p in state)
         committed = ROWS[stmt.name].commits
-        left = (p for p in state if not _completes(stmt, p))
-        return frozenset(self.grouped(p) if p.work is committed else p for p in left) | _started(stmt)
+        left = (p for p in state if not _completes(stmt, p) and not _succeeds(stmt, p))
+        every = (*left, *_started(stmt))
+        return frozenset(self.grouped(p) if p.work is committed else p for p in every)
 
     def grouped(self, pending: _Pending) -> _Pending:
         """As it is after one more group has been made."""
@@ -109,6 +115,13 @@ def _started(stmt: Instruction) -> _State:
     return frozenset(_Pending(work, v, stmt.span, True) for v in filled) | frozenset(
         _Pending(work, v, stmt.span, False) for v in read
     )
+
+
+def _succeeds(stmt: Instruction, pending: _Pending) -> bool:
+    """Whether an instruction starts such work on the same registers, which ends no sooner."""
+    if ROWS[stmt.name].starts is not pending.work or pending.vector not in stmt.inputs:
+        return False
+    return pending.fills == (pending.vector in stmt.outputs)
 
 
 def _completes(stmt: Instruction, pending: _Pending) -> bool:
@@ -205,6 +218,9 @@ def _check(stmt: Stmt, state: _State) -> None:
     """Raise KernelTypeError where a statement itself, without those in it, uses pending registers."""
     if not state:
         return
+    if isinstance(stmt, Return):
+        _check_end(stmt, state)
+        return
     reads, writes = list(_registers(walk.reads(stmt))), list(_registers(walk.writes(stmt)))
     if not reads and not writes:
         return
@@ -223,19 +239,39 @@ def _uses(reads: list[Vector], writes: list[Vector], pending: _Pending, started:
         return [*reads, *writes]
     # a second load into the same registers makes the first one useless, and gets a wait of its own before it; a second
     # product into the same sums comes after the first
-    return [vector for vector in reads if vector not in writes]
+    return [vector for vector in reads if vector not in writes or vector != pending.vector]
+
+
+def _check_end(stmt: Return, state: _State) -> None:
+    """Raise KernelTypeError where the kernel may end while such work goes on as must be awaited."""
+    for pending in _in_order(state):
+        if pending.work.is_awaited:
+            name = pending.vector.buffer.root.name
+            raise KernelTypeError(
+                f"{name} is never waited for: the kernel may end while {_starter(pending)} goes on",
+                span=stmt.span or pending.span,
+                hint=f"call {_wait(pending)} before the end, on every path",
+            )
 
 
 def _hazard(vector: Vector, pending: _Pending, stmt: Stmt) -> KernelTypeError:
-    work, name = pending.work, vector.buffer.root.name
-    counted = WAITS[work].leaves is not None
-    call = f"tj.{work.wait}({max(pending.groups - 1, 0) if counted else ''})"
-    started = f"{work.started_by} at {pending.span}" if pending.span is not None else work.started_by
+    name, call, started = vector.buffer.root.name, _wait(pending), _starter(pending)
     if pending.fills:
         message = f"{name} is used before {call}: {started} may not have filled it yet"
     else:
         message = f"{name} is changed before {call}: {started} may not have read it yet"
     return KernelTypeError(message, span=stmt.span or vector.span, hint=f"call {call} between the two, on every path")
+
+
+def _wait(pending: _Pending) -> str:
+    """The call that ends it, which leaves as many groups unfinished as it may."""
+    counted = WAITS[pending.work].leaves is not None
+    return f"tj.{pending.work.wait}({max(pending.groups - 1, 0) if counted else ''})"
+
+
+def _starter(pending: _Pending) -> str:
+    started = pending.work.started_by
+    return started if pending.span is None else f"{started} at {pending.span}"
 
 
 def _meets(vector: Vector, pending: _Pending) -> bool:

@@ -38,9 +38,10 @@ from .recomputed import Recomputed
 from .schedule.turns import Turns
 
 __all__ = [
-    "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
-    "Folds", "JointAccess", "Moves", "Passes", "Plan", "Products", "Reductions", "Staged", "Variant", "VectorPlan",
-    "among", "between", "copy_sides", "from_to", "lead_of", "local_side", "needs", "outside",
+    "COPY_CONDITIONS", "KINDS", "SCOPE", "SHAPES", "TYPES", "WHOLE_WARPS", "AllMoves", "Condition", "Decline",
+    "DispatchContext", "Facts", "Folds", "JointAccess", "Moves", "PRODUCT_CONDITIONS", "Passes", "Plan", "Products",
+    "Reductions", "SharedFactor", "Staged", "Variant", "VectorPlan", "WarpgroupProducts", "among", "between",
+    "copy_sides", "from_to", "lead_of", "local_side", "needs", "outside",
 ]
 
 Array = np.ndarray
@@ -174,7 +175,7 @@ class Plan(ABC):
         """The figures that listings show and `require_bits` reads."""
 
     @abstractmethod
-    def moves(self) -> Moves | Products | Reductions | Folds | Passes | Staged:
+    def moves(self) -> AllMoves:
         """All that is moved, multiplied or combined, for `proof.prove`."""
 
     @abstractmethod
@@ -332,6 +333,32 @@ class Products:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedFactor:
+    """A factor that products read in shared memory. descriptors: of each, the buffer beginning at address 0.
+
+    is_mn_major: rows of A, or columns of B, lie together.
+    """
+
+    descriptors: Array
+    is_mn_major: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WarpgroupProducts:
+    """Which registers and memory a warpgroup's tensor instructions take, a row an instruction of 64 x n by k.
+
+    acc, a: of shape (instructions, elements), the register of each element of a thread's fragments, in the order of the
+    instruction: the same for every thread.
+    """
+
+    n: int
+    k: int
+    acc: Array
+    a: Array | SharedFactor
+    b: SharedFactor
+
+
+@dataclass(frozen=True, slots=True)
 class Reductions:
     """Which elements a reduction combines.
 
@@ -382,6 +409,9 @@ class Staged:
     steps: tuple[tuple[TileOp, Plan], ...]
 
 
+#: all that a plan moves
+AllMoves = Moves | Products | WarpgroupProducts | Reductions | Folds | Passes | Staged
+
 #: one instruction, or a family of which one form is enough
 _Needed = Capability | Family[Any]
 
@@ -413,6 +443,11 @@ def _kinds(op: TileOp, context: DispatchContext) -> str | None:
 
 def _types(op: TileOp, context: DispatchContext) -> str | None:
     fault = op.record.type_fault(op.dtypes, dict(op.attrs))
+    return None if fault is None else fault.message
+
+
+def _rule_shapes(op: TileOp, context: DispatchContext) -> str | None:
+    fault = op.record.shape_fault(op.shapes, dict(op.attrs))
     return None if fault is None else fault.message
 
 
@@ -514,6 +549,12 @@ KINDS = Condition("operands", _kinds)
 
 #: the operands' types are what the operation's rule says
 TYPES = Condition("types", _types)
+
+#: the operands' shapes are what the operation's rule says
+SHAPES = Condition("shapes", _rule_shapes)
+
+#: what every product needs
+PRODUCT_CONDITIONS = (SCOPE, TYPES, SHAPES)
 
 #: what every copy needs of two regions
 COPY_CONDITIONS = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,21 +13,36 @@ from . import relation
 from .copies import VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
-__all__ = ["GEMM", "accumulator_type", "multiplied", "reference"]
+__all__ = [
+    "GEMM", "PRECISION", "accumulator_type", "multiplied", "product_shape_fault", "product_type_fault", "reference",
+]
 
 _OPERANDS = ("acc", "a", "b")
 _SHAPE_HINT = "slice or transpose the operands: .T"
 _TYPE_HINT = "change the element type of acc, a or b, or the precision"
 
 
+PRECISION = Attribute("precision", str, '"tf32" for float32, which is rounded to it')
+
+
 def _type_fault(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
-    """Why `acc += a @ b` isn't a product that tensor cores compute, or None."""
+    return product_type_fault(dtypes, attrs, multiplied)
+
+
+def product_type_fault(
+    dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue],
+    sums_of: Callable[[DType, DType], Sequence[DType]],
+) -> Fault | None:
+    """Why `acc += a @ b` isn't a product that tensor cores compute, or None.
+
+    sums_of: the types in which products of two types are summed; none where they aren't multiplied.
+    """
     acc, a, b = (dtypes[name] for name in _OPERANDS)
-    reason = _reason(acc, a, b, attrs.get("precision"))
+    reason = _reason(acc, a, b, attrs.get("precision"), sums_of(a, b))
     return None if reason is None else Fault(reason, _TYPE_HINT)
 
 
-def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue) -> str | None:
+def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue, sums: Sequence[DType]) -> str | None:
     if precision not in (None, "tf32"):
         return f'precision is "tf32" or None; got {precision!r}'
     if (a, b) == (float32, float32):
@@ -35,7 +50,6 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue) -> str | 
             return 'float32 operands need precision="tf32": tensor cores round them to 10 bits of fraction'
     elif precision is not None:
         return f"precision={precision!r} is for float32 operands; got {a} and {b}"
-    sums = multiplied(a, b)
     if not sums:
         return f"no tensor core multiplies {a} by {b}; cast one of them"
     if acc not in sums:
@@ -54,7 +68,7 @@ def accumulator_type(factors: DType) -> DType:
     return float32 if factors.is_float else int32
 
 
-def _shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def product_shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     """Why the shapes aren't (M, N), (M, K) and (K, N), or None."""
     wanted = [shapes[name] for name in _OPERANDS]
     matrices = [shape for shape in wanted if shape is not None and len(shape) == 2]
@@ -83,7 +97,7 @@ GEMM = TileOperation(
         TileOperand("a", "a of gemm"),
         TileOperand("b", "b of gemm"),
     ),
-    attrs=(Attribute("precision", str, '"tf32" for float32, which is rounded to it'), VARIANT_NAME),
+    attrs=(PRECISION, VARIANT_NAME),
     meaning="acc += a @ b on tensor cores; float32 factors are rounded to tf32",
     example=(
         "acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)\n"
@@ -91,7 +105,7 @@ GEMM = TileOperation(
     ),
     reference=reference,
     relation=relation.PRODUCT,
-    shape_fault=_shape_fault,
+    shape_fault=product_shape_fault,
     type_fault=_type_fault,
     scopes=(WARP, WARPGROUP, CTA),
 )

@@ -17,7 +17,8 @@ from .reduction import Reduction
 from .relation import Relation
 
 __all__ = [
-    "BARRIER", "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape", "TileOperand",
+    "BARRIER", "CONDITION", "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape",
+    "TileOperand",
     "TileOperation", "dimensions",
 ]
 
@@ -50,6 +51,8 @@ TILE = OperandKind("tile", is_region=True)
 SCALAR = OperandKind("scalar", is_region=False)
 #: one barrier in shared memory: a region of one element, which no tile operation reads or writes as memory
 BARRIER = OperandKind("barrier", is_region=True)
+#: whether something happens, for all threads alike
+CONDITION = OperandKind("condition", is_region=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,8 @@ class TileOperand:
 
     called: what messages call it, where that isn't its name.
     kinds: what it may be, of which at most one is a region and at most one an expression. optional: it may be left out.
-    read, written: what happens to a region.
+    read, written: what happens to a region. read_where: the operand, a condition, where which doesn't hold it isn't
+    read; "" where it is in any case.
     is_part_of_place: no call names it; the place that another operand is has it with it, as X.at(index) has.
     """
 
@@ -68,6 +72,7 @@ class TileOperand:
     optional: bool = False
     read: bool = True
     written: bool = False
+    read_where: str = ""
     is_part_of_place: bool = False
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
@@ -192,6 +197,11 @@ class TileOperation:
     def inputs(self) -> tuple[tuple[str, int], ...]:
         """(name, position) of the tiles and scalars that it doesn't write."""
         return tuple((name, k) for name, k in self.elements if not self.operands[k].written)
+
+    @cached_property
+    def conditions(self) -> tuple[str, ...]:
+        """The operands that are conditions."""
+        return tuple([o.name for o in self.operands if CONDITION in o.kinds])
 
     @cached_property
     def options(self) -> tuple[tuple[str, int], ...]:

@@ -9,6 +9,7 @@ from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from .each_element import EACH_ELEMENT
 from .fold import REDUCE
 from .gemm import GEMM
+from .gemm_async import GEMM_ASYNC
 from .record import Attribute, Fault, TileOperand, TileOperation
 from .reduce import REDUCTION_OPERATIONS
 
@@ -19,7 +20,8 @@ __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Sho
 TILE_OPERATIONS: dict[str, TileOperation] = {
     op.name: op
     for op in (
-        COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *EACH_ELEMENT, *REDUCTION_OPERATIONS, REDUCE, GEMM, ATOMIC
+        COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *EACH_ELEMENT, *REDUCTION_OPERATIONS, REDUCE, GEMM, GEMM_ASYNC,
+        ATOMIC,
     )
 }
 

@@ -17,18 +17,21 @@ from ..ir.combine import Combine
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
 from ..isa.atomics import has_type
 from ..isa.mma import MMA, MMA_M, MMA_N
-from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath
+from ..isa.wgmma import WGMMA_M, FactorPlace, products
+from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, swizzled_atom_layout, warpgroup
 from ..layout.fragments import fragment_layout
+from ..layout.swizzle import SWIZZLE_BITS
 from ..ops.atomic import ATOMIC
 from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.fold import REDUCE
 from ..ops.gemm import GEMM
+from ..ops.gemm_async import GEMM_ASYNC
 from ..ops.record import SCALAR, TILE, AttributeValue, TileOperation
 from ..ops.reduce import REDUCTIONS
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import SCOPES
-from ..target import WARP, Target
+from ..target import WARP, WARPGROUP, Target
 from ..target import target as find_target
 from .arrays import dtypes
 from .layouts import regions_of, register_layouts
@@ -233,6 +236,15 @@ class _Drawing:
             extent = self.variable(f"{name}.shape.{d}", int64, size, along_unit if d == unit else 1)
             shape.append(replace(extent, bounds=(0, 2**40)))
         return Buffer(name, "global", dtype, tuple(shape), Strided(tuple(strides), align, extent_align), align)
+
+    def atoms(self, name: str, dtype: DType, shape: tuple[int, int], *, is_turned: bool) -> Region:
+        """Shared memory in atoms of a swizzle. is_turned: its first dimension lies together, not its second."""
+        rows, columns = shape[::-1] if is_turned else shape
+        modes = [mode for mode in SWIZZLE_BITS if columns * dtype.bytes % (16 << SWIZZLE_BITS[mode]) == 0]
+        layout = swizzled_atom_layout((rows, columns), dtype.bits, self.draw(st.sampled_from(modes)))
+        if is_turned:
+            layout = layout.permute_groups((0, 1, len(layout.shard)), (1, 0))
+        return _whole(Buffer(name, "shared", dtype, shape, layout, allocation.alignment("shared", dtype, layout)))
 
     def tile(self, name: str, dtype: DType, *, windowed: bool = False) -> Region:
         """A local tile that exactly the threads of the scope own. windowed: the region may be a part of it."""
@@ -649,6 +661,26 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
     return draft.made(name, operands, draw(st.sampled_from(("sm_80", "sm_90a", "sm_100a"))), **attrs)
 
 
+def _asynchronous_product(draw: st.DrawFn, name: str) -> Operation:
+    """A product of a warpgroup, its factors in shared memory either way round, or a in registers."""
+    draft = _Drawing(draw, ("warpgroup", WARPGROUP))
+    one = draw(st.sampled_from([each for each in products() if each.n in (8, 24, 32)]))
+    blocks, steps = draw(st.sampled_from([(1, 1), (1, 2), (1, 4), (2, 1), (2, 2)]))
+    m, n, k = WGMMA_M * blocks, one.n * draw(st.sampled_from((1, 1, 2))), one.k * steps
+    acc = _whole(_local("acc", one.acc, (m, n), warpgroup.layout_c((m, n))))
+    if one.a_place is FactorPlace.REGISTERS:
+        a = _whole(_local("a", one.a, (m, k), warpgroup.layout_a((m, k), one.a)))
+    else:
+        a = draft.atoms("a", one.a, (m, k), is_turned=one.a_place is FactorPlace.MN_MAJOR)
+    b = draft.atoms("b", one.b, (k, n), is_turned=one.b_place is FactorPlace.K_MAJOR)
+    if draw(st.integers(0, 7)) == 0:
+        acc = draft.rearranged("acc", one.acc, acc)
+    attrs = {"precision": "tf32"} if one.a == float32 else {}
+    accumulate = draw(st.sampled_from((None, build.const(False, bool_), draft.variable("accumulate", bool_, True))))
+    operands = (acc, a, b) if accumulate is None else (acc, a, b, accumulate)
+    return draft.made(name, operands, draw(st.sampled_from(("sm_90a", "sm_90a", "sm_90a", "sm_100a"))), **attrs)
+
+
 def _indices(draw: st.DrawFn, name: str) -> Operation:
     draft = _Drawing(draw)
     dst = draft.padded(draft.tile("dst", draw(st.sampled_from([t for t in DTYPES.values() if t.is_integer]))))
@@ -665,6 +697,7 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     COPY.name: (_copy_in_memory, _copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
     COPY_ASYNC.name: (_copy_in_memory, _copy_of_tensor_memory),
     GEMM.name: (_product,),
+    GEMM_ASYNC.name: (_asynchronous_product,),
     FILL.name: _ELEMENT_BY_ELEMENT,
     CAST.name: _ELEMENT_BY_ELEMENT,
     INDICES.name: (_indices,),

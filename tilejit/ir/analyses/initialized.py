@@ -6,13 +6,13 @@ the simulator nor a GPU sees the read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ...dataclass import dataclass
 from ...errors import KernelTypeError
 from .. import walk
 from ..arithmetic import facts
-from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt
+from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
 from ..walk import Place
 from .flow import Analysis, LoopStates, solve
 from .local_registers import LocalRegisters, numbers_of
@@ -61,10 +61,15 @@ def doubts(kernel: Kernel) -> list[tuple[Doubt, ...]]:
 
 
 def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> Iterator[Doubt]:
-    for place in walk.reads(stmt):
+    for place in _reads(stmt):
         unsure = registers.of(place).possibly & state.unwritten
         if unsure and isinstance(place, (Region, Element)):
             yield Doubt(place, tuple(numbers_of(unsure >> registers.first[place.buffer.root.name])))
+
+
+def _reads(stmt: Stmt) -> Iterable[Place]:
+    """The places that a statement itself reads in any case: what a condition says is the kernel's author's to know."""
+    return stmt.surely_read if isinstance(stmt, TileOp) else walk.reads(stmt)
 
 
 def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: LocalRegisters) -> None:
@@ -111,7 +116,7 @@ class _Initialized(Analysis[_RegisterState]):
         """What a statement reads of local buffers."""
         read = self._read.get(id(stmt))
         if read is None:
-            places = tuple([place for place in walk.reads(stmt) if place.buffer.root.name in self.registers.first])
+            places = tuple([place for place in _reads(stmt) if place.buffer.root.name in self.registers.first])
             surely = 0
             for place in places:
                 surely |= self.registers.of(place).surely

@@ -29,7 +29,6 @@ from ..nodes import (
     Return,
     Stmt,
     Var,
-    Vector,
 )
 
 __all__ = ["relaxed"]
@@ -112,7 +111,7 @@ def _changed(stmt: Stmt) -> Iterator[str]:
     yield from (_buffer(place.buffer) for place in walk.writes(stmt))
     if isinstance(stmt, Instruction):
         # of what an instruction takes the address it may write
-        yield from (_buffer(x.buffer) for x in stmt.inputs if isinstance(x, Vector))
+        yield from (_buffer(place.buffer) for place in stmt.places)
 
 
 def _sources(stmt: Stmt, conds: tuple[Expr, ...]) -> Iterator[str]:
@@ -120,7 +119,7 @@ def _sources(stmt: Stmt, conds: tuple[Expr, ...]) -> Iterator[str]:
     yield from _names((*walk.expressions(stmt), *conds))
     yield from (_buffer(place.buffer) for place in walk.reads(stmt))
     if isinstance(stmt, Instruction):
-        yield from (_buffer(x.buffer) for x in stmt.inputs if isinstance(x, Vector))
+        yield from (_buffer(place.buffer) for place in stmt.places)
 
 
 def _names(exprs: Iterable[Expr]) -> Iterator[str]:

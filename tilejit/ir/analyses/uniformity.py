@@ -270,7 +270,7 @@ class _Uniformity(Analysis[_ThreadState]):
             )
 
     def places(self, op: ir.TileOp, state: _ThreadState) -> None:
-        """Raise DispatchError where the threads of a collective operation may name different regions."""
+        """Raise DispatchError where the threads of a collective operation may name different regions, or conditions."""
         if op.scope == scopes.THREAD.name:
             return
         for operand in op.tiles.values():
@@ -282,6 +282,14 @@ class _Uniformity(Analysis[_ThreadState]):
                     f"where dimension {dim} starts may differ from thread to thread",
                     span=operand.span or op.span,
                     hint=f"start at what is the same for the whole {op.scope}, or use the thread scope",
+                )
+        for name in op.record.conditions:
+            if self.widened(self.level(op.condition(name), state)) < SCOPES[op.scope].level:
+                raise DispatchError(
+                    f"{op.scope}.{op.name} does one thing for its whole {op.scope}, but {name} may differ from thread "
+                    "to thread",
+                    span=op.span,
+                    hint=f"give what is the same for the whole {op.scope}",
                 )
         gathered, index = op.gathered, op.index
         if gathered is None or index is None or isinstance(index, ir.Region):

@@ -40,6 +40,7 @@ ATOM = 12
 #: words that a name must not be, unless it stands in backquotes
 RESERVED = frozenset((
     *keyword.kwlist, "inf", "nan", "in", "of", "when", "otherwise", "cache", "step", "align", "inside",
+    "descriptor",
 ))
 
 #: expressions that carry a type which literals beside them take

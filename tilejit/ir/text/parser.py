@@ -312,7 +312,11 @@ class _Reader:
             return expression(line, self.names, wanted)
         return region(line, self.names)
 
-    def _input(self, line: Line) -> ir.Vector | ir.Expr:
+    def _input(self, line: Line) -> ir.Input:
+        if line.accept("descriptor"):
+            at = self._vector(line)
+            line.expect("+")
+            return ir.Descriptor(at, line.integer())
         return self._vector(line) if ends_after_place(line) else expression(line, self.names)
 
     def _vector(self, line: Line) -> ir.Vector:

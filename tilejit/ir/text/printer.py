@@ -229,13 +229,19 @@ def _move(move: ir.Move) -> str:
 
 def _instruction(stmt: ir.Instruction) -> str:
     outputs = ", ".join(place_text(v) for v in stmt.outputs)
-    inputs = ", ".join(_operand(i, None) for i in stmt.inputs)
+    inputs = ", ".join(_input(each) for each in stmt.inputs)
     text = f"instruction {_name(stmt.name)} {outputs}".rstrip() + (f" <- {inputs}" if inputs else "")
     return text if stmt.var is None else f"{text} as {_definition(stmt.var)}"
 
 
-def _operand(operand: ir.Region | ir.Vector | ir.Expr, wanted: DType | None) -> str:
-    if isinstance(operand, (ir.Region, ir.Vector)):
+def _input(given: ir.Input) -> str:
+    if isinstance(given, ir.Descriptor):
+        return f"descriptor {place_text(given.place)} + {given.constant:#x}"
+    return place_text(given) if isinstance(given, ir.Vector) else _operand(given, None)
+
+
+def _operand(operand: ir.Region | ir.Expr, wanted: DType | None) -> str:
+    if isinstance(operand, ir.Region):
         return place_text(operand)
     text = expr_text(operand, wanted)
     return f"({text})" if isinstance(operand, ir.Load) else text

@@ -19,7 +19,7 @@ _TOKEN = re.compile(
   | (?P<string>"(?:\\.|[^"\\])*")
   | (?P<quoted>`[^`]*`)
   | (?P<float>\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)
-  | (?P<int>\d+)
+  | (?P<int>0x[0-9a-f]+|\d+)
   | (?P<special>%[A-Za-z]\w*(?:\.\d+)?)
   | (?P<name>{NAME.pattern})
   | (?P<sign>\+:|<-|->|\.\.|//|<<|>>|<=|>=|==|!=|[-+*/%&|^~<>=()\[\],:;.@'])
@@ -116,7 +116,7 @@ class Line:
 
     def integer(self) -> int:
         sign = -1 if self.accept("-") else 1
-        return sign * int(self.kind("int", "an integer"))
+        return sign * int(self.kind("int", "an integer"), 0)
 
     def string(self) -> str:
         return str(json.loads(self.kind("string", "a string")))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 
 from ...dtypes import DType, bool_
-from ...isa import ROWS, Kind, Operand, Row, nearest
+from ...isa import Kind, Operand, Row, nearest, row_called
 from ...target import TARGETS
 from .. import nodes as ir
 
 __all__ = ["cut_inputs", "instruction_faults"]
 
-Item = ir.Expr | ir.Vector
+Item = ir.Input
 
 #: keys of instructions without fault; a key holds everything that the faults of an instruction depend on
 _SOUND: set[tuple[Hashable, ...]] = set()
@@ -19,11 +19,11 @@ _SOUND: set[tuple[Hashable, ...]] = set()
 
 def instruction_faults(stmt: ir.Instruction, target: str | None) -> list[str]:
     """What is wrong with an instruction's name and operands; unless it is None, with the target, too."""
-    row = ROWS.get(stmt.name)
+    row = row_called(stmt.name)
     limited = stmt.inputs if row is not None and row.limits_constants else ()
     key = (stmt.name, target, *map(_shape, _results(stmt)), "<-", *map(_shape, stmt.inputs), limited)
     if key in _SOUND:
-        return list(_unequal(row, stmt)) if row is not None and row.carries is not None else []
+        return list(_unequal(row, stmt)) if row is not None and row.returned is not None else []
     if row is None:
         like = nearest(stmt.name)
         return [f"no instruction is called {stmt.name!r}" + (f"; there is {', '.join(like)}" if like else "")]
@@ -38,7 +38,7 @@ def instruction_faults(stmt: ir.Instruction, target: str | None) -> list[str]:
 
 def cut_inputs(stmt: ir.Instruction) -> frozenset[int]:
     """Which inputs are addresses of bytes that other operands may have the instruction leave alone."""
-    row = ROWS.get(stmt.name)
+    row = row_called(stmt.name)
     if row is None or not any(operand.is_cut for operand in row.operands):
         return frozenset()
     carried = len(stmt.outputs) if row.carries is not None else 0
@@ -57,6 +57,8 @@ def _positions(registers: Sequence[Operand], items: Sequence[Item]) -> Iterator[
 
 
 def _shape(item: Item) -> Hashable:
+    if isinstance(item, ir.Descriptor):
+        return "descriptor", _shape(item.place), 0 <= item.constant < 1 << 64
     if isinstance(item, ir.Vector):
         return item.buffer.space, item.buffer.dtype, item.width
     return item.dtype, isinstance(item, ir.Const)
@@ -83,7 +85,7 @@ def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str)
     """
     position = 0
     for number, item in enumerate(items):
-        if position == len(registers):
+        if position >= len(registers):
             yield f"{len(items) - number} {what} too many, the first of them {_shown(item)}"
             return
         count = _registers(registers[position], item)
@@ -99,6 +101,8 @@ def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str)
 
 def _registers(operand: Operand, item: Item) -> int:
     """How many registers an item takes whose first one belongs to `operand`."""
+    if isinstance(item, ir.Descriptor):
+        return 1
     if operand.is_bits and not isinstance(item, ir.Vector):
         return max(1, item.dtype.bits // operand.register.bits)
     if not isinstance(item, ir.Vector) or operand.kind in (Kind.ADDRESS, Kind.CONSTANT):
@@ -108,7 +112,9 @@ def _registers(operand: Operand, item: Item) -> int:
 
 def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
     """What is wrong with one item. That results must be registers is checked for all instructions in `kernel`."""
-    if operand.kind is Kind.ADDRESS:
+    if operand.kind is Kind.DESCRIPTOR or isinstance(item, ir.Descriptor):
+        is_fit = operand.kind is Kind.DESCRIPTOR and _is_descriptor(operand, item)
+    elif operand.kind is Kind.ADDRESS:
         is_fit = _is_address(operand, item)
     elif operand.kind is Kind.CONSTANT:
         is_fit = isinstance(item, ir.Const) and _is_constant(operand, item)
@@ -124,6 +130,12 @@ def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
 def _is_constant(operand: Operand, item: ir.Const) -> bool:
     has_type = item.dtype.is_integer and item.dtype.bits == operand.register.bits
     return has_type and (operand.among is None or int(item.value) in operand.among)
+
+
+def _is_descriptor(operand: Operand, item: Item) -> bool:
+    if not isinstance(item, ir.Descriptor):
+        return False
+    return item.place.buffer.space == operand.space and 0 <= item.constant < 1 << 64
 
 
 def _is_address(operand: Operand, item: Item) -> bool:
@@ -160,16 +172,18 @@ def _is_element(operand: Operand, dtype: DType) -> bool:
 
 def _unequal(row: Row | None, stmt: ir.Instruction) -> Iterator[str]:
     """What is wrong where the registers that an instruction returns aren't those that it takes."""
-    if row is None or row.carries is None:
+    if row is None or row.returned is None:
         return
     if stmt.outputs != stmt.inputs[: len(stmt.outputs)]:
-        yield f"{row.name}: {row.carries.name} that it takes aren't those that it returns"
+        yield f"{row.name}: {row.returned.name} that it takes aren't those that it returns"
 
 
 def _wanted(operand: Operand) -> str:
     if operand.kind is Kind.ADDRESS:
         size = f" of {operand.access_bytes} bytes" if operand.access_bytes else ""
         return f"a place{size} in {operand.space} memory"
+    if operand.kind is Kind.DESCRIPTOR:
+        return f"a descriptor of a place in {operand.space} memory"
     if operand.kind is Kind.CONSTANT:
         which = "" if operand.among is None else f", one of {', '.join(map(str, operand.among))}"
         return f"a constant of {operand.register.bits} bits{which}"
@@ -181,6 +195,8 @@ def _wanted(operand: Operand) -> str:
 
 
 def _shown(item: Item) -> str:
+    if isinstance(item, ir.Descriptor):
+        return f"a descriptor of {item.place.buffer.name}, which is {item.place.buffer.space}"
     if isinstance(item, ir.Vector):
         return f"{item.width} x {item.buffer.dtype} of {item.buffer.name}, which is {item.buffer.space}"
     return f"{'constant' if isinstance(item, ir.Const) else 'scalar'} of {item.dtype}"

@@ -30,7 +30,7 @@ from typing import Any
 from ...dataclass import dataclass, field
 from ...dtypes import DType, barrier, bool_, int32, int64, signed, uint32
 from ...errors import assert_never
-from ...isa import ROWS
+from ...isa import row_called
 from ...isa.atomics import OPERATIONS, has_type
 from ...isa.barriers import BARRIERS
 from ...ops.copies import CACHE
@@ -418,7 +418,7 @@ class _Checker:
                 self.fault("`otherwise` fills registers where a predicate doesn't hold", stmt.span)
 
     def instruction(self, stmt: ir.Instruction, env: _Environment) -> None:
-        if stmt.outputs or any(isinstance(value, ir.Vector) for value in stmt.inputs):
+        if stmt.outputs or stmt.places:
             self.lane_only(stmt, stmt.span)
         for output in stmt.outputs:
             self.vector(output, env, stmt.span)
@@ -426,7 +426,9 @@ class _Checker:
                 self.fault(f"{stmt.name} fills registers; {output.buffer.name} is {output.buffer.space}", stmt.span)
         cut = instructions.cut_inputs(stmt)
         for k, value in enumerate(stmt.inputs):
-            if isinstance(value, ir.Vector):
+            if isinstance(value, ir.Descriptor):
+                self.vector(value.place, env, stmt.span)
+            elif isinstance(value, ir.Vector):
                 self.vector(value, env, stmt.span, is_masked=k in cut)
             else:
                 self.expr(value, env, stmt.span)
@@ -438,10 +440,10 @@ class _Checker:
 
     def pending_fault(self, stmt: ir.Instruction) -> str | None:
         """What an asynchronous instruction reads or fills later can't be memory, which is read or written now."""
-        row = ROWS.get(stmt.name)
+        row = row_called(stmt.name)
         if row is None or row.starts is None:
             return None
-        vectors = (v for v in (*stmt.outputs, *stmt.inputs) if isinstance(v, ir.Vector))
+        vectors = (*stmt.outputs, *stmt.places)
         addressed = next((v.buffer.name for v in vectors if v.buffer.root.name in self.addressed), None)
         return None if addressed is None else f"{stmt.name} needs registers until its wait; {addressed} is addressed"
 

@@ -13,11 +13,12 @@ from ...ir.nodes import Expr, Region, Special, TileOp, Var
 from ...ir.walk import subexpressions
 from ...scopes import SCOPES
 from ..schedule.launch import launch_values
-from ..variant import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged
+from ..variant import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged, WarpgroupProducts
 from .passes import prove_passes
 from .places import Contents, addresses, each_element, need_nothing_beside
 from .products import prove_products
 from .reductions import prove_folds, prove_reductions
+from .warpgroup_products import prove_warpgroup_products
 
 __all__ = ["prove"]
 
@@ -35,6 +36,8 @@ def prove(plan: Plan, op: TileOp) -> None:
     match plan.moves():
         case Products() as products:
             prove_products(products, op)
+        case WarpgroupProducts() as products:
+            prove_warpgroup_products(products, op)
         case Reductions() as reductions:
             prove_reductions(reductions, op)
         case Folds() as folds:

@@ -18,7 +18,7 @@ from .strides import total_along
 from .turns import Turns
 from .views import Schedule
 
-__all__ = ["Words", "lane_fault", "words"]
+__all__ = ["Elements", "Words", "lane_fault", "words"]
 
 _BITS = 32
 
@@ -43,7 +43,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class _Elements:
+class Elements:
     """Where each element of a region lies, in row-major order, run-time starts counting as 0.
 
     threads: of the warpgroup, 0 in memory. places: in the thread's tile, or in tensor memory.
@@ -53,7 +53,7 @@ class _Elements:
     places: Array
 
     @staticmethod
-    def of(placement: Placement) -> _Elements:
+    def of(placement: Placement) -> Elements:
         schedule = Schedule.alike({"": placement})
         view = schedule[""]
         turns = Turns(prod(placement.shape), 1)
@@ -61,7 +61,7 @@ class _Elements:
         among = (build.mul(value, d.threads("")) for d, value in values.items() if d.is_spread(""))
         start = total_along([(o.stride, o.index) for o in placement.offsets if _is_fixed(o)], int32)
         table = turns.values(build.total(among, int32), build.add(start, view.steps(turns.round)))
-        return _Elements(table[:, 0], table[:, 1])
+        return Elements(table[:, 0], table[:, 1])
 
 
 def words(local: Region, tmem: Region) -> Words:
@@ -73,7 +73,7 @@ def words(local: Region, tmem: Region) -> Words:
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
     held, there = _placed(local), _placed(tmem)
-    registers, memory = _Elements.of(held), _Elements.of(there)
+    registers, memory = Elements.of(held), Elements.of(there)
     order = np.lexsort((registers.places, registers.threads))
     table = np.stack([registers.threads, registers.places, *np.divmod(memory.places, TMEM_LANE)])[:, order]
     each = size // WARPGROUP

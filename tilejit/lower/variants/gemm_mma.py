@@ -33,6 +33,7 @@ from ..schedule.views import Schedule
 from ..variant import (
     KINDS,
     SCOPE,
+    SHAPES,
     TYPES,
     WHOLE_WARPS,
     Condition,
@@ -213,11 +214,6 @@ def _local(op: TileOp, context: DispatchContext) -> str | None:
     return f"multiplies local tiles; {strangers} (load it first, with layout=tj.mma.layout_a/b)" if strangers else None
 
 
-def _shape(op: TileOp, context: DispatchContext) -> str | None:
-    fault = op.record.shape_fault(op.shapes, dict(op.attrs))
-    return None if fault is None else fault.message
-
-
 def _starts(op: TileOp, context: DispatchContext) -> str | None:
     for region in _operands(op):
         if not all(isinstance(start, Const) for start in region.starts):
@@ -236,7 +232,7 @@ def _available(op: TileOp, context: DispatchContext) -> tuple[Mma, ...]:
 
 
 def _sizes(op: TileOp, context: DispatchContext) -> str | None:
-    if _shape(op, context) is not None or WHOLE_WARPS.test(op, context) is not None:
+    if SHAPES.test(op, context) is not None or WHOLE_WARPS.test(op, context) is not None:
         return None
     (rows, columns), (_, depth) = (_laid_out(region) for region in _operands(op)[:2])
     steps = [f.k for f in _available(op, context)]
@@ -449,9 +445,10 @@ VARIANT = Variant(
     operands=(KINDS, Condition("memory", _local)),
     when=(
         SCOPE,
+    SHAPES,
         WHOLE_WARPS,
         TYPES,
-        Condition("shapes", _shape),
+        SHAPES,
         needs(_products),
         Condition("sizes", _sizes),
         Condition("registers", _separate),

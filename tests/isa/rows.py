@@ -1,0 +1,26 @@
+"""The rows that tests of the instruction table take: all that are listed, and some that are made when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from tilejit.dtypes import float16, float32
+from tilejit.isa import ROWS, Row
+from tilejit.isa.wgmma import WGMMA, FactorPlace, Product, WgmmaForm, products
+
+
+def _spread(count: int) -> Iterable[Product]:
+    """Some products of every kind of type and side."""
+    every = tuple(products())
+    return islice(every, 0, None, len(every) // count)
+
+
+#: wgmma: single products of all kinds, and several in one gemm_async
+SAMPLE = (
+    *(WgmmaForm(product) for product in _spread(24)),
+    WgmmaForm(Product(24, float16, float16, float32, FactorPlace.K_MAJOR, FactorPlace.MN_MAJOR), 2, 3, 2),
+    WgmmaForm(Product(8, float16, float16, float16, FactorPlace.REGISTERS, FactorPlace.K_MAJOR), 2, 1, 3),
+)
+
+EVERY: dict[str, Row] = {**ROWS, **{form.name: WGMMA.row(form) for form in SAMPLE}}

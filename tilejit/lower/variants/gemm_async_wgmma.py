@@ -1,0 +1,284 @@
+"""gemm_async by wgmma: a warpgroup starts all products of a tile, which go on while it does.
+
+accepts: on a warpgroup, sums in its registers as `tj.wgmma.layout_c` has them, b in shared memory and a in shared
+    memory or in registers as `tj.wgmma.layout_a` has them; in shared memory atoms of a swizzle, of 16-bit elements with
+    either dimension together, of others with k; types that wgmma multiplies; M in 64s, N in 8s, K in 32 bytes.
+emits: one instruction of the table: a fence, for each 32 bytes of k a product of 64 rows by as many columns as go, and
+    the commit that makes them a group. Their descriptors are one base for each factor, and constants.
+source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions", "Matrix Descriptor Format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from ...dataclass import dataclass
+from ...dtypes import int32
+from ...errors import DispatchError, LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import Buffer, Const, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
+from ...isa.wgmma import K_BYTES, WGMMA, WGMMA_M, FactorPlace, Product, WgmmaForm, is_column_count
+from ...scopes import WARPGROUP
+from ...target import WARPGROUP as THREADS
+from ..builder import Builder
+from ..schedule.swizzle_atoms import Atoms, atoms_of
+from ..schedule.warpgroup_fragments import Run, registers_of_a, registers_of_sums, runs
+from ..variant import (
+    KINDS,
+    PRODUCT_CONDITIONS,
+    SHAPES,
+    Condition,
+    DispatchContext,
+    Facts,
+    SharedFactor,
+    Variant,
+    WarpgroupProducts,
+    needs,
+)
+from ..variant import Plan as PlanBase
+
+#: bits of a swizzle -> its number in a descriptor
+_MODES = (0, 3, 2, 1)
+
+#: bytes that a descriptor's fields count
+_UNIT = 16
+
+#: bytes of a core matrix's row
+_CORE_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """A factor in shared memory. tile, step: a product's extent along its rows or columns, and along k."""
+
+    atoms: Atoms
+    is_k_major: bool
+    tile: int
+    step: int
+
+    @property
+    def place(self) -> FactorPlace:
+        return FactorPlace.K_MAJOR if self.is_k_major else FactorPlace.MN_MAJOR
+
+    @property
+    def fields(self) -> int:
+        """A descriptor's strides and swizzle."""
+        lbo = _UNIT if self.is_k_major and self.atoms.bits else self.atoms.lbo_bytes
+        return lbo // _UNIT << 16 | self.atoms.sbo_bytes // _UNIT << 32 | _MODES[self.atoms.bits] << 62
+
+    def start(self, block: int, k: int) -> int:
+        """How many bytes from the factor's start a product begins to read."""
+        at = (block * self.tile, k * self.step)
+        return self.atoms.at(*(at if self.is_k_major else at[::-1])) * self.atoms.element_bits // 8
+
+    def constant(self, block: int, k: int) -> int:
+        """What a descriptor has besides the factor's start."""
+        return self.fields + self.start(block, k) // _UNIT
+
+
+@dataclass(frozen=True, slots=True)
+class InRegisters:
+    """A factor in registers. taken: by (block of 64 rows, step of k)."""
+
+    buffer: Buffer
+    taken: tuple[tuple[tuple[Run, ...], ...], ...]
+
+    @property
+    def place(self) -> FactorPlace:
+        return FactorPlace.REGISTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(PlanBase):
+    """form: the instruction. sums: the registers of each product's D, by (block of rows, block of columns)."""
+
+    form: WgmmaForm
+    sums: tuple[tuple[tuple[Run, ...], ...], ...]
+    a: InMemory | InRegisters
+    b: InMemory
+
+    @property
+    def each(self) -> Iterator[tuple[int, int, int]]:
+        """(block of rows, block of columns, step of k) of each product, in order."""
+        for k, i, j in product(range(self.form.k), range(self.form.m), range(self.form.n)):
+            yield i, j, k
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, times a thread)."""
+        return ((self.form.product.opcode, self.form.m * self.form.n * self.form.k),)
+
+    def facts(self) -> Facts:
+        return Facts("-", self.form.m * self.form.n * self.form.k)
+
+    def schedule(self) -> np.ndarray:
+        """One row a product, in order: (m, n, k, where A begins, where B begins).
+
+        m, n, k: counted in products. Factors in memory begin so many bytes from the start of the operand, A in
+        registers at that element of a thread's tile.
+        """
+        rows = []
+        for i, j, k in self.each:
+            a = self.a.start(i, k) if isinstance(self.a, InMemory) else self.a.taken[i][k][0].first
+            rows.append((i, j, k, a, self.b.start(j, k)))
+        return np.array(rows, np.int64)
+
+    def moves(self) -> WarpgroupProducts:
+        one = self.form.product
+        acc = [_elements(self.sums[i][j]) for i, j, _ in self.each]
+        a: np.ndarray | SharedFactor
+        if isinstance(self.a, InMemory):
+            a = _read(self.a, [(i, k) for i, _, k in self.each])
+        else:
+            a = np.array([_elements(self.a.taken[i][k]) for i, _, k in self.each])
+        b = _read(self.b, [(j, k) for _, j, k in self.each])
+        return WarpgroupProducts(one.n, one.k, np.array(acc), a, b)
+
+
+def _elements(registers: tuple[Run, ...]) -> list[int]:
+    return [run.first + k for run in registers for k in range(run.width)]
+
+
+def _read(factor: InMemory, tiles: list[tuple[int, int]]) -> SharedFactor:
+    begin = factor.atoms.start
+    size = factor.atoms.element_bits // 8
+    start = int(begin.value) * size // _UNIT if isinstance(begin, Const) else 0
+    descriptors = [factor.constant(block, k) + start for block, k in tiles]
+    return SharedFactor(np.array(descriptors, np.uint64), not factor.is_k_major)
+
+
+def _warpgroup(op: TileOp, context: DispatchContext) -> str | None:
+    if op.scope == WARPGROUP.name:
+        return None
+    return f"needs the scope {WARPGROUP.name}, {THREADS} threads; called on {op.scope}"
+
+
+def _places(op: TileOp, context: DispatchContext) -> str | None:
+    wrong = []
+    for name, spaces in (("acc", ("local",)), ("a", ("shared", "local")), ("b", ("shared",))):
+        region = op.tiles.get(name)
+        if region is not None and region.buffer.space not in spaces:
+            wanted = " or ".join("registers" if space == "local" else "shared memory" for space in spaces)
+            wrong.append(f"{name} lies in {region.buffer.space} memory; needs {wanted}")
+    return "; ".join(wrong) or None
+
+
+def _starts(op: TileOp, context: DispatchContext) -> str | None:
+    for region in (op.region("acc"), op.region("a")):
+        if region.buffer.space == "local" and not all(isinstance(start, Const) for start in region.starts):
+            what = f"the region of {region.buffer.name} starts at a register known only at run time"
+            return f"{what}: count with tj.static_range, whose index is known at compile time"
+    return None
+
+
+def _sizes(op: TileOp, context: DispatchContext) -> str | None:
+    if SHAPES.test(op, context) is not None:
+        return None
+    (rows, columns), (_, depth), dtype = op.region("acc").shape, op.region("a").shape, op.region("a").dtype
+    step = K_BYTES * 8 // dtype.bits
+    wrong = []
+    if rows % WGMMA_M:
+        wrong.append(f"acc has {rows} rows; wgmma multiplies {WGMMA_M} at a time")
+    if _columns(columns, op) is None:
+        steps = "8" if dtype.is_float else "16 (or 8, or 24)"
+        wrong.append(f"acc has {columns} columns; needs a multiple of {steps}")
+    if depth % step:
+        wrong.append(f"K is {depth}; needs a multiple of {step}, {K_BYTES} bytes")
+    return "; ".join(wrong) or None
+
+
+def _columns(columns: int, op: TileOp) -> int | None:
+    """How many columns a product has: as many as divide all of them."""
+    dtype = op.region("a").dtype
+    return next((n for n in range(256, 0, -8) if columns % n == 0 and is_column_count(n, dtype)), None)
+
+
+def plan(op: TileOp, context: DispatchContext) -> Plan:
+    acc, a, b = (op.region(name) for name in ("acc", "a", "b"))
+    (rows, columns), depth = acc.shape, a.shape[1]
+    n, step = _columns(columns, op), K_BYTES * 8 // a.dtype.bits
+    assert n is not None, "a condition asks for it"
+    counts = rows // WGMMA_M, columns // n, depth // step
+    right = _in_memory(b, "b", n, step, is_k_major=0)
+    left = _in_registers(a, counts[2]) if a.buffer.space == "local" else _in_memory(a, "a", WGMMA_M, step, is_k_major=1)
+    if not right.is_k_major and counts[1] > 1 and n % right.atoms.row_elements:
+        raise LayoutError(
+            f"products have {n} columns; {right.atoms.row_elements} of {b.buffer.name} lie together",
+            hint=f"multiply {n} columns at a time",
+        )
+    one = Product(n, a.dtype, b.dtype, acc.dtype, left.place, right.place)
+    registers = registers_of_sums(acc).reshape(counts[0], counts[1], -1)
+    pack = 32 // acc.dtype.bits
+    sums = tuple(tuple(runs(block, pack, acc.buffer.name) for block in line) for line in registers)
+    return Plan(WgmmaForm(one, *counts), sums, left, right)
+
+
+def _in_registers(a: Region, steps: int) -> InRegisters:
+    registers = registers_of_a(a)
+    blocks = registers.reshape(len(registers), steps, -1)
+    pack = 32 // a.dtype.bits
+    return InRegisters(a.buffer, tuple(tuple(runs(step, pack, a.buffer.name) for step in line) for line in blocks))
+
+
+def _in_memory(region: Region, name: str, tile: int, step: int, *, is_k_major: int) -> InMemory:
+    """is_k_major: which of its dimensions must lie together for that."""
+    atoms, buffer = atoms_of(region), region.buffer
+    by_k = atoms.major == is_k_major
+    other = "(N, K)" if name == "b" else "(M, K)"
+    if not by_k and region.dtype.bits != 16:
+        raise LayoutError(
+            f"{name} is {'N' if name == 'b' else 'M'}-major and {region.dtype}: only 16-bit types may be",
+            hint=f"store it as {other}{' and pass .T' if name == 'b' else ''}",
+        )
+    if not atoms.bits and (not by_k or atoms.row_bytes != _CORE_BYTES):
+        raise LayoutError(
+            f"{name} has {atoms.row_bytes}-byte rows but no swizzle: its 8-row groups aren't core matrices",
+            hint=f'what fits: {buffer.name} = tj.alloc_shared(..., swizzle="128B")',
+        )
+    return InMemory(atoms, by_k, tile, step)
+
+
+def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    acc, right = op.region("acc").buffer, op.region("b").buffer
+    sums = [part for line in plan.sums for block in line for part in _vectors(acc, block, b)]
+    left: list[Input] = []
+    if isinstance(plan.a, InRegisters):
+        left = [part for line in plan.a.taken for step in line for part in _vectors(plan.a.buffer, step, b)]
+    else:
+        left = _descriptors(plan.a, op.region("a").buffer, plan.form.m, plan.form.k, b)
+    inputs = (*sums, *left, *_descriptors(plan.b, right, plan.form.n, plan.form.k, b), op.condition("accumulate"))
+    b.append(Instruction(plan.form.name, tuple(sums), inputs, span=b.span))
+
+
+def _vectors(buffer: Buffer, registers: tuple[Run, ...], b: Builder) -> list[Vector]:
+    if b.is_addressed(buffer):
+        raise DispatchError(
+            f"{buffer.name} lives in local memory: a place of it is known only at run time; wgmma takes registers",
+            span=b.span,
+            hint="copy it to another tile before it is indexed at run time",
+        )
+    return [Vector(buffer, build.const(run.first, int32), run.width) for run in registers]
+
+
+def _descriptors(factor: InMemory, buffer: Buffer, blocks: int, steps: int, b: Builder) -> list[Input]:
+    start: Expr = b.let("tile", factor.atoms.start)
+    place = Vector(buffer, start)
+    return [Descriptor(place, factor.constant(i, k)) for i, k in product(range(blocks), range(steps))]
+
+
+VARIANT = Variant(
+    name="wgmma",
+    operations=("gemm_async",),
+    priority=10,
+    operands=(KINDS, Condition("places", _places)),
+    when=(
+        *PRODUCT_CONDITIONS, Condition("warpgroup", _warpgroup), Condition("sizes", _sizes),
+        Condition("starts", _starts), needs(WGMMA.target),
+    ),
+    honours=("accumulate",),
+    plan=plan,
+    emit=emit,
+)
