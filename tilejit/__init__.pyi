@@ -76,7 +76,9 @@ from .layout import (
     datapath as _datapath,
     laneid as laneid,
     layout_a as _layout_a,
+    layout_a as _layout_a,
     layout_b as _layout_b,
+    layout_c as _layout_c,
     layout_c as _layout_c,
     m as m,
     tid_in_wg as tid_in_wg,
@@ -691,6 +693,13 @@ class _Operations:
             def last(a, b): return tj.where(b != 0.0, b, a)
             x = tj.alloc_local((32,), tj.float32); tj.thread.reduce(x, tj.thread.load(A[0:32, 0:8]), 1, last)
         """
+    def gemm_async(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, accumulate: bool | None = None, barrier: _Barrier | _RingStep | None = None, precision: str | None = None, variant: str | None = None, scale_a: Region | Tile | None = None, scale_b: Region | Tile | None = None) -> None:
+        """acc = a @ b, plus acc where accumulate; done only when the kernel has waited for it
+
+        Example:
+            x = tj.alloc_shared((64, 64), tj.float16, swizzle="128B"); acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))
+            tj.wg.gemm_async(acc, x, x, accumulate=False); tj.wgmma.wait(0)
+        """
     def load(self, place: Region | _Gather, layout: TileLayout | None = None, mask: Tile | bool | None = None, fill: float = 0, cache: Literal["evict_first", "evict_last", "streaming"] | None = None) -> Tile:
         """a local tile with what the place holds
 
@@ -811,6 +820,19 @@ class _Mma:
     layout_c = staticmethod(_layout_c)
 
 mma: _Mma
+
+class _Wgmma:
+    layout_a = staticmethod(_layout_a)
+    layout_c = staticmethod(_layout_c)
+    def wait(self, n: int) -> None:
+        """waits until at most the groups latest gemm_async of this warpgroup are unfinished
+
+        Example:
+            x = tj.alloc_shared((64, 64), tj.float16, swizzle="128B"); acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64))); tj.wg.gemm_async(acc, x, x, accumulate=False)
+            tj.wgmma.wait(0)
+        """
+
+wgmma: _Wgmma
 
 class _Atomic:
     @overload

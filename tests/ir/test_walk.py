@@ -60,7 +60,12 @@ STATEMENTS: dict[str, tuple[ir.Stmt, set[str], set[str]]] = {
     "TileOp": (ir.TileOp("add", "warp", (region("a"), region("b"), number(3))), {"b"}, {"a"}),
     "Move": (ir.Move(vector("a"), vector("b", "global"), COND, load("c")), {"b", "c"}, {"a"}),
     "Instruction": (
-        ir.Instruction("any", (vector("a"), vector("b")), (number(4), vector("c"), vector("d", "shared")), var=X),
+        ir.Instruction(
+            "any",
+            (vector("a"), vector("b")),
+            (number(4), vector("c"), vector("d", "shared"), ir.Descriptor(vector("e", "shared"), 9)),
+            var=X,
+        ),
         {"c"},
         {"a", "b"},
     ),

@@ -14,7 +14,7 @@ import pytest
 
 from tests.isa.rows import EVERY
 from tests.isa.uses import oldest, use
-from tests.support.ptxas import complaints, ptxas_path
+from tests.support.ptxas import complaints, notes_of, ptxas_path
 from tilejit.isa import Row
 from tilejit.isa.wgmma import PRODUCTS, WGMMA, WgmmaForm, products
 from tilejit.target import TARGETS, target
@@ -119,20 +119,9 @@ def test_ptxas_takes_every_product_of_a_warpgroup_and_changes_none() -> None:
             head = f".version {version[0]}.{version[1]}\n.target {name}\n.address_size 64\n"
             text = head + "\n".join(_HEADER.sub("", use(row).ptx()) for row in same)
             assert complaints([(text, name, f"{len(same)} products from {same[0].name}")]) == []
-            assert notes(text, name) == []
+            assert notes_of(text, name) == []
 
 
 def test_ptxas_changes_no_product_of_the_sample() -> None:
     rows = [row for row in EVERY.values() if row.starts is PRODUCTS]
-    assert notes(module(rows, "sm_90a", (8, 4)), "sm_90a") == []
-
-
-def notes(text: str, arch: str) -> list[str]:
-    """Those of ptxas's lines that say that it changed asynchronous products."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "rows.ptx"
-        source.write_text(text)
-        command = [str(ptxas_path()), f"-arch={arch}", "-o", str(Path(folder) / "rows.cubin"), str(source)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return [line for line in done.stderr.splitlines() if "(C75" in line]
+    assert notes_of(module(rows, "sm_90a", (8, 4)), "sm_90a") == []

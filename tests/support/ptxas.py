@@ -94,6 +94,19 @@ def usage(ptx: str, target: str) -> Usage:
     return Usage(*map(int, numbers))
 
 
+def notes_of(ptx: str, target: str) -> list[str]:
+    """Those of ptxas's lines that say that it changed asynchronous products; skips where there is no ptxas."""
+    ptxas = ptxas_path()
+    if ptxas is None:
+        pytest.skip("no ptxas: install nvidia-cuda-nvcc")
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.ptx"
+        source.write_text(ptx)
+        command = [str(ptxas), "-v", f"-arch={target}", "-o", os.devnull, str(source)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    return [line for line in said.splitlines() if "(C75" in line]
+
+
 #: programs that one process of ptxas assembles: its start costs 15 ms, a small program 5
 BATCH = 32
 

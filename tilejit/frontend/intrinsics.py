@@ -87,17 +87,20 @@ def _asynchronous(row: Row) -> Handler:
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         if row.only == TENSOR_MEMORY_TARGETS:
             mem.need_tensor_memory(ctx, node)
-        groups = tuple(build.const(_groups(ctx, argument), int32) for argument in arguments.values())
+        groups = tuple(build.const(_groups(ctx, argument, row), int32) for argument in arguments.values())
         ctx.emit(Instruction(row.name, (), groups, ctx.span(node)))
         return Constant(None)
 
     return handler
 
 
-def _groups(ctx: Context, argument: ast.expr) -> int:
+def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
     if groups < 0:
         raise ctx.type_error(argument, f"{groups} groups can't be unfinished", "wait(0) waits for all")
+    most = None if row.completes is None else row.completes.most_unfinished
+    if most is not None and groups > most:
+        raise ctx.type_error(argument, f"tj.{row.spelling}({groups}): n is 0 to {most}", f"wait({most}) is the least")
     return groups
 
 

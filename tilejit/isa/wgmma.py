@@ -31,7 +31,7 @@ from .row import (
 )
 
 __all__ = [
-    "K_BYTES", "MOST_UNFINISHED", "PRODUCTS", "ROWS", "WAIT", "WGMMA", "WGMMA_M", "Product", "FactorPlace", "WgmmaForm",
+    "K_BYTES", "PRODUCTS", "ROWS", "WAIT", "WGMMA", "WGMMA_M", "Product", "FactorPlace", "WgmmaForm",
     "is_column_count", "products", "sums_of",
 ]
 
@@ -40,9 +40,6 @@ WGMMA_M, K_BYTES, _WORD_BITS = 64, 32, 32
 
 #: columns of B in a product, at most
 _MOST_COLUMNS = 256
-
-#: groups that a wait may leave unfinished
-MOST_UNFINISHED = 7
 
 #: how PTX calls a factor's type; of a float32 factor it reads the bits that tf32 has
 _PTX = {
@@ -53,7 +50,8 @@ _PTX_SUMS = {float16: "f16", float32: "f32", int32: "s32"}
 _DTYPES = {text: dtype for dtype, text in (*_PTX.items(), *_PTX_SUMS.items())}
 
 PRODUCTS = AsyncWork(
-    "products of tensor cores", "gemm_async", wait="wgmma.wait", fills=True, reads=True, is_awaited=True
+    "products of tensor cores", "gemm_async", wait="wgmma.wait", fills=True, reads=True, is_awaited=True,
+    most_unfinished=7,
 )
 
 _SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions"'

@@ -8,9 +8,9 @@ that settles at joins, or with waits for it, end with a wait of their own. These
 what may be pending is followed to a fixed point; last the waits get their registers, and joints where nothing is
 pending go.
 
-Products that go on from turn to turn of a loop have no joints: each takes and returns its sums, which LLVM leaves where
-they are. A wait carries the registers of those that it ends. Whoever uses another's has made a mistake, and whoever ends
-the kernel while one goes on.
+Products that go on from turn to turn of a loop have no joints: each takes and returns its sums, which LLVM leaves
+where they are. A wait carries the registers of those that it ends. Whoever uses another's has made a mistake, and
+whoever ends the kernel while one goes on.
 
 Which work there is, and what it does with registers, is the instruction table's to say.
 """

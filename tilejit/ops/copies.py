@@ -14,8 +14,8 @@ from .cast import convert
 from .record import BARRIER, SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
 __all__ = [
-    "ALONG", "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDEX", "INDICES", "MASK", "REQUIRE_BITS",
-    "RESHAPE", "VARIANT_NAME", "into", "mask_fault",
+    "ALONG", "BARRIER_OPERAND", "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDEX", "INDICES", "MASK",
+    "REQUIRE_BITS", "RESHAPE", "VARIANT_NAME", "into", "mask_fault",
 ]
 
 Array = np.ndarray
@@ -24,7 +24,7 @@ DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
 _FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
 MASK = TileOperand("mask", optional=True)
-_BARRIER = TileOperand(
+BARRIER_OPERAND = TileOperand(
     "barrier", "the barrier whose phase awaits it", kinds=(BARRIER,), optional=True, read=False
 )
 
@@ -106,7 +106,7 @@ COPY = TileOperation(
 
 COPY_ASYNC = TileOperation(
     name="copy_async",
-    operands=(DST, _SRC, _FILL, _BARRIER),
+    operands=(DST, _SRC, _FILL, BARRIER_OPERAND),
     attrs=(VARIANT_NAME, REQUIRE_BITS),
     meaning="as copy, but done only when the kernel has waited for it",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy_async(x, A[0:32, 0:8])",

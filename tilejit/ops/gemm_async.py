@@ -9,9 +9,9 @@ import numpy as np
 from ..dtypes import DType
 from ..isa.wgmma import sums_of
 from . import relation
-from .copies import VARIANT_NAME
-from .gemm import PRECISION, product_shape_fault, product_type_fault, reference
-from .record import CONDITION, AttributeValue, Fault, TileOperand, TileOperation
+from .copies import BARRIER_OPERAND, VARIANT_NAME
+from .gemm import product_shape_fault, product_type_fault, reference
+from .record import CONDITION, Attribute, AttributeValue, Fault, TileOperand, TileOperation
 
 __all__ = ["GEMM_ASYNC"]
 
@@ -38,8 +38,9 @@ GEMM_ASYNC = TileOperation(
         TileOperand("b", "b of gemm_async"),
         _ACCUMULATE,
         *_SCALES,
+        BARRIER_OPERAND,
     ),
-    attrs=(PRECISION, VARIANT_NAME),
+    attrs=(Attribute("precision", str, '"tf32" for float32, whose 13 low bits are ignored'), VARIANT_NAME),
     meaning="acc = a @ b, plus acc where accumulate; done only when the kernel has waited for it",
     example=(
         'x = tj.alloc_shared((64, 64), tj.float16, swizzle="128B"); '

@@ -18,8 +18,7 @@ from .relation import Relation
 
 __all__ = [
     "BARRIER", "CONDITION", "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape",
-    "TileOperand",
-    "TileOperation", "dimensions",
+    "TileOperand", "TileOperation", "dimensions",
 ]
 
 Array = np.ndarray

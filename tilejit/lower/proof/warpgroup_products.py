@@ -68,7 +68,7 @@ def _a(k: int, bits: int) -> tuple[Array, Array]:
 
 
 def _row(thread: Array) -> Array:
-    return thread // 32 * 16 + thread % 32 // 4
+    return np.asarray(thread // 32 * 16 + thread % 32 // 4)
 
 
 def _held(region: Region, registers: Array, fragment: tuple[Array, Array]) -> Array:

@@ -183,8 +183,7 @@ def _sizes(op: TileOp, context: DispatchContext) -> str | None:
     if rows % WGMMA_M:
         wrong.append(f"acc has {rows} rows; wgmma multiplies {WGMMA_M} at a time")
     if _columns(columns, op) is None:
-        steps = "8" if dtype.is_float else "16 (or 8, or 24)"
-        wrong.append(f"acc has {columns} columns; needs a multiple of {steps}")
+        wrong.append(f"acc has {columns} columns; needs a multiple of 8")
     if depth % step:
         wrong.append(f"K is {depth}; needs a multiple of {step}, {K_BYTES} bytes")
     return "; ".join(wrong) or None

@@ -32,9 +32,8 @@ from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import Schedule
 from ..variant import (
     KINDS,
-    SCOPE,
+    PRODUCT_CONDITIONS,
     SHAPES,
-    TYPES,
     WHOLE_WARPS,
     Condition,
     Decline,
@@ -444,11 +443,8 @@ VARIANT = Variant(
     priority=10,
     operands=(KINDS, Condition("memory", _local)),
     when=(
-        SCOPE,
-    SHAPES,
+        *PRODUCT_CONDITIONS,
         WHOLE_WARPS,
-        TYPES,
-        SHAPES,
         needs(_products),
         Condition("sizes", _sizes),
         Condition("registers", _separate),
