@@ -192,5 +192,5 @@ def within(value: object) -> Iterator[object]:
             yield from within(item)
     elif isinstance(value, ir.Expr):
         yield value
-    elif isinstance(value, walk.Place):
+    elif isinstance(value, (walk.Place, ir.Descriptor)):
         yield from held(value)

@@ -98,9 +98,11 @@ def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
     if groups < 0:
         raise ctx.type_error(argument, f"{groups} groups can't be unfinished", "wait(0) waits for all")
-    most = None if row.completes is None else row.completes.most_unfinished
-    if most is not None and groups > most:
-        raise ctx.type_error(argument, f"tj.{row.spelling}({groups}): n is 0 to {most}", f"wait({most}) is the least")
+    among = None if row.leaves is None else row.arguments[row.leaves].among
+    if among is not None and groups not in among:
+        raise ctx.type_error(
+            argument, f"tj.{row.spelling}({groups}): n is {among[0]} to {among[-1]}", "wait for more groups"
+        )
     return groups
 
 

@@ -144,8 +144,7 @@ class AsyncWork:
     group of what was started, where they do.
     fills: it fills results after the instruction. reads: it reads the registers that it takes after the instruction.
     settles_at_joins: where control flow joins nothing may be in flight, as LLVM may copy the registers there.
-    is_awaited: the kernel may not end before it has been waited for. most_unfinished: how many groups a wait may leave
-    unfinished; None where any number.
+    is_awaited: the kernel may not end before it has been waited for.
     """
 
     name: str
@@ -156,7 +155,6 @@ class AsyncWork:
     reads: bool = False
     settles_at_joins: bool = False
     is_awaited: bool = False
-    most_unfinished: int | None = None
 
     @property
     def holds_registers(self) -> bool:

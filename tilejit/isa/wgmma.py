@@ -50,8 +50,7 @@ _PTX_SUMS = {float16: "f16", float32: "f32", int32: "s32"}
 _DTYPES = {text: dtype for dtype, text in (*_PTX.items(), *_PTX_SUMS.items())}
 
 PRODUCTS = AsyncWork(
-    "products of tensor cores", "gemm_async", wait="wgmma.wait", fills=True, reads=True, is_awaited=True,
-    most_unfinished=7,
+    "products of tensor cores", "gemm_async", wait="wgmma.wait", fills=True, reads=True, is_awaited=True
 )
 
 _SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions"'
@@ -222,7 +221,7 @@ WAIT = Row(
     name="wgmma.wait",
     text="wgmma.wait_group.sync.aligned $groups;",
     meaning="waits until at most the $groups latest gemm_async of this warpgroup are unfinished",
-    operands=(carried("registers"), constant("groups")),
+    operands=(carried("registers"), constant("groups", range(8))),
     since=_TARGET.since,
     ptx=_TARGET.ptx,
     only=_TARGET.only,

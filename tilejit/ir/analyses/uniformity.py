@@ -318,7 +318,7 @@ class _Uniformity(Analysis[_ThreadState]):
     def common(self, stmt: ir.Instruction, row: Row, state: _ThreadState) -> None:
         """Raise DispatchError where threads that execute an instruction together may give different operands."""
         for operand, item in zip(row.arguments, stmt.inputs, strict=False):
-            if not operand.is_common or isinstance(item, ir.Vector):
+            if not operand.is_common or isinstance(item, (ir.Vector, ir.Descriptor)):
                 continue
             if self.widened(self.level(item, state)) < row.scope.level:
                 raise DispatchError(
