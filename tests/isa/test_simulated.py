@@ -10,12 +10,7 @@ from tilejit.isa import Row
 from tilejit.simulator.decode.translate import translate
 
 
-def _marked(row: Row) -> object:
-    later = pytest.mark.xfail(reason="the simulator doesn't multiply asynchronously yet", strict=False)
-    return pytest.param(row, marks=later) if row.name.startswith("wgmma") else row
-
-
-@pytest.mark.parametrize("row", [_marked(row) for row in EVERY.values()], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", EVERY.values(), ids=lambda row: row.name)
 def test_the_simulator_translates_the_row(row: Row) -> None:
     made = use(row)
     assert translate(made.ptx(), made.kernel().name, 0).blocks

@@ -16,6 +16,7 @@ from tests.support.tolerances import tolerance
 from tilejit.compiled import Compiled
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic.evaluate import evaluate
+from tilejit.ir.nodes import FALSE
 from tilejit.layout import TileLayout
 from tilejit.ops.gemm import reference
 from tilejit.ops.relation import REDUCTION
@@ -117,7 +118,7 @@ class Run:
         else:
             least = 0 if self.op.name == "cast" or operand.dtype.kind in ("uint", "bool") else -4
             numbers = random.integers(least, 2 if operand.dtype.kind == "bool" else 5, operand.count)
-            values = numbers / 2 if operand.dtype.is_float and self.op.name != "gemm" else numbers
+            values = numbers / 2 if operand.dtype.is_float and not self.op.name.startswith("gemm") else numbers
             found = values.astype(operand.dtype.numpy).view(f"u{operand.dtype.bytes}")
         return tiles.agreed(operand, self.op.scope, found)
 
@@ -153,7 +154,7 @@ class Run:
             masks = [o for o in self.tiles[2:] if o.name == "mask"]
             allowed = {m.name: (m, self.held[m.name]) for m in masks}.get("mask")
             return tiles.copied(self.dst, src, self.op.scope, before, self.held[src.name], self._fill(), allowed)
-        if self.op.name == "gemm":
+        if self.op.name in ("gemm", "gemm_async"):
             return self._multiplied(before)
         if self.op.name == "atomic":
             return self._updated(before)
@@ -188,10 +189,18 @@ class Run:
             tiles.put(after, self.dst.slots(self.dst.indices(first), first), made.view(after.dtype).ravel())
         return after
 
+    def _accumulates(self) -> bool:
+        condition = self.op.operand("accumulate") if "accumulate" in self.op.options else None
+        if isinstance(condition, nodes.Var):
+            return bool(self.operation.values[condition.name])
+        return condition != FALSE
+
     def _multiplied(self, before: Array) -> Array:
         after = before.copy()
         for first in tiles.instances(self.dst, self.op.scope):
             acc, a, b = (tiles.gathered(o, first, self.held[o.name]) for o in self.tiles)
+            if not self._accumulates():
+                acc = np.zeros_like(acc)
             made = np.ascontiguousarray(reference(acc, a, b)).view(after.dtype).ravel()
             tiles.put(after, self.dst.slots(self.dst.indices(first), first), made)
         return after

@@ -25,6 +25,8 @@ from tilejit.target import target as find_target
 
 def wait_for(operation: nodes.TileOp) -> tuple[nodes.Stmt, ...]:
     """What waits for what an operation has started."""
+    if operation.name == "gemm_async":
+        return (nodes.Instruction("wgmma.wait", (), (build.const(0, int32),)),)
     if operation.name != "copy_async":
         return ()
     dst, src = (o.buffer.space for o in operation.operands[:2] if isinstance(o, nodes.Region))
