@@ -19,9 +19,9 @@ __all__ = [
     "TileLayout", "TilejitError", "UninitializedReadError", "UnsupportedInstructionError", "autotune", "bfloat16",
     "bool_", "cdiv", "compile_many", "constexpr", "device", "dispatch", "empty", "float16", "float32", "float64",
     "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16", "int32", "int64", "int8", "kernel", "laneid",
-    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "operand", "simulate", "spec", "static_assert",
-    "sym", "synchronize", "tid_in_wg", "to_device", "tx", "uint16", "uint32", "uint64", "uint8", "use_device",
-    "warpid", "wgid", "wid_in_wg",
+    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "simulate", "spec",
+    "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16", "uint32", "uint64",
+    "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
 ]
 
 _TYPES = (
@@ -45,12 +45,13 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "frontend.annotations": ("Region", "Scalar", "Tensor", "Tile"),
     "frontend.language": (
         "Spec", "cdiv", "constexpr", "function", "inf", "nan", "next_power_of_2", "spec", "static_assert",
+        "tile_order",
     ),
     "lower.ask": ("dispatch", "operand", "sym"),
     "ahead": ("CompiledKernel", "load_compiled"),
     "compiled": ("Compiled",),
     "runtime.arrays": ("DeviceArray",),
-    "runtime.devices": ("device", "empty", "synchronize", "to_device", "use_device"),
+    "runtime.devices": ("device", "empty", "num_sms", "synchronize", "to_device", "use_device"),
     "jit": ("Kernel", "kernel", "no_recompile", "simulate"),
     "launches": ("PreparedLaunch",),
     "precompile": ("compile_many",),

@@ -55,6 +55,7 @@ from .frontend.language import (
     next_power_of_2 as next_power_of_2,
     spec as spec,
     static_assert as static_assert,
+    tile_order as tile_order,
 )
 from .jit import (
     Kernel as Kernel,
@@ -101,6 +102,7 @@ from .runtime.arrays import (
 from .runtime.devices import (
     device as device,
     empty as empty,
+    num_sms as num_sms,
     synchronize as synchronize,
     to_device as to_device,
     use_device as use_device,
@@ -122,9 +124,9 @@ __all__ = [
     "TileLayout", "TilejitError", "UninitializedReadError", "UnsupportedInstructionError", "autotune", "bfloat16",
     "bool_", "cdiv", "compile_many", "constexpr", "device", "dispatch", "empty", "float16", "float32", "float64",
     "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16", "int32", "int64", "int8", "kernel", "laneid",
-    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "operand", "simulate", "spec", "static_assert",
-    "sym", "synchronize", "tid_in_wg", "to_device", "tx", "uint16", "uint32", "uint64", "uint8", "use_device",
-    "warpid", "wgid", "wid_in_wg",
+    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "simulate", "spec",
+    "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16", "uint32", "uint64",
+    "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
 ]
 
 constexpr: TypeAlias = Any

@@ -349,7 +349,7 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         spans=made.spans,
         assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]),
         watched=state.watched,
-        shared_map=tuple([SharedPlace(b.name, first, size_bytes(b), b.span) for b, first in made.shared]),
+        shared_map=tuple([SharedPlace(b.name, var, first, size_bytes(b), b.span) for b, var, first in made.shared]),
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
     )
     derivation = Derivation(

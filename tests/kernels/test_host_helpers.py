@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.programs import tile_ir
 
 
 @tj.kernel(threads=1)
@@ -23,3 +25,35 @@ def test_cdiv_of_run_time_values_is_pythons(n, d):
     with tj.use_device("sim"):
         rounded_up[1](out, n, d)
     assert out.tolist() == [tj.cdiv(n, 4), tj.cdiv(n, d), 3, 4, 0]
+
+
+@tj.kernel(threads=1)
+def ordered(out: tj.Tensor, rows: tj.int32, columns: tj.int32, N: tj.constexpr):
+    for t in range(rows * columns):
+        row, column = tj.tile_order(t, (rows, columns), group=N)
+        out[t, 0], out[t, 1] = row, column
+    row, column = tj.tile_order(5, (3, 4), 2)
+    out[rows * columns, 0], out[rows * columns, 1] = row, column
+
+
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 9))
+def test_tile_order_names_each_tile_once(rows, columns, group):
+    expected = [tj.tile_order(t, (rows, columns), group) for t in range(rows * columns)]
+    assert sorted(expected) == [(row, column) for row in range(rows) for column in range(columns)]
+    # rows of a group come down its columns, and groups one after the other
+    assert expected == sorted(expected, key=lambda at: (at[0] // group, at[1], at[0]))
+    out = np.zeros((rows * columns + 1, 2), np.int32)
+    with tj.use_device("sim"):
+        ordered[1](out, rows, columns, N=group)
+    assert out.tolist() == [list(at) for at in (*expected, tj.tile_order(5, (3, 4), 2))]
+
+
+def test_tile_order_wants_two_extents_and_a_group():
+    for call, reason in (
+        ("tj.tile_order(n, n)", "counted in .rows, columns.; this is a scalar"),
+        ("tj.tile_order(n, (n, n, n))", "this is a tuple of 3"),
+        ("tj.tile_order(n, (n, n), group=0)", "groups of 0 rows"),
+        ("tj.tile_order(n, (n, n), group=n)", "must be known at compile time"),
+    ):
+        with pytest.raises(tj.KernelTypeError, match=reason):
+            tile_ir(f"def k(n):\n    row, column = {call}\n", tj.int32)

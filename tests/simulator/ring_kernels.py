@@ -75,10 +75,10 @@ class Ring:
         return BARRIERS + 8 * self.stages
 
     @property
-    def shared_map(self) -> list[tuple[str, int, int]]:
+    def shared_map(self) -> list[tuple[str, str, int, int]]:
         size = 8 * self.stages
-        buffers = ("buffer", 0, self.stages * self.row * 4)
-        return [buffers, ("ring.full", BARRIERS, size), ("ring.empty", self.empty, size)]
+        buffers = ("buffer", "sm", 0, self.stages * self.row * 4)
+        return [buffers, ("ring.full", "sm", BARRIERS, size), ("ring.empty", "sm", self.empty, size)]
 
     def arrays(self, grid: int = 1) -> tuple[np.ndarray, np.ndarray]:
         src = np.random.default_rng(self.steps).integers(0, 1000, (grid, self.steps, self.row), np.uint32)

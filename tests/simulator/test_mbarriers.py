@@ -160,7 +160,7 @@ def test_misuse_is_an_error(name):
     text, message = MISUSES[name]
     body = f"@%p1 bra TELL;\n{text}\nTELL:"
     with pytest.raises(AsyncHazardError, match=message) as error:
-        results(body, shared_map=[("b", 1024, 16)])
+        results(body, shared_map=[("b", "sm", 1024, 16)])
     assert "mbarrier b[" in str(error.value)
     assert "thread 0 (warp 0, lane 0) of CTA (0, 0, 0)" in str(error.value)
 
@@ -184,7 +184,7 @@ def test_a_deadlock_tells_who_waits_for_what():
     mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 64;
     """ + wait("W", "%r3", "0") + "bra END;\nOTHER: mov.u32 %r10, 3; bra END;"
     with pytest.raises(DeadlockError) as error:
-        results(body, block=96, count=33, shared_map=[("ring.full", 1024 - 8, 16)])
+        results(body, block=96, count=33, shared_map=[("ring.full", "sm", 1024 - 8, 16)])
     text = str(error.value)
     assert "warp 0 of CTA (0, 0, 0) waits for phase 0 of mbarrier ring.full[1]" in text
     assert "it is in phase 0: 32 of 33 arrivals, 2,048 bytes missing: no operation in flight names it" in text

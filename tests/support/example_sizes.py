@@ -21,6 +21,7 @@ from examples import (
     layernorm,
     matmul,
     matmul_small,
+    pipeline,
     quantize,
     quickstart,
     reduce,
@@ -141,6 +142,8 @@ def _products() -> Iterator[tuple[str, Make]]:
     square = matrix(8192, 8192, F16)
     yield "matmul", compilation(matmul.matmul, square, square, None, square, None)
     yield "matmul relu", compilation(matmul.matmul, square, square, square, square, "relu")
+    for kernel in (pipeline.running_sum, pipeline.early, pipeline.unreleased):
+        yield f"pipeline.{kernel.name}", compilation(kernel, *[tj.spec((ROWS, pipeline.COLUMNS), F32)] * 2)
     yield "matmul_small", compilation(matmul_small.matmul, square, square, square)
     x, up, up_bias = matrix(4096, 8192, BF16), matrix(8192, 14336, BF16), vector(14336, BF16)
     hidden, down, down_bias = matrix(4096, 14336, BF16), matrix(14336, 8192, BF16), vector(8192, BF16)

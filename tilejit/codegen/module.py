@@ -47,7 +47,7 @@ class Generated:
 
     entry: the kernel's name in the PTX. spans: column c of a `.loc` (1-based) stands for spans[c - 1].
     dynamic_shared: the launch must ask for `shared_bytes`; else the PTX declares them.
-    shared: the shared buffers as they lie, each with its first byte.
+    shared: for each shared buffer the variable in which it lies, and its first byte there.
     assertions: those of the kernel; a record's code - 1 counts in it.
     timings: milliseconds by stage.
     """
@@ -58,7 +58,7 @@ class Generated:
     spans: tuple[Span, ...]
     shared_bytes: int
     dynamic_shared: bool
-    shared: tuple[tuple[Buffer, int], ...]
+    shared: tuple[tuple[Buffer, str, int], ...]
     assertions: tuple[Assert, ...]
     timings: dict[str, float]
 
@@ -85,7 +85,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
         spans=tuple(table.spans),
         shared_bytes=plan.total_bytes,
         dynamic_shared=plan.dynamic,
-        shared=plan.offsets,
+        shared=tuple([(buffer, name[1:], at) for buffer, name, at in storage.places(plan)]),
         assertions=tuple(emission.assertions),
         timings={"emit": 1e3 * (written - began), **timings},
     )

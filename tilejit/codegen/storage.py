@@ -87,6 +87,12 @@ def shared_plan(buffers: Iterable[Buffer]) -> SharedPlan:
     return SharedPlan(tuple(offsets), at)
 
 
+def places(plan: SharedPlan) -> Iterator[tuple[Buffer, str, int]]:
+    """For each buffer the variable in which it lies, and its first byte there."""
+    for number, (buffer, at) in enumerate(plan.offsets):
+        yield (buffer, DYNAMIC, at) if plan.dynamic else (buffer, f"@shared{number}_{legal(buffer.name)}", 0)
+
+
 def shared_globals(plan: SharedPlan) -> tuple[list[str], dict[str, str]]:
     """The module's definitions of shared memory, and each buffer's address."""
     if plan.dynamic:
@@ -98,8 +104,7 @@ def shared_globals(plan: SharedPlan) -> tuple[list[str], dict[str, str]]:
         return [line], bases
     lines: list[str] = []
     bases = {}
-    for number, (buffer, _) in enumerate(plan.offsets):
-        name = f"@shared{number}_{legal(buffer.name)}"
+    for buffer, name, _ in places(plan):
         size = size_bytes(buffer)
         lines.append(f"{name} = internal addrspace(3) global [{size} x i8] undef, align {buffer.align}")
         bases[buffer.name] = name

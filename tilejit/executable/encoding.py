@@ -42,7 +42,7 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
         "spans": [spans.number(span) for span in e.spans],
         "assertions": [[a.rule, a.message, spans.number(a.span)] for a in e.assertions],
         "watched": [[w.text, spans.number(w.span), w.threads, w.instances, w.inside] for w in e.watched],
-        "shared_map": [[p.name, p.first, p.bytes, spans.number(p.span)] for p in e.shared_map],
+        "shared_map": [[p.name, p.variable, p.first, p.bytes, spans.number(p.span)] for p in e.shared_map],
         "entry_registers": e.entry_registers,
         "usage": None if e.usage is None else [e.usage.registers, e.usage.spill_bytes, e.usage.is_estimate],
         "files": list(spans.files),
@@ -73,7 +73,7 @@ def executable_from_json(
         spans=tuple([places[n] for n in record["spans"]]),
         assertions=tuple([Assertion(rule, message, _place(places, n)) for rule, message, n in record["assertions"]]),
         watched=tuple([WatchedRegion(text, _place(places, n), *counts) for text, n, *counts in record["watched"]]),
-        shared_map=tuple([SharedPlace(p[0], p[1], p[2], _place(places, p[3])) for p in record["shared_map"]]),
+        shared_map=tuple([SharedPlace(p[0], p[1], p[2], p[3], _place(places, p[4])) for p in record["shared_map"]]),
         entry_registers=record["entry_registers"],
         usage=None if record["usage"] is None else Usage(*record["usage"]),
     )

@@ -22,9 +22,13 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class SharedPlace:
-    """Where a buffer lies in a CTA's shared memory. first: its first byte. span: where the kernel makes it."""
+    """Where a buffer lies in a CTA's shared memory. span: where the kernel makes it.
+
+    variable: of the PTX, in which it lies. first: its first byte there.
+    """
 
     name: str
+    variable: str
     first: int
     bytes: int
     span: Span | None = None

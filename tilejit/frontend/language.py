@@ -22,7 +22,7 @@ from .source import KernelSource
 
 __all__ = [
     "REQUIRED", "CallParameter", "Constexpr", "Function", "Intrinsic", "LanguageName", "Spec", "cdiv", "constexpr",
-    "function", "inf", "nan", "next_power_of_2", "spec", "static_assert",
+    "function", "inf", "nan", "next_power_of_2", "spec", "static_assert", "tile_order",
 ]
 
 
@@ -227,6 +227,24 @@ def cdiv(a: int, b: int) -> int:
         assert tj.cdiv(7, 2) == 4
     """
     return -(-a // b)
+
+
+def tile_order(t: int, shape: Sequence[int], group: int = 8) -> tuple[int, int]:
+    """(row, column) of tile `t` of a grid of (rows, columns) tiles, so that tiles near each other in number are near.
+
+    Tiles are numbered down groups of `group` rows, column after column; the last group has the rows that remain. So
+    CTAs that run at the same time share rows and columns in the cache.
+
+    Example:
+        assert [tj.tile_order(t, (3, 2), group=2) for t in range(6)] == [
+            (0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)
+        ]
+    """
+    rows, columns = shape
+    first = t // (group * columns) * group
+    height = min(rows - first, group)
+    within = t % (group * columns)
+    return first + within % height, within // height
 
 
 def next_power_of_2(n: int) -> int:

@@ -34,6 +34,7 @@ def _row(
         scope=THREAD,
         memory=True,
         convergent=True,
+        is_of_all=True,
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier"',
     )
 

@@ -203,6 +203,8 @@ class Row(Capability):
     completes: the work that it waits for. What it carries are registers of such work. A constant says how many of the
     latest groups it leaves unfinished.
     agrees: its result is the same for all threads that execute it together.
+    is_of_all: it waits, or issues what is no thread's own, such as a copy or a product that completes later: threads
+    that did nothing else needn't meet before one arrives at a barrier for all of them.
     called: what users call it, where that isn't its name.
     memory: it reads, writes or orders memory. convergent: it may not be moved into or out of divergent code.
     """
@@ -217,6 +219,7 @@ class Row(Capability):
     memory: bool = False
     convergent: bool = False
     agrees: bool = False
+    is_of_all: bool = False
     called: str = ""
     source: str = ""
 

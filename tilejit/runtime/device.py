@@ -113,6 +113,11 @@ class Device(Protocol):
         ...
 
     @property
+    def multiprocessors(self) -> int:
+        """How many CTAs run side by side, at least."""
+        ...
+
+    @property
     def checks(self) -> bool:
         """Whether launches run checked builds, whatever their kernels say."""
         ...

@@ -80,6 +80,20 @@ def device() -> str:
     return chosen.name
 
 
+def num_sms() -> int:
+    """How many multiprocessors the device has on which a launch without device arrays runs now; 4 on the simulator.
+
+    A kernel whose CTAs go through tiles in a loop is launched with as many.
+
+    Example:
+        with tj.use_device("sim"):
+            assert tj.num_sms() == 4
+    """
+    chosen = default()
+    chosen.open()
+    return chosen.multiprocessors
+
+
 def default() -> Device:
     """The device of a launch whose arguments don't decide."""
     name = _chosen.get() or os.environ.get("TILEJIT_DEVICE")

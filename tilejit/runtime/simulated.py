@@ -73,6 +73,9 @@ class SimulatedMemory:
         self.host = np.empty(0, np.uint8)
 
 
+_MULTIPROCESSORS = 4
+
+
 class SimulatedDevice:
     """The simulator; chosen: the architecture it is asked to be, or None for whatever a kernel needs."""
 
@@ -90,6 +93,11 @@ class SimulatedDevice:
     @property
     def target(self) -> Target:
         return self.chosen or find_target(_DEFAULT_TARGET)
+
+    @property
+    def multiprocessors(self) -> int:
+        """Few: so loops over tiles make several turns, as on a GPU, in kernels that are small enough to simulate."""
+        return _MULTIPROCESSORS
 
     @property
     def checks(self) -> bool:
@@ -171,7 +179,7 @@ class SimulatedFunction:
                 dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
                 locate=places.locate,
                 capability=executable.target.number,
-                shared_map=[(place.name, place.first, place.bytes) for place in executable.shared_map],
+                shared_map=[(p.name, p.variable, p.first, p.bytes) for p in executable.shared_map],
             )
         except SimulationError as error:
             # a thread that ended at an assertion may be what others wait for

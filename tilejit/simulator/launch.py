@@ -43,7 +43,7 @@ def run(
     on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
     delivery: str = "late",
-    shared_map: Sequence[tuple[str, int, int]] = (),
+    shared_map: Sequence[tuple[str, str, int, int]] = (),
     dynamic_shared_bytes: int = 0,
     locate: Callable[[int, int, int], str] | None = None,
     capability: int = 90,
@@ -57,7 +57,7 @@ def run(
     on_finding: "raise" the first error, or "collect" all in the report.
     schedule: another number is another legal order of the threads.
     delivery: when asynchronous operations land: "late", "early", or "random:" and a number, each a legal order too.
-    shared_map: names for messages: (name, first byte in shared memory, bytes).
+    shared_map: names for messages: (name, variable of the PTX, first byte there, bytes).
     locate: turns a `.loc` (file, line, column) into text for messages.
     write: takes what the kernel prints; standard output if None.
     resident: memory that outlives the launch.

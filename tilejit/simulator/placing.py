@@ -172,7 +172,7 @@ class Placing:
             start = at - base
             # A slice keeps one copy per owner `stride` bytes apart; the last one may be shorter.
             part = memory[start:]
-            parts = parts_of(shared_map, at, size) if variable.space == "shared" else []
+            parts = parts_of(shared_map, variable.name) if variable.space == "shared" else []
             parts.append(Part(variable.name, 0, size))
             region = MemoryRegion(variable.space, at, size, part, parts, owner, stride)
             regions.append(region)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .memory import SHARED_BASE, AddressMap, Part
+from .memory import AddressMap, Part
 
-#: name, first byte from the start of shared memory, bytes
-SharedName = tuple[str, int, int]
+#: name, the variable of the PTX in which it lies, its first byte there, bytes
+SharedName = tuple[str, str, int, int]
 
 
-def parts_of(table: Sequence[SharedName], base: int, size: int) -> list[Part]:
-    """The buffers of a table that lie in a region of shared memory, which begins at `base`."""
-    starts = [(name, SHARED_BASE + first - base, buffer) for name, first, buffer in table]
-    return [Part(name, start, buffer, buffer=True) for name, start, buffer in starts if 0 <= start < size]
+def parts_of(table: Sequence[SharedName], variable: str) -> list[Part]:
+    """The buffers of a table that lie in a variable of shared memory."""
+    return [Part(name, first, size, buffer=True) for name, inside, first, size in table if inside == variable]
 
 
 def name_of(memory: AddressMap, address: int, width: int) -> str:
