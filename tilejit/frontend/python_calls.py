@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable
 from types import BuiltinFunctionType
 from typing import Any
@@ -14,12 +13,12 @@ from ..dtypes import DType, bool_, float32, int32
 from ..ir.arithmetic import build
 from ..layout import R, S, Swizzle, TileLayout
 from . import messages, tiles
-from .arguments import bind, optional
 from .context import Context
 from .foreign import instead
 from .language import cdiv, next_power_of_2, static_assert, tile_order
 from .scalars import fold, operate, truth
 from .singles import as_scalar
+from .tile_orders import tile_of
 from .values import Constant, Items, Memory, Scalar, Value, describe
 from .vocabulary import LAYOUTS
 
@@ -115,37 +114,6 @@ def _cdiv(ctx: Context, node: ast.Call) -> Value:
     return operate(ctx, node, "neg", (down,))
 
 
-def _tile_order(ctx: Context, node: ast.Call) -> Value:
-    """As the host's, from the same three steps."""
-    arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)
-    shape = ctx.evaluate(arguments["shape"])
-    if not isinstance(shape, Items) or len(shape.items) != 2:
-        raise ctx.type_error(
-            arguments["shape"], f"tiles are counted in (rows, columns); this is {describe(shape)}", "give two numbers"
-        )
-    given = optional(ctx, arguments.get("group"))
-    group = 8 if given is None else ctx.integer(given, arguments["group"], "the number of rows of a group")
-    if group < 1:
-        raise ctx.type_error(arguments["group"], f"groups of {group} rows", "give at least 1")
-    t, (rows, columns), whole = ctx.evaluate(arguments["t"]), shape.items, Constant(group)
-
-    def made(name: str, a: Value, b: Value) -> Value:
-        folded = fold(ctx, node, _FOLDED[name], (a, b))
-        return operate(ctx, node, name, (a, b)) if folded is None else folded
-
-    tiles = made("mul", whole, columns)
-    first = made("mul", made("floordiv", t, tiles), whole)
-    height = made("minimum", made("sub", rows, first), whole)
-    within = made("mod", t, tiles)
-    return Items((made("add", first, made("mod", within, height)), made("floordiv", within, height)))
-
-
-_FOLDED: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add, "floordiv": operator.floordiv, "minimum": min, "mod": operator.mod, "mul": operator.mul,
-    "sub": operator.sub,
-}
-
-
 def _conversion(python: Callable[..., Any], dtype: DType) -> Callable[[Context, ast.Call], Value]:
     """int(x), float(x), bool(x): of run-time scalars to int32 (int64 stays), float32 (float64 stays), bool_."""
 
@@ -172,7 +140,7 @@ BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     max: _extreme("maximum", max),
     abs: _abs,
     cdiv: _cdiv,
-    tile_order: _tile_order,
+    tile_order: tile_of,
     int: _conversion(int, int32),
     float: _conversion(float, float32),
     bool: _conversion(bool, bool_),
