@@ -147,6 +147,8 @@ def test_what_a_cell_ends_with_is_shown_in_a_line(simulator):
     assert repr(tj.to_device(np.zeros((1000, 1000)))) == "DeviceArray([1000, 1000], float64, 'sim')"
     assert repr(ones) == "<kernel ones(A)>"
     assert repr(compiled.explain()) == "<explanation of ones for sm_90a: 0 tile operations>"
+    sides = (tj.operand(space, (32, 32), tj.float16) for space in ("shared", "global"))
+    assert repr(tj.dispatch("copy", "warp", *sides, threads=32)) == "<verdict: warp.copy by gmem_smem>"
 
 
 class Page(HTMLParser):

@@ -88,10 +88,11 @@ Shape = Box | TextLine | Titled
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A finished picture: which notebooks show.
+    """A finished picture, which notebooks show.
 
-        picture = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].draw()
-        picture.save("fragment.svg")
+    Example:
+        picture = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].draw((8, 8))
+        assert picture.svg.startswith("<svg")
     """
 
     width: float

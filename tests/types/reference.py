@@ -16,13 +16,17 @@ from tilejit.__main__ import _parser
 from tilejit.dtypes import DType
 from tilejit.environment import VARIABLES
 from tilejit.errors import TilejitError
+from tilejit.explain import Explanation, VerdictRow
 from tilejit.frontend.language import REQUIRED, Intrinsic
 from tilejit.frontend.vocabulary import Namespace, intrinsics
 from tilejit.layout.axes import Axis
+from tilejit.lower import Verdict
 from tilejit.ops.elementwise import ELEMENTWISE, FAMILIES, RULES, Elementwise
 from tilejit.ops.reduce import REDUCTIONS
 from tilejit.ops.tile import CALLS, Shorthand
 from tilejit.scopes import SCOPES
+from tilejit.svg import Picture
+from tilejit.tuning.trials import Trial, Tuning
 
 REFERENCE = GUIDE / "reference.md"
 
@@ -55,6 +59,16 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "DeviceArray": ("copy_from", "device", "dtype", "free", "nbytes", "ndim", "numpy", "shape", "size", "strides"),
 }
 
+#: class -> its members: what calls give that has no name in `tj`
+RESULTS: dict[type, tuple[str, ...]] = {
+    Verdict: ("declines", "draw", "plan", "span", "variant"),
+    Explanation: ("notes", "rows"),
+    VerdictRow: ("line", "source", "operation", "variant", "width", "rounds", "instructions", "limit", "declines"),
+    Picture: ("save", "svg"),
+    Tuning: ("best", "rows", "trials"),
+    Trial: ("config", "median"),
+}
+
 #: module -> what it has for users
 MODULES = {
     "tilejit.testing": "strategies of hypothesis for layouts, types and arrays, and a kernel against NumPy",
@@ -68,7 +82,8 @@ LONGEST_DEFAULT = 60
 
 def reference() -> str:
     """The whole page."""
-    body = "\n".join([*_host(), *_words(), *_operations(), *_errors(), *_modules(), *_environment(), *_command_line()])
+    sections = (_host, _words, _operations, _results, _errors, _modules, _environment, _command_line)
+    body = "\n".join(part for section in sections for part in section())
     return f"{HEADER}\n{_contents(body)}\n{body}".rstrip("\n") + "\n"
 
 
@@ -158,12 +173,12 @@ def _default(value: object) -> str:
 
 def _members(cls: type) -> str:
     """What a class has for users, in a table."""
-    needed = MEMBERS.get(cls.__name__) if getattr(tj, cls.__name__, None) is cls else None
+    needed = MEMBERS.get(cls.__name__) if getattr(tj, cls.__name__, None) is cls else RESULTS.get(cls)
     rows: list[tuple[str, str]] = []
-    for name in (name for name in dir(cls) if not name.startswith("_")):
-        member = inspect.getattr_static(cls, name)
+    for name in [name for name in dir(cls) if not name.startswith("_")] if needed is None else needed:
+        member = inspect.getattr_static(cls, name, None)
         doc = inspect.getdoc(member) if isinstance(member, (*_CALLED, property, cached_property)) else None
-        if name in needed if needed is not None else doc:
+        if doc or needed is not None:
             called = _signature(getattr(cls, name)) if isinstance(member, _CALLED) else ""
             rows.append((f"`.{name}{called}`", _escaped((doc or "").split("\n\n")[0].replace("\n", " "))))
     told = [row for row in rows if row[1]]
@@ -253,6 +268,13 @@ def _operations() -> Iterator[str]:
         if isinstance(call, Shorthand) and call.operation is not None:
             parts.append(f"Short for the operation {call.operation.name}.\n")
         yield "\n".join([*parts, _code(word.example)])
+
+
+def _results() -> Iterator[str]:
+    """Classes whose objects users get and never make."""
+    yield "## What calls give\n"
+    for cls in RESULTS:
+        yield "\n".join([f"### {cls.__name__}\n", _prose(inspect.getdoc(cls) or ""), _members(cls)])
 
 
 def _errors() -> Iterator[str]:

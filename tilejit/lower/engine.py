@@ -44,7 +44,11 @@ class Verdict(Generic[P]):
 
     @property
     def span(self) -> Span | None:
+        """The operation's place in the source, where it has one."""
         return self.op.span
+
+    def __repr__(self) -> str:
+        return f"<verdict: {self.op.scope}.{self.op.name} by {self.variant}>"
 
     def draw(self, issue: int = 0, warp: int = 0) -> Picture:
         """A picture of what a warp's instruction moves: the inputs' elements, beside those of the destination.
