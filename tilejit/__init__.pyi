@@ -948,6 +948,23 @@ class _Cp_async:
 
 cp_async: _Cp_async
 
+class _Bulk:
+    def wait_read(self, n: int) -> None:
+        """waits until at most groups of this thread's groups have yet to read their source
+
+        Example:
+            tj.bulk.wait_read(0)
+            tj.cta_sync()
+        """
+    def wait(self, n: int) -> None:
+        """waits until at most groups of this thread's groups have yet to write
+
+        Example:
+            tj.bulk.wait(0)
+        """
+
+bulk: _Bulk
+
 class _Fast:
     def exp2(self, x: _Value) -> _Value:
         """2 to the power x, as the hardware approximates it

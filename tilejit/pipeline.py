@@ -3,7 +3,7 @@
 ```
 open IR ─ limits, layouts ─▶
 tile IR ─ initialized, polls, in place, checks, lower ─▶
-lane IR ─ arrivals, memory, pending, packed, assertions, prune ─▶ ─ codegen ─▶ PTX
+lane IR ─ expects, arrivals, memory, pending, packed, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -29,7 +29,7 @@ from .ir.params import AssertionsParam, Param
 from .ir.types import Signature
 from .ir.verify import Examined, examine
 from .ir.watched import WatchedRegion
-from .lower import Verdict, arrivals, lower, packed, pending
+from .lower import Verdict, arrivals, expects, lower, packed, pending
 from .lower.open import LayoutChoice, lay_out
 from .progress import goes_on
 from .source import Span
@@ -127,6 +127,10 @@ def _insert_checks(state: PassState) -> None:
 def _lower(state: PassState) -> None:
     lowered = lower(state.kernel, state.target)
     state.kernel, state.verdicts, state.addressed = lowered.kernel, lowered.verdicts, lowered.addressed
+
+
+def _tell_arrivals(state: PassState) -> None:
+    state.kernel = expects.with_arrivals(state.kernel)
 
 
 def _expand_arrivals(state: PassState) -> None:
@@ -234,10 +238,19 @@ PASSES: tuple[Pass, ...] = (
         after=(("lower", "only then is it known how regions are loaded"),),
     ),
     Pass(
+        "expects",
+        _tell_arrivals,
+        level="lane",
+        after=(("lower", "only then is it known how many bytes each copy brings"),),
+    ),
+    Pass(
         "arrivals",
         _expand_arrivals,
         level="lane",
-        after=(("lower", "only then does the text show what the threads did before they arrive"),),
+        after=(
+            ("lower", "only then does the text show what the threads did before they arrive"),
+            ("expects", "an arrival tells of the bytes of the copies in front of it"),
+        ),
     ),
     Pass(
         "memory",

@@ -44,7 +44,8 @@ def test_barriers_are_made_at_the_beginning() -> None:
 
 def test_arrivals_and_waits_name_a_barrier() -> None:
     assert shown("tj.warp.arrive(b)", "b.wait(n)", "tj.cta.arrive(many[n])", "many[3].wait(0)", "b.expect(16)") == [
-        "warp.arrive b[0]", "wait b[0] phase n", "cta.arrive many[n]", "wait many[3] phase 0", "expect b[0] bytes 16",
+        "warp.arrive b[0]", "wait b[0] phase n", "cta.arrive many[n]", "wait many[3] phase 0",
+        "thread.expect b[0] bytes 16",
     ]
     assert shown("if b.test(n - 1):", "    A[0] = 1.0")[:2] == [
         "wait b[0] phase n + -1 as is_complete: bool_", "if is_complete",

@@ -24,6 +24,7 @@ from tilejit.isa import (
     nearest,
     row_called,
     tcgen05,
+    tma,
     wgmma,
 )
 from tilejit.isa.row import B32, carried, constant, predicate, register
@@ -70,8 +71,10 @@ def test_what_code_generation_and_the_passes_assume_of_a_row_holds(row: Row) -> 
 def test_a_token_has_work_that_starts_it_and_a_wait_that_completes_it() -> None:
     started = {row.starts for row in EVERY.values()} - {None}
     completed = {row.completes for row in EVERY.values()} - {None}
-    assert started == completed == {cp_async.CP_ASYNC, tcgen05.TMEM_LOAD, tcgen05.TMEM_STORE, wgmma.PRODUCTS}
-    assert len([row for row in EVERY.values() if row.completes]) == len(WAITS)
+    works = {cp_async.CP_ASYNC, tcgen05.TMEM_LOAD, tcgen05.TMEM_STORE, wgmma.PRODUCTS, tma.BULK_STORES}
+    assert started == completed == works
+    waits = [row for row in EVERY.values() if row.completes and row.spelling == row.completes.wait]
+    assert {row.completes: row for row in waits} == WAITS and len(waits) == len(WAITS)
 
 
 @pytest.mark.parametrize("work", WAITS, ids=lambda work: work.name)
@@ -87,7 +90,7 @@ def test_work_says_of_registers_and_groups_what_its_rows_have(work: AsyncWork) -
     assert WAITS[work].leaves is None or not work.settles_at_joins
     # groups are made where waits count them: by a call, or each by what starts it
     assert (WAITS[work].leaves is not None) == bool(commits)
-    assert commits == starts or bool(commits) == any(row.spelling == work.commit for row in commits)
+    assert commits == starts or bool(work.commit) == any(row.spelling == work.commit for row in commits)
 
 
 def test_rows_of_an_open_family_are_made_when_they_are_asked_for() -> None:

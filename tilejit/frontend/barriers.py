@@ -273,7 +273,7 @@ def _expect(ctx: Context, node: ast.Call, receiver: Value) -> Value:
             f"{high if low is None or low <= MOST_IN_A_PHASE else low:,} bytes in a phase of {receiver.buffer.name}; "
             f"a barrier counts up to {MOST_IN_A_PHASE:,}", span=ctx.span(argument), hint="copy less in a phase",
         )
-    ctx.emit(Expect(_place(ctx, node, receiver), count, ctx.span(node)))
+    ctx.emit(Expect(_place(ctx, node, receiver), count, span=ctx.span(node)))
     return Constant(None)
 
 

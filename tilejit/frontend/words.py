@@ -227,6 +227,8 @@ def _atomics() -> Iterator[Intrinsic]:
 
 
 _ASYNCHRONOUS = {
+    "bulk.wait": "tj.bulk.wait_read(1)\ntj.bulk.wait(0)",
+    "bulk.wait_read": "tj.bulk.wait_read(0)\ntj.cta_sync()",
     "cp_async.commit": "tj.cta.copy_async(tj.alloc_shared((32, 8), tj.float32), A[0:32, 0:8])\ntj.cp_async.commit()",
     "cp_async.wait": "tj.cp_async.commit()\ntj.cp_async.wait(0)",
     "wgmma.wait": GEMM_ASYNC.example.replace("\n", "; ").replace("; tj.wgmma.wait", "\ntj.wgmma.wait"),

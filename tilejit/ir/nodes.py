@@ -226,13 +226,14 @@ class WaitPhase:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """Each thread that comes here has the present phase of a barrier await so many bytes of copies besides.
+    """Each instance of a scope has the present phase of a barrier await so many bytes of copies besides.
 
-    place: as `Arrive` has it. bytes: an int32.
+    place: as `Arrive` has it. bytes: an int32. scope: its leader does it; of "thread" each one for itself.
     """
 
     place: Element | Vector
     bytes: Expr
+    scope: str = "thread"
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

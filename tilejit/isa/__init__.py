@@ -54,8 +54,10 @@ def row_called(name: str) -> Row | None:
         return None
 
 
-#: asynchronous work -> the instruction that waits for it
-WAITS: dict[AsyncWork, Row] = {row.completes: row for row in ROWS.values() if row.completes is not None}
+#: asynchronous work -> the instruction that waits for all of it
+WAITS: dict[AsyncWork, Row] = {
+    row.completes: row for row in ROWS.values() if row.completes is not None and not row.called
+}
 
 #: what users call after `tj.` -> the instruction, a commit of asynchronous work or a wait for it
 ASYNC_CALLS: dict[str, Row] = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager
 
-from ..dtypes import DType, int32
+from ..dtypes import DType, int32, int64
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
 from ..ir.names import FreshNames
 from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Move, Special, Stmt, Sync, Var, Vector
+from ..ir.params import TensorMapParam, TensorMapSpec
 from ..layout import TileLayout
 from ..scopes import SCOPES
 from ..source import Span
@@ -53,6 +54,19 @@ class Builder:
         self._threads: dict[str, Var] = {}
         self._passages: dict[tuple[DType, int], Buffer] = {}
         self._zero: Vector | None = None
+        self._maps: dict[TensorMapSpec, TensorMapParam] = {}
+
+    @property
+    def params(self) -> tuple[TensorMapParam, ...]:
+        """The parameters that the kernel has besides its own."""
+        return tuple(self._maps.values())
+
+    def tensor_map(self, spec: TensorMapSpec, *, written: bool) -> Var:
+        """The address of a tensor map: one parameter for all copies of such boxes. written: this copy writes them."""
+        made = self._maps.get(spec)
+        var = Var(self.name(f"{spec.of}.map"), int64) if made is None else made.var
+        self._maps[spec] = TensorMapParam(var, spec, written or made is not None and made.written)
+        return var
 
     def name(self, stem: str) -> str:
         """`stem` with a number, which no other name of the kernel is."""

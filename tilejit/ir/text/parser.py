@@ -198,6 +198,8 @@ class _Reader:
             return ir.Sync(scope)
         if scope in SCOPES and name == "arrive":
             return self._arrive(line, scope)
+        if scope in SCOPES and name == "expect":
+            return self._expect(line, scope)
         if scope in SCOPES and name:
             return self._tile_op(line, scope, name)
         bare: dict[str, Callable[[], ir.Stmt]] = {"break": ir.Break, "continue": ir.Continue, "return": ir.Return}
@@ -206,7 +208,7 @@ class _Reader:
         readers: dict[str, Callable[[Line], ir.Stmt]] = {
             "let": self._let, "var": self._declare, "set": self._assign, "alloc": self._alloc, "view": self._view,
             "store": self._store, "assert": self._assert, "print": self._print, "move": self._move,
-            "instruction": self._instruction, "atomic": self._atomic, "wait": self._wait, "expect": self._expect,
+            "instruction": self._instruction, "atomic": self._atomic, "wait": self._wait,
         }
         if word not in readers:
             line.fail(f"no statement begins with {word!r}", line.indent)
@@ -257,10 +259,10 @@ class _Reader:
         phase = expression(line, self.names, int32)
         return ir.WaitPhase(at, phase, self._definition(line) if line.accept("as") else None)
 
-    def _expect(self, line: Line) -> ir.Stmt:
+    def _expect(self, line: Line, scope: str) -> ir.Stmt:
         at = place(line, self.names)
         line.expect("bytes")
-        return ir.Expect(at, expression(line, self.names, int32))
+        return ir.Expect(at, expression(line, self.names, int32), scope)
 
     def _assert(self, line: Line) -> ir.Stmt:
         cond = expression(line, self.names, bool_)

@@ -16,7 +16,7 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
       atomic OPERATION PLACE @ ORDER <- EXPR, … [as VAR]         an update, and what was there before
       break    continue    return    pass                        SCOPE.sync
-      SCOPE.arrive PLACE [bytes EXPR]                            at a barrier; expect PLACE bytes EXPR
+      SCOPE.arrive PLACE [bytes EXPR]                            at a barrier; SCOPE.expect PLACE bytes EXPR
       wait PLACE phase EXPR [as VAR]                             VAR: whether the phase is complete, without waiting
       assert EXPR, "message"[ RULE[, EXPR, …]]                    the message's numbers
       print "text", EXPR, …
@@ -185,8 +185,8 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
         case ir.WaitPhase(place, phase, answer):
             asked = f"wait {place_text(place)} phase {expr_text(phase, int32)}"
             return asked if answer is None else f"{asked} as {_definition(answer)}"
-        case ir.Expect(place, count):
-            return f"expect {place_text(place)} bytes {expr_text(count, int32)}"
+        case ir.Expect(place, count, scope):
+            return f"{scope}.expect {place_text(place)} bytes {expr_text(count, int32)}"
         case ir.Assert(cond, message, rule, values):
             shown = ["" if rule == "assert" else f" {rule}", *(f", {expr_text(v, int64)}" for v in values)]
             return f"assert {expr_text(cond, bool_)}, {json.dumps(message)}" + "".join(shown)

@@ -277,8 +277,8 @@ class _Checker:
             self.fault(f"{place.buffer.name} is no barrier in shared memory", place.span or span)
         if isinstance(place, ir.Vector) and place.width != 1:
             self.fault(f"one barrier is waited for, or arrived at; got {place.width} of {place.buffer.name}", span)
-        if isinstance(stmt, ir.Arrive) and stmt.scope not in SCOPES:
-            self.fault(f"no threads of {stmt.scope!r} arrive together", span)
+        if isinstance(stmt, (ir.Arrive, ir.Expect)) and stmt.scope not in SCOPES:
+            self.fault(f"no threads of {stmt.scope!r} come to a barrier together", span)
         if isinstance(stmt, ir.WaitPhase):
             self.value(stmt.phase, int32, env, span, "a phase")
             if stmt.var is not None:

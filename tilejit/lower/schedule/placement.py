@@ -26,8 +26,8 @@ from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_al
 from .swizzles import swizzled
 
 __all__ = [
-    "Offset", "Placement", "Step", "element_offset", "extent_of", "gathered_offsets", "inside", "need_slice", "owned",
-    "place",
+    "Offset", "Placement", "Step", "element_offset", "extent_of", "gathered_offsets", "global_strides", "inside",
+    "need_slice", "owned", "place",
 ]
 
 
@@ -219,6 +219,12 @@ def _parts(folded: Folded) -> str:
 
 def _begin(folded: Folded) -> str:
     return str(folded.start.value) if isinstance(folded.start, Const) else "a start known only at run time"
+
+
+def global_strides(buffer: Buffer) -> tuple[int | Var, ...] | None:
+    """The strides of a global tensor, in elements; None of a view that has not one a dimension."""
+    layout = buffer.layout
+    return layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
 
 
 def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None:

@@ -7,8 +7,11 @@ from typing import Any
 from ..variant import Variant
 from . import (
     atomic_reg,
+    copy_async_bulk,
     copy_async_ldgsts,
     copy_async_tcgen05_ldst,
+    copy_async_tma_load,
+    copy_async_tma_store,
     copy_fallback,
     copy_gmem_smem,
     copy_ldstmatrix,
@@ -40,6 +43,9 @@ VARIANTS: tuple[Variant[Any], ...] = (
     copy_fallback.VARIANT,
     copy_async_ldgsts.VARIANT,
     copy_async_tcgen05_ldst.VARIANT,
+    copy_async_bulk.VARIANT,
+    copy_async_tma_load.VARIANT,
+    copy_async_tma_store.VARIANT,
     elementwise_reg.VARIANT,
     elementwise_smem.VARIANT,
     gemm_async_wgmma.VARIANT,

@@ -1,0 +1,164 @@
+"""Bytes that a phase awaits are told with an arrival where that is possible: one instruction instead of two.
+
+    warp.expect full[s] bytes 16384          if leads: the copy of A
+    if leads: the copy of A                  if leads: the copy of B
+    warp.expect full[s] bytes 32768    ─▶    warp.arrive full[s] bytes 49152
+    if leads: the copy of B
+    warp.arrive full[s]
+
+An arrival takes the bytes of what stands in front of it in its block, of its scope and for its barrier: then each
+instance that arrives has made just these copies. An awaited phase may get its bytes before it is told of them, as long
+as an arrival is outstanding. Whatever else a phase awaits is told in front of the copy, by the thread that makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from itertools import count
+
+from ..dataclass import dataclass, replace
+from ..dtypes import int32
+from ..errors import assert_never
+from ..ir import walk
+from ..ir.arithmetic import build
+from ..ir.names import defined_names
+from ..ir.nodes import (
+    Arrive,
+    Break,
+    Cast,
+    Const,
+    Continue,
+    Expect,
+    Expr,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    Op,
+    Return,
+    Special,
+    Stmt,
+    Var,
+    Vector,
+)
+from ..ir.walk import Block
+from ..isa.mbarrier import EXPECT
+from .builder import Builder
+from .leaders import leads
+
+__all__ = ["with_arrivals"]
+
+
+def with_arrivals(kernel: Kernel) -> Kernel:
+    """The kernel at lane level without `Expect`."""
+    if not any(isinstance(stmt, Expect) for stmt in walk.statements(kernel.body)):
+        return kernel
+    body = _Gathering().block(kernel.body)
+    b = Builder(defined_names(body))
+
+    def told(stmt: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(stmt, Expect):
+            return (stmt,)
+        b.span = stmt.span
+        assert isinstance(stmt.place, Vector), "lowering leaves no Element"
+        with b.when(leads(b, stmt.scope, kernel.threads)):
+            b.append(Instruction(EXPECT.name, (), (stmt.place, stmt.bytes), stmt.span))
+        return b.take()
+
+    return replace(kernel, body=walk.rewrite(body, told))
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """An `Expect` in a block. barrier: what it names, whatever its index is called. at: its number in the block."""
+
+    stmt: Expect
+    barrier: Hashable
+    at: int
+
+
+class _Gathering:
+    """Goes through the text in its order and knows what variables are.
+
+    Two expressions with equal values are the same number: what a `Let` names counts as what it stands for, and a
+    variable that changes as another one from there on.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, Hashable] = {}
+        self._fresh = count()
+
+    def block(self, body: Block) -> Block:
+        made: list[Stmt | None] = []
+        open: list[_Told] = []
+        for stmt in body:
+            if isinstance(stmt, Expect):
+                open.append(_Told(stmt, self._barrier(stmt), len(made)))
+                made.append(stmt)
+            elif isinstance(stmt, Arrive):
+                barrier = self._barrier(stmt)
+                taken = [told for told in open if told.barrier == barrier and told.stmt.scope == stmt.scope]
+                for told in taken:
+                    made[told.at] = None
+                # another scope's arrival may complete the phase
+                open = _without(open, [stmt])
+                made.append(_with_bytes(stmt, taken))
+            else:
+                made.append(self._other(stmt))
+                open = _without(open, walk.within(stmt))
+        return tuple([stmt for stmt in made if stmt is not None])
+
+    def _other(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Let):
+            self._values[stmt.var.name] = self._value(stmt.value)
+        # a loop comes back with other values, and leaves with others
+        changed = walk.assigned((stmt,))
+        self._forget(changed)
+        inner = walk.with_blocks(stmt, self.block)
+        self._forget(changed)
+        return inner
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._values[name] = next(self._fresh)
+
+    def _barrier(self, stmt: Expect | Arrive) -> Hashable:
+        assert isinstance(stmt.place, Vector), "lowering leaves no Element"
+        return stmt.place.buffer.name, self._value(stmt.place.offset)
+
+    def _value(self, expr: Expr) -> Hashable:
+        match expr:
+            case Var(name=name):
+                return self._values.get(name, name)
+            case Const(value=value, dtype=dtype):
+                return dtype, repr(value)
+            case Special(name=name):
+                return "%", name
+            case Op(name=name, args=args):
+                return name, expr.dtype, *map(self._value, args)
+            case Cast(x=x):
+                return "cast", expr.dtype, expr.saturate, self._value(x)
+            case Load():
+                return next(self._fresh)
+            case _:
+                return assert_never(expr)
+
+
+def _without(open: list[_Told], statements: Iterable[Stmt]) -> list[_Told]:
+    """What may still be told with an arrival behind these statements.
+
+    Not what a jump may leave behind, nor what belongs to a phase that another arrival may complete.
+    """
+    for stmt in statements:
+        if isinstance(stmt, (Break, Continue, Return)):
+            return []
+        if isinstance(stmt, Arrive):
+            open = [told for told in open if told.stmt.place.buffer != stmt.place.buffer]
+    return open
+
+
+def _with_bytes(stmt: Arrive, taken: Iterable[_Told]) -> Arrive:
+    total: Expr = build.const(0, int32) if stmt.bytes is None else stmt.bytes
+    for told in taken:
+        total = build.add(total, told.stmt.bytes)
+    return stmt if total == build.const(0, int32) else replace(stmt, bytes=total)

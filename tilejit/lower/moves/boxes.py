@@ -1,0 +1,357 @@
+"""Copies by TMA: a region as boxes, each moved by one instruction of one thread.
+
+The tensor's dimensions go into the map in the order of the shared tile: first that whose neighbours lie together there,
+then the tile's rows, fastest first, then those of which the region has one element.
+
+    A[r : r + 64, c : c + 256] -> a tile of 64 x 256 halves in four blocks of columns (`schedule.swizzle_atoms`)
+
+    map dims (1, 0), box (64, 64)     box 0 at (c, r), 1 at (c + 64, r), ...     to byte 0, 8192, ... of the tile
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ...dataclass import dataclass
+from ...dtypes import int32, int64
+from ...errors import LayoutError
+from ...ir.arithmetic import build, facts
+from ...ir.arithmetic.evaluate import evaluate
+from ...ir.nodes import Expect, Expr, Instruction, Region, TileOp, Var, Vector
+from ...ir.params import TensorMapSpec
+from ...isa import Row
+from ...isa.tma import BULK_COMMIT, LOADS, STORES, Box
+from ...layout import Swizzle
+from ..builder import Builder
+from ..leaders import leads
+from ..schedule.launch import launch_values
+from ..schedule.placement import Placement, element_offset, global_strides, place
+from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
+from ..variant import DispatchContext, Facts, JointAccess, Moves, Plan
+
+__all__ = ["BoxCopy", "barrier_of", "box_copy"]
+
+#: bytes that divide the address of a box in shared memory
+_SHARED_ALIGN = 128
+
+#: bytes that lie together wherever a swizzle puts them
+_CHUNK_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Issue:
+    """One box: how far its coordinates lie from the region's, and its place in shared memory from the tile's start."""
+
+    coordinates: tuple[int, ...]
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoxCopy(Plan):
+    """A copy between a tensor and shared memory.
+
+    tensor: the region of global memory. dims: its dimensions in the map's order. tile: that of shared memory.
+    map: the parameter. issues: the boxes. loads: whether the tensor is the source. threads: of the CTA.
+    """
+
+    tensor: Region
+    dims: tuple[int, ...]
+    tile: Atoms
+    map: TensorMapSpec
+    issues: tuple[_Issue, ...]
+    loads: bool
+    threads: int
+
+    @property
+    def row(self) -> Row:
+        return (LOADS if self.loads else STORES).row(Box(len(self.map.box)))
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, times the leader carries it out)."""
+        return ((self.row.mnemonic, len(self.issues)),)
+
+    @property
+    def bytes(self) -> int:
+        """Of all boxes, whatever lies outside the tensor."""
+        return len(self.issues) * prod(self.map.box) * self.map.dtype.bytes
+
+    def facts(self) -> Facts:
+        outermost = len(self.map.box)
+        while outermost > 2 and self.map.box[outermost - 1] == 1:
+            outermost -= 1
+        box = " x ".join(str(n) for n in reversed(self.map.box[:outermost]))
+        swizzle = "" if self.map.swizzle == "none" else f", {self.map.swizzle}"
+        return Facts(f"box {box}{swizzle}", len(self.issues), 8 * self.map.box[0] * self.map.dtype.bytes)
+
+    def emit(self, op: TileOp, b: Builder) -> None:
+        """Writes the boxes, by the leader; of a load what its barrier awaits, too."""
+        tensor_map = b.tensor_map(self.map, written=not self.loads)
+        starts = [b.let("start", build.cast(self.tensor.starts[d], int64)) for d in self.dims]
+        shared = b.let("tile", self.tile.start)
+        barrier = barrier_of(op) if self.loads else None
+        if barrier is not None:
+            b.append(Expect(barrier, build.const(self.bytes, int32), op.scope, b.span))
+        with b.when(leads(b, op.scope, self.threads)):
+            for issue in self.issues:
+                at = (_coordinate(start, more) for start, more in zip(starts, issue.coordinates, strict=True))
+                coordinates = (*at, *[build.const(0, int32)] * (len(self.map.box) - len(self.dims)))
+                box = Vector(self.tile.placement.buffer, build.add(shared, issue.shared), prod(self.map.box))
+                inputs: tuple[Expr | Vector, ...] = (tensor_map, *coordinates, box)
+                if barrier is not None:
+                    inputs = (box, tensor_map, *coordinates, barrier)
+                b.append(Instruction(self.row.name, (), inputs, b.span))
+            if barrier is None:
+                b.append(Instruction(BULK_COMMIT.name, (), (), b.span))
+
+    def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """For each box its issue, the coordinates of its elements and their places in shared memory, as TMA has them.
+
+        Innermost first; run-time starts count as 0.
+        source: PTX ISA, "Tensors": a box lies in shared memory without gaps, but for the swizzle.
+        """
+        box, dtype = self.map.box, self.map.dtype
+        within = [index.ravel() for index in np.indices(tuple(reversed(box)))][::-1]
+        starts = [int(evaluate(self.tensor.starts[d], {})) for d in self.dims]
+        base = int(evaluate(self.tile.start, {}))
+        swizzle = Swizzle.for_dtype(dtype, self.map.swizzle)
+        linear = np.arange(prod(box))
+        for number, issue in enumerate(self.issues):
+            pairs = zip(starts, issue.coordinates, within, strict=False)
+            coordinates = np.stack([start + more + index for start, more, index in pairs])
+            yield number, coordinates, swizzle.apply(base + issue.shared + linear)
+
+    def moves(self) -> Moves:
+        """As the instructions move them: pieces of 16 bytes, by the first thread."""
+        strides = self._strides()
+        chunk = _CHUNK_BYTES // self.map.dtype.bytes
+        issue, tensor, shared = [], [], []
+        for number, coordinates, places in self._rows():
+            at = sum(c * s for c, s in zip(coordinates, strides, strict=True))
+            issue.append(np.full(len(places) // chunk, number))
+            tensor.append(np.asarray(at)[::chunk])
+            shared.append(places[::chunk])
+        in_tensor, in_shared = np.concatenate(tensor), np.concatenate(shared)
+        sides = (in_shared, in_tensor) if self.loads else (in_tensor, in_shared)
+        rows = len(in_shared)
+        accesses = (
+            JointAccess(0 if self.loads else 1, in_shared, chunk, chunk),
+            JointAccess(1 if self.loads else 0, in_tensor, chunk, 1),
+        )
+        thread, width = np.zeros(rows, np.int64), np.full(rows, chunk)
+        return Moves(np.concatenate(issue), thread, np.stack(sides, axis=1), width, (1, 1), accesses)
+
+    def schedule(self) -> np.ndarray:
+        """One row an element: (issue, its place in the region in row-major order, its place in shared memory)."""
+        counts = self.tensor.counts
+        weights = [prod(counts[d + 1 :]) for d in self.dims]
+        starts = [int(evaluate(self.tensor.starts[d], {})) for d in self.dims]
+        rows = []
+        for number, coordinates, places in self._rows():
+            every = zip(coordinates, starts, weights, strict=True)
+            element = sum((c - start) * weight for c, start, weight in every)
+            rows.append(np.stack([np.full(len(places), number), np.asarray(element), places], axis=1))
+        return np.concatenate(rows)
+
+    def _strides(self) -> list[int]:
+        """From one element to the next along each dimension of the map, for `launch_values`."""
+        strides, names = global_strides(self.tensor.buffer), launch_values((self.tensor,))
+        assert strides is not None
+        of_dims = (strides[d] for d in self.dims)
+        return [names[stride.name] if isinstance(stride, Var) else stride for stride in of_dims]
+
+
+def barrier_of(op: TileOp) -> Vector:
+    """The barrier that an operation names."""
+    region = op.region("barrier")
+    return Vector(region.buffer, element_offset(region.buffer, region.starts), span=region.span)
+
+
+def _coordinate(start: Expr, more: int) -> Expr:
+    """A coordinate as int32: one that lies outside of that is outside of every tensor, and stays so."""
+    at = build.add(start, build.const(more, int64))
+    if not facts.fits(facts.bounds(at), int32):
+        low, high = facts.full_range(int32)
+        at = build.minimum(build.maximum(at, build.const(low, int64)), build.const(high, int64))
+    return build.cast(at, int32)
+
+
+def box_copy(tensor: Region, tile: Region, context: DispatchContext, *, loads: bool) -> BoxCopy:
+    """How TMA copies between a region of a tensor and one of shared memory.
+
+    raises: LayoutError where it can't, with what it needs.
+    """
+    placement, atoms = _sides(tensor, tile)
+    root = tensor.buffer.root
+    major = placement.places[atoms.major]
+    axes = _axes(tensor)
+    _need_strides(tensor, major)
+    ones = [d for d in reversed(range(len(axes))) if d not in placement.places and axes[d] is not None]
+    dims = (major, *(placement.places[d] for d in reversed(atoms.row_dims)), *ones)
+    box, issues = _boxes(atoms, len(ones))
+    named = tuple([axis for d in dims if (axis := axes[d]) is not None])
+    ranks = TensorMapSpec.RANKS
+    if len(named) > ranks[-1]:
+        raise LayoutError(f"{root.name} has {len(named)} dimensions; TMA takes {ranks[-1]}")
+    box += (1,) * (ranks[0] - len(box))
+    spec = TensorMapSpec(root.name, tensor.dtype, named, box, atoms.mode)
+    return BoxCopy(tensor, dims, atoms, spec, issues, loads, context.threads)
+
+
+def _sides(tensor: Region, tile: Region) -> tuple[Placement, Atoms]:
+    if tensor.gathered is not None:
+        raise LayoutError(f"{tensor.buffer.name} is gathered by an index; TMA copies boxes")
+    placement, atoms = place(tensor, "cta"), atoms_of(tile)
+    if placement.shape != atoms.placement.shape:
+        raise LayoutError(f"needs equal shapes but for extents of 1; got {tensor.shape} and {tile.shape}")
+    return placement, atoms
+
+
+def _axes(tensor: Region) -> list[int | None]:
+    """For each dimension of a region the argument's dimension that it is; None for one that was added.
+
+    raises: LayoutError where the buffer has not just the argument's dimensions, in whatever order.
+    """
+    buffer, root = tensor.buffer, tensor.buffer.root
+    strides, of_root = global_strides(buffer), global_strides(root)
+    axes: list[int | None] = []
+    if strides is not None and of_root is not None:
+        left = list(enumerate(zip(root.shape, of_root, strict=True)))
+        for size, stride, start in zip(buffer.shape, strides, tensor.starts, strict=True):
+            same = next((item for item in left if item[1] == (size, stride)), None)
+            if same is None and (size != 1 or start != build.const(0, int64)):
+                break
+            axes.append(None if same is None else same[0])
+            left = [item for item in left if item is not same]
+        if len(axes) == len(buffer.shape) and not left:
+            return axes
+    raise LayoutError(
+        f"{buffer.name} is a view that has not the dimensions of {root.name} in some order; TMA walks the argument's",
+        hint="take a region of the argument itself, or of a .permute of it",
+    )
+
+
+def _need_strides(tensor: Region, major: int) -> None:
+    """Raise LayoutError where the tensor isn't walked along its neighbours, or by steps that a map can't have."""
+    buffer, unit = tensor.buffer, TensorMapSpec.UNIT_BYTES
+    strides = global_strides(buffer)
+    assert strides is not None
+    if strides[major] != 1:
+        listed = ", ".join(s.name if isinstance(s, Var) else str(s) for s in strides)
+        raise LayoutError(
+            f"dimension {major} of {buffer.name} has no unit stride; strides are ({listed})",
+            hint="give the shared tile the order of the tensor, and read it through .T",
+        )
+    root = buffer.root
+    if root.align % unit:
+        raise LayoutError(f"{root.name} is aligned to {root.align} bytes; TMA needs {unit}")
+    bytes_each = buffer.dtype.bytes
+    for d, stride in enumerate(strides):
+        if d == major or buffer.shape[d] == 1:
+            continue
+        multiple = stride.multiple_of if isinstance(stride, Var) else stride
+        if multiple < 0:
+            raise LayoutError(f"dimension {d} of {buffer.name} goes {-multiple * bytes_each} bytes back; TMA can't")
+        if multiple * bytes_each % unit:
+            step = f"{'a multiple of ' if isinstance(stride, Var) else ''}{multiple * bytes_each} bytes"
+            raise LayoutError(
+                f"rows of {buffer.name} start every {step}; TMA needs a multiple of {unit}",
+                hint="pad the rows, or use a variant that copies element by element",
+            )
+
+
+def _boxes(atoms: Atoms, ones: int) -> tuple[tuple[int, ...], tuple[_Issue, ...]]:
+    """The extents of a box, and where each lies. ones: dimensions of one element, which come last."""
+    _need_aligned(atoms)
+    width, parts = _columns(atoms)
+    extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
+    unit = _unit(atoms)
+    box, steps = [width], [[(width * j, _column(atoms, width * j)) for j in range(parts)]]
+    inner = atoms.row_elements
+    for extent in extents:
+        count = _parts(extent, inner, unit)
+        part = extent // count
+        box.append(part)
+        steps.append([(part * k, part * k * inner) for k in range(count)])
+        inner *= extent
+    issues = []
+    # columns first, as the table of blocks
+    for each in product(*steps[::-1]):
+        taken = each[::-1]
+        issues.append(_Issue((*(c for c, _ in taken), *[0] * ones), sum(s for _, s in taken)))
+    return (*box, *[1] * ones), tuple(issues)
+
+
+def _column(atoms: Atoms, column: int) -> int:
+    """Where a column that begins a box lies in its row of blocks."""
+    return atoms.at(0, column)
+
+
+def _unit(atoms: Atoms) -> int:
+    """Elements of which the place of a box in shared memory must be a multiple."""
+    aligned = _SHARED_ALIGN * 8 // atoms.element_bits
+    return max(ATOM_ROWS * atoms.row_elements, aligned) if atoms.bits else aligned
+
+
+def _need_aligned(atoms: Atoms) -> None:
+    """Raise LayoutError where rows don't follow each other, or boxes don't begin at aligned addresses."""
+    placement, size = atoms.placement, atoms.element_bits // 8
+    name = placement.buffer.name
+    if not atoms.is_dense:
+        raise LayoutError(
+            f"8 rows of {name} start every {atoms.sbo_bytes} bytes; "
+            f"TMA needs all rows in a row, {ATOM_ROWS * atoms.row_bytes}"
+        )
+    if placement.buffer.align % _SHARED_ALIGN:
+        raise LayoutError(f"{name} is aligned to {placement.buffer.align} bytes; TMA needs {_SHARED_ALIGN}")
+    for offset in placement.offsets:
+        if offset.multiple * size % _SHARED_ALIGN:
+            step = offset.multiple * size
+            raise LayoutError(f"{offset.what} is a multiple of {step} bytes; TMA needs a multiple of {_SHARED_ALIGN}")
+    if atoms.blocks > 1 and atoms.lbo_bytes % _SHARED_ALIGN:
+        raise LayoutError(
+            f"blocks of columns of {name} start every {atoms.lbo_bytes} bytes; TMA needs a multiple of {_SHARED_ALIGN}"
+        )
+
+
+def _columns(atoms: Atoms) -> tuple[int, int]:
+    """Columns of a box, and boxes along them."""
+    e, most = atoms.row_elements, TensorMapSpec.MOST_BOX
+    if atoms.bits and atoms.columns % e:
+        raise LayoutError(
+            f"columns {atoms.columns} wide; a {atoms.mode} row holds {e}", hint="take whole rows of the swizzle"
+        )
+    if atoms.row_bytes % TensorMapSpec.UNIT_BYTES:
+        raise LayoutError(f"rows of {atoms.row_bytes} bytes; TMA needs a multiple of {TensorMapSpec.UNIT_BYTES}")
+    if e <= most:
+        return e, atoms.blocks
+    count = _equal_parts(e, 1, _unit(atoms)) if atoms.rows == 1 and atoms.blocks == 1 else None
+    if count is None:
+        raise LayoutError(
+            f"{e} columns lie together; a box holds {most}", hint='what fits: tj.alloc_shared(..., swizzle="128B")'
+        )
+    return e // count, count
+
+
+def _parts(extent: int, inner: int, unit: int) -> int:
+    """Into how many boxes a dimension of the rows is split. inner: elements from one of its steps to the next."""
+    count = _equal_parts(extent, inner, unit)
+    if count is None:
+        raise LayoutError(
+            f"{extent} rows: no equal parts <= {TensorMapSpec.MOST_BOX} that are multiples of {ATOM_ROWS}",
+            hint="copy them in parts",
+        )
+    return count
+
+
+def _equal_parts(extent: int, inner: int, unit: int) -> int | None:
+    """The fewest equal parts that a box holds and that begin at multiples of `unit` elements."""
+    if extent <= TensorMapSpec.MOST_BOX:
+        return 1
+    counts: Sequence[int] = [n for n in range(2, extent + 1) if extent % n == 0]
+    fitting = (n for n in counts if extent // n <= TensorMapSpec.MOST_BOX and extent // n * inner % unit == 0)
+    return next(fitting, None)

@@ -1,0 +1,169 @@
+"""copy_async of one run of bytes between global and shared memory: it needs no tensor map.
+
+accepts: both sides one contiguous run, in the same order, of a multiple of 16 bytes from a multiple of 16 bytes on,
+    provably inside the tensor. With a barrier from global to shared memory, without one the other way.
+emits: one instruction of the scope's leader; of a load what the barrier awaits, of a store a group.
+source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...dataclass import dataclass
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.arithmetic.evaluate import evaluate
+from ...ir.nodes import TRUE, Const, Expect, Instruction, TileOp, Vector
+from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE
+from ..builder import Builder
+from ..leaders import leads
+from ..moves.boxes import barrier_of
+from ..schedule.launch import launch_values
+from ..schedule.placement import Placement, inside, place
+from ..variant import (
+    COPY_CONDITIONS,
+    KINDS,
+    Condition,
+    DispatchContext,
+    Facts,
+    JointAccess,
+    Moves,
+    Variant,
+    between,
+    copy_sides,
+    needs,
+)
+from ..variant import Plan as PlanBase
+
+#: bytes of which addresses and sizes are multiples
+_UNIT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(PlanBase):
+    """A run of `count` elements. loads: whether it goes to shared memory. threads: of the CTA."""
+
+    dst: Placement
+    src: Placement
+    count: int
+    loads: bool
+    threads: int
+
+    @property
+    def bytes(self) -> int:
+        return self.count * self.dst.buffer.dtype.bytes
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, times the leader carries it out)."""
+        return (((BULK_LOAD if self.loads else BULK_STORE).mnemonic, 1),)
+
+    def facts(self) -> Facts:
+        return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
+
+    def moves(self) -> Moves:
+        """Pieces of 16 bytes, by the first thread; run-time starts count as 0."""
+        chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
+        steps = np.arange(0, self.count, chunk)
+        names = launch_values((self.dst.region, self.src.region))
+        sides = [int(evaluate(side.start, names)) + steps for side in (self.dst, self.src)]
+        accesses = (JointAccess(0, sides[0], chunk, chunk), JointAccess(1, sides[1], chunk, chunk))
+        none, width = np.zeros(len(steps), np.int64), np.full(len(steps), chunk)
+        return Moves(none, none, np.stack(sides, axis=1), width, (1, 1), accesses)
+
+    def schedule(self) -> np.ndarray:
+        """One row a piece of 16 bytes: (its place in the destination, its place in the source)."""
+        return self.moves().places
+
+
+def _has_barrier(op: TileOp, context: DispatchContext) -> str | None:
+    dst, _ = copy_sides(op)
+    loads, has = dst.buffer.space == "shared", "barrier" in op.options
+    if loads and not has:
+        return "needs barrier=: a load completes on one"
+    return "completes on tj.bulk.wait; needs no barrier" if has and not loads else None
+
+
+def _is_inside(op: TileOp, context: DispatchContext) -> str | None:
+    tensor = next(side for side in copy_sides(op) if side.buffer.space == "global")
+    outside = [d for d in tensor.box_dims if not tensor.in_bounds and inside(tensor, d) != TRUE]
+    if not outside:
+        return None
+    return f"dimension {outside[0]} of {tensor.buffer.name} isn't known to hold the region, and nothing masks it"
+
+
+def plan(op: TileOp, context: DispatchContext) -> Plan:
+    dst, src = (place(side, op.scope) for side in copy_sides(op))
+    order = [_order(side) for side in (dst, src)]
+    if dst.shape != src.shape or order[0] != order[1]:
+        raise LayoutError(f"{dst.buffer.name} and {src.buffer.name} lie in another order")
+    made = Plan(dst, src, order[0][1], dst.buffer.space == "shared", context.threads)
+    if made.bytes % _UNIT_BYTES:
+        raise LayoutError(f"moves {made.bytes} bytes; needs a multiple of {_UNIT_BYTES}")
+    return made
+
+
+def _order(side: Placement) -> tuple[tuple[int, ...], int]:
+    """The dimensions of a run, slowest first, and its elements.
+
+    raises: LayoutError where they don't follow each other, or don't begin at an aligned address.
+    """
+    buffer, size = side.buffer, side.buffer.dtype.bytes
+    if side.swizzle is not None or side.replicas or side.region.gathered is not None:
+        raise LayoutError(f"{buffer.name} is swizzled, or no region; needs one run of bytes")
+    steps = [(d, step) for d, each in enumerate(side.dims) for step in each]
+    loose = next((step for _, step in steps if not isinstance(step.stride, int)), None)
+    if loose is not None:
+        raise LayoutError(f"how far rows of {buffer.name} lie apart is known only at launch; needs one run of bytes")
+    ordered = sorted(steps, key=lambda item: -_stride(item[1].stride))
+    count = 1
+    for _, step in reversed(ordered):
+        if step.stride != count:
+            raise LayoutError(
+                f"elements of {buffer.name} lie {_stride(step.stride) * size} bytes apart behind {count * size}; "
+                "needs one run of bytes"
+            )
+        count *= step.extent
+    for offset in side.offsets:
+        if offset.multiple * size % _UNIT_BYTES:
+            step_bytes = offset.multiple * size
+            raise LayoutError(f"{offset.what} is a multiple of {step_bytes} bytes; needs a multiple of {_UNIT_BYTES}")
+    if buffer.align % _UNIT_BYTES:
+        raise LayoutError(f"the base of {buffer.name} is aligned to {buffer.align} bytes; needs {_UNIT_BYTES}")
+    return tuple([d for d, _ in ordered]), count
+
+
+def _stride(stride: object) -> int:
+    assert isinstance(stride, int)
+    return stride
+
+
+def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    dst, src = (Vector(p.buffer, b.let("start", p.start), plan.count) for p in (plan.dst, plan.src))
+    size: Const = build.const(plan.bytes, int32)
+    barrier = barrier_of(op) if plan.loads else None
+    if barrier is not None:
+        b.append(Expect(barrier, size, op.scope, b.span))
+    with b.when(leads(b, op.scope, plan.threads)):
+        if barrier is not None:
+            b.append(Instruction(BULK_LOAD.name, (), (dst, src, size, barrier), b.span))
+        else:
+            b.append(Instruction(BULK_STORE.name, (), (dst, src, size), b.span))
+            b.append(Instruction(BULK_COMMIT.name, (), (), b.span))
+
+
+VARIANT = Variant(
+    name="bulk",
+    operations=("copy_async",),
+    priority=50,
+    operands=(KINDS, between("global", "shared")),
+    when=(
+        *COPY_CONDITIONS, needs(BULK_LOAD), Condition("barrier", _has_barrier), Condition("inside", _is_inside),
+    ),
+    # nothing lies outside
+    honours=("fill", "barrier"),
+    plan=plan,
+    emit=emit,
+)

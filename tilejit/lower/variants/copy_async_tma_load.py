@@ -1,0 +1,48 @@
+"""copy_async from global to shared memory by TMA: done when a phase of a barrier is complete.
+
+accepts: a barrier; a global source, a region of an argument with its dimensions in any order, at most 5, whose other
+    strides are multiples of 16 bytes; a shared destination of atoms (`schedule.swizzle_atoms`) in the same order.
+    Regions may pass every edge of the tensor; what lies outside reads as 0.
+emits: a box for each block of columns, more for taller ones, by the scope's leader; what the barrier awaits. The map
+    is a parameter of the kernel, which a launch makes.
+source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
+"""
+
+from __future__ import annotations
+
+from math import copysign
+
+from ...ir.nodes import Const, TileOp
+from ...isa.tma import LOADS
+from ..moves.boxes import BoxCopy, box_copy
+from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, Variant, from_to, needs
+
+Plan = BoxCopy
+
+
+def _zero_fill(op: TileOp, context: DispatchContext) -> str | None:
+    fill = op.value("fill")
+    if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
+        return None
+    value = fill.value if isinstance(fill, Const) else "a value known only at run time"
+    return f"fills with 0; got fill={value}: load 0 and mask, or copy"
+
+
+def _has_barrier(op: TileOp, context: DispatchContext) -> str | None:
+    return None if "barrier" in op.options else "needs barrier=: a load completes on one"
+
+
+def plan(op: TileOp, context: DispatchContext) -> Plan:
+    return box_copy(op.region("src"), op.region("dst"), context, loads=True)
+
+
+VARIANT = Variant(
+    name="tma_load",
+    operations=("copy_async",),
+    priority=40,
+    operands=(KINDS, from_to("global", "shared")),
+    when=(*COPY_CONDITIONS, needs(LOADS), Condition("barrier", _has_barrier), Condition("fill", _zero_fill)),
+    honours=("fill", "barrier"),
+    plan=plan,
+    emit=Plan.emit,
+)
