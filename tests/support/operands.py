@@ -15,6 +15,7 @@ from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build
 from tilejit.ir.params import ExtentParam, Param, PointerParam, StrideParam
 from tilejit.layout import Swizzle, TileLayout
+from tilejit.lower.schedule.placement import global_strides
 
 #: names in the starts of regions -> (the hardware's id, threads from one value to the next)
 IDS = {"t": ("thread_id", 1), "w": ("warp_id", 32), "g": ("warpgroup_id", 128)}
@@ -143,13 +144,14 @@ class Operand:
         return nodes.Buffer(f"{self.name}_{suffix}", "global", self.word, shape, TileLayout.row_major(shape), 16)
 
     def view(self, storage: np.ndarray) -> np.ndarray:
-        """What the launch gets: for a strided tensor the storage as an array of its shape and strides."""
-        if not self.is_strided:
+        """What the launch gets: of a tensor with a stride a dimension an array of its shape and strides."""
+        steps = self.data.get("strides") or (self.space == "global" and global_strides(self.buffer))
+        if not steps:
             return storage.view(self.word.numpy)
         values = storage.view(self.dtype.numpy)
         item = self.dtype.bytes
-        strides = tuple(s * item for s in self.data["strides"])
-        return np.ndarray(tuple(self.data["shape"]), values.dtype, values, self.data["origin"] * item, strides)
+        strides, origin = tuple(s * item for s in steps), self.data.get("origin", 0) * item
+        return np.ndarray(tuple(self.data["shape"]), values.dtype, values, origin, strides)
 
     def params(self, written: bool) -> list[Param]:
         """The kernel parameters of a global operand."""

@@ -30,6 +30,12 @@ def wait_for(operation: nodes.TileOp) -> tuple[nodes.Stmt, ...]:
     if operation.name != "copy_async":
         return ()
     dst, src = (o.buffer.space for o in operation.operands[:2] if isinstance(o, nodes.Region))
+    barrier = operation.operand("barrier")
+    if isinstance(barrier, nodes.Region):
+        place = nodes.Element(barrier.buffer, barrier.starts)
+        return nodes.Arrive(place, operation.scope), nodes.WaitPhase(place, build.const(0, int32))
+    if (dst, src) == ("global", "shared"):
+        return (nodes.Instruction("bulk.wait", (), (build.const(0, int32),)),)
     if "tmem" in (dst, src):
         return (nodes.Instruction("tcgen05.wait.st" if dst == "tmem" else "tcgen05.wait.ld"),)
     return nodes.Instruction("cp.async.commit"), nodes.Instruction("cp.async.wait", (), (build.const(0, int32),))
@@ -52,6 +58,9 @@ def kernel_around(
     for symbol in sorted({s for o in operands for s in o.symbols}):
         params.append(ScalarParam(symbol, nodes.Var(symbol, int64)))
     params += [ScalarParam(var.name, var) for var in scalars]
+    barrier = operation.operand("barrier") if operation.name == "copy_async" else None
+    if isinstance(barrier, nodes.Region):
+        body.append(nodes.Alloc(barrier.buffer, arrivals=1))
     body += [nodes.Sync("cta"), operation, *wait_for(operation), nodes.Sync("cta")]
     if operands[0].space != "global":
         result = operands[0].host("out")

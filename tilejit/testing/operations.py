@@ -10,7 +10,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from ..dataclass import dataclass, replace
-from ..dtypes import DTYPES, DType, bfloat16, bool_, float16, float32, float64, int32, int64, uint64
+from ..dtypes import DTYPES, DType, barrier, bfloat16, bool_, float16, float32, float64, int32, int64, uint64
 from ..ir import allocation
 from ..ir.arithmetic import build
 from ..ir.combine import Combine
@@ -397,6 +397,55 @@ def _copy_in_memory(draw: st.DrawFn, name: str) -> Operation:
     return draft.made(name, (*sides, *_fill(draft, dtype)))
 
 
+def _copy_of_boxes(draw: st.DrawFn, name: str) -> Operation:
+    """Between a tensor and a shared tile of swizzle atoms, or of plain rows, over the tensor's edges too."""
+    draft = _Drawing(draw, ("warp", 32), ("warpgroup", 128), ("cta", 64), ("cta", 48))
+    dtype, loads = draw(dtypes()), draw(st.booleans())
+    mode = draw(st.sampled_from(("rows", *SWIZZLE_BITS)))
+    columns = max(128, 8 * 16 << SWIZZLE_BITS.get(mode, 0)) // dtype.bits * draw(st.integers(1, 2))
+    shape = (8 * draw(st.integers(1, 3)), columns)
+    layout = TileLayout.row_major(shape) if mode == "rows" else swizzled_atom_layout(shape, dtype.bits, mode)
+    shared, outer = ("dst", "src") if loads else ("src", "dst")
+    tile = Buffer(shared, "shared", dtype, shape, layout, allocation.alignment("shared", dtype, layout))
+    extents = (draw(st.integers(1, shape[0])), columns)
+    part = Region(tile, tuple(build.const(0, int64) for _ in shape), extents)
+    draft.tidy = True
+    windows = [draft._window(f"{outer}.start.{d}", e, apart=False, edges=True) for d, e in enumerate(extents)]
+    buffer = draft._strided(outer, dtype, [size for _, size in windows], not loads)
+    tensor = Region(buffer, tuple(start for start, _ in windows), extents)
+    # TMA goes forward only, which a launch finds
+    assume(all(value >= 0 for variable, value in draft.values.items() if ".stride." in variable))
+    sides = (part, tensor) if loads else (tensor, part)
+    return draft.made(name, (*sides, *_named_barrier(loads)), draw(st.sampled_from(_WITH_TMA)))
+
+
+def _copy_of_runs(draw: st.DrawFn, name: str) -> Operation:
+    """Between a tensor and a shared tile, both without gaps, inside the tensor."""
+    draft = _Drawing(draw, ("warp", 32), ("cta", 64))
+    dtype, loads = draw(dtypes()), draw(st.booleans())
+    columns = 16 // dtype.bytes * draw(st.integers(1, 3))
+    rows, start, after = (draw(st.integers(least, 4)) for least in (1, 0, 0))
+    first = draw(st.sampled_from((0, 0, 2)))
+    sides: list[Region] = []
+    for side, space in (("dst", "shared" if loads else "global"), ("src", "global" if loads else "shared")):
+        shape = (start + rows + after, columns) if space == "global" else (first + rows, columns)
+        align = 16 if space == "global" else 128
+        buffer = Buffer(side, space, dtype, shape, TileLayout.row_major(shape), align)
+        at = start if space == "global" else first
+        sides.append(Region(buffer, (build.const(at, int64), build.const(0, int64)), (rows, columns)))
+    return draft.made(name, (*sides, *_named_barrier(loads)), draw(st.sampled_from(_WITH_TMA)))
+
+
+#: the targets that have TMA
+_WITH_TMA = ("sm_90", "sm_90a", "sm_100a")
+
+
+def _named_barrier(loads: bool) -> tuple[None, Region] | tuple[()]:
+    """A fill and a barrier for a load, on which it completes."""
+    full = Buffer("full", "shared", barrier, (1,), TileLayout.row_major((1,)), barrier.bytes)
+    return (None, Region(full, (build.const(0, int32),), (None,))) if loads else ()
+
+
 def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
     """Between a local tile and memory."""
     draft = _Drawing(draw)
@@ -695,7 +744,9 @@ _ELEMENT_BY_ELEMENT: tuple[_Way, ...] = (_elementwise_in_registers, _elementwise
 #: name of an operation that isn't elementwise -> the ways to draw its operands
 _WAYS: dict[str, tuple[_Way, ...]] = {
     COPY.name: (_copy_in_memory, _copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
-    COPY_ASYNC.name: (_copy_in_memory, _copy_of_tensor_memory),
+    COPY_ASYNC.name: (
+        _copy_in_memory, _copy_in_memory, _copy_of_boxes, _copy_of_runs, _copy_of_tensor_memory,
+    ),
     GEMM.name: (_product,),
     GEMM_ASYNC.name: (_asynchronous_product,),
     FILL.name: _ELEMENT_BY_ELEMENT,
