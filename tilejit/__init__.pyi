@@ -960,6 +960,7 @@ class _Bulk:
         """waits until at most groups of this thread's groups have yet to write
 
         Example:
+            tj.bulk.wait_read(1)
             tj.bulk.wait(0)
         """
 
