@@ -139,7 +139,10 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
     ),
     "that of one with many variants": (
         lambda: replace(REAL, tile_operations=without(REAL.tile_operations, "copy_async")),
-        {"tile operation 'copy_async': no record in TILE_OPERATIONS; variants of it: bulk, ldgsts, tcgen05_ldst, tma_load, tma_store"},
+        {
+            "tile operation 'copy_async': no record in TILE_OPERATIONS; "
+            "variants of it: bulk, ldgsts, tcgen05_ldst, tma_load, tma_store"
+        },
     ),
     "the ways to draw a tile operation": (
         lambda: replace(REAL, ways_to_draw=lambda op: () if op.name == "gemm" else ways_to_draw(op)),
