@@ -16,7 +16,7 @@ from .row import B32, B64, AsyncWork, Direction, Family, Operand, Row, address, 
 
 __all__ = [
     "BULK_COMMIT", "BULK_LOAD", "BULK_STORE", "BULK_STORES", "BULK_WAIT", "BULK_WAIT_READ", "LOADS", "PREFETCH", "ROWS",
-    "STORES", "Box",
+    "STORES", "BoxForm",
 ]
 
 BULK_STORES = AsyncWork("stores from shared memory", "copy_async", wait="bulk.wait")
@@ -28,14 +28,14 @@ _BYTES = register("bytes", B32)
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class BoxForm:
     """A box of `rank` dimensions."""
 
     rank: int
 
 
 #: maps of tensors of one dimension have a second one
-_FORMS = tuple(Box(rank) for rank in range(2, 6))
+_FORMS = tuple(BoxForm(rank) for rank in range(2, 6))
 
 
 def _row(
@@ -59,11 +59,11 @@ def _row(
     )
 
 
-def _coordinates(form: Box) -> Operand:
+def _coordinates(form: BoxForm) -> Operand:
     return register("coordinates", B32, count=form.rank)
 
 
-def _load(form: Box) -> Row:
+def _load(form: BoxForm) -> Row:
     how = f"{form.rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     return _row(
         f"tma.load.{form.rank}d",
@@ -74,7 +74,7 @@ def _load(form: Box) -> Row:
     )
 
 
-def _store(form: Box) -> Row:
+def _store(form: BoxForm) -> Row:
     return _row(
         f"tma.store.{form.rank}d",
         f"cp.async.bulk.tensor.{form.rank}d.global.shared::cta.tile.bulk_group [$map, {{$coordinates}}], [$source];",

@@ -24,7 +24,7 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Expect, Expr, Instruction, Region, TileOp, Var, Vector
 from ...ir.params import TensorMapSpec
 from ...isa import Row
-from ...isa.tma import BULK_COMMIT, LOADS, STORES, Box
+from ...isa.tma import BULK_COMMIT, LOADS, STORES, BoxForm
 from ...layout import Swizzle
 from ..builder import Builder
 from ..leaders import leads
@@ -68,7 +68,7 @@ class BoxCopy(Plan):
 
     @property
     def row(self) -> Row:
-        return (LOADS if self.loads else STORES).row(Box(len(self.map.box)))
+        return (LOADS if self.loads else STORES).row(BoxForm(len(self.map.box)))
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
