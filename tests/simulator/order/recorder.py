@@ -151,11 +151,11 @@ def recorded() -> Iterator[Recorder]:
 def _watch_launches(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
     begin = launch._GridRun.run
 
-    def run(self: launch._GridRun) -> None:
+    def run(self: launch._GridRun, *arguments: Any) -> None:
         recorder.streams.append(Stream(self.ctas * self.threads, self.threads))
         recorder.strict = self.checks == "strict"
         recorder.inside, recorder.copying = 0, False
-        begin(self)
+        begin(self, *arguments)
 
     patch.setattr(launch._GridRun, "run", run)
 
