@@ -61,6 +61,8 @@ def kernel_around(
     barrier = operation.operand("barrier") if operation.name == "copy_async" else None
     if isinstance(barrier, nodes.Region):
         body.append(nodes.Alloc(barrier.buffer, arrivals=1))
+    if operation.name == "gemm_async":
+        body.append(nodes.Instruction("fence.proxy.async"))
     body += [nodes.Sync("cta"), operation, *wait_for(operation), nodes.Sync("cta")]
     if operands[0].space != "global":
         result = operands[0].host("out")

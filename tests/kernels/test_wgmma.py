@@ -1,0 +1,69 @@
+"""Every product of a warpgroup against NumPy: int-valued factors, whose sums are exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.lower.running import Run
+from tilejit.dtypes import DType, float32, int64
+from tilejit.ir import allocation
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import Buffer, Region, TileOp
+from tilejit.isa.wgmma import FactorPlace, Product, products
+from tilejit.layout import TileLayout, swizzled_atom_layout, warpgroup
+from tilejit.layout.swizzle import SWIZZLE_BITS
+from tilejit.target import target
+from tilejit.testing import Operation
+
+#: every product with few columns, and some with more
+EVERY = [each for each in products() if each.n in (8, 24)]
+SAMPLE = EVERY[::7]
+
+
+def whole(name: str, space: str, dtype: DType, shape: tuple[int, ...], layout: TileLayout) -> Region:
+    buffer = Buffer(name, space, dtype, shape, layout, allocation.alignment(space, dtype, layout))
+    return Region(buffer, tuple(build.const(0, int64) for _ in shape), shape)
+
+
+def stored(name: str, dtype: DType, rows: int, columns: int, *, turned: bool) -> Region:
+    """A factor of (rows, columns), stored as (columns, rows) where it is turned, in the widest swizzle that fits."""
+    held = (columns, rows) if turned else (rows, columns)
+    if held[1] * dtype.bytes % 32:
+        # a part of rows of 128 bytes
+        return replace(stored(name, dtype, rows, 128 // dtype.bytes, turned=turned), extents=(rows, columns))
+    mode = max((m for m in SWIZZLE_BITS if held[1] * dtype.bytes % (16 << SWIZZLE_BITS[m]) == 0), key=SWIZZLE_BITS.get)
+    layout = swizzled_atom_layout(held, dtype.bits, mode)
+    if turned:
+        layout = layout.permute_groups((0, 1, len(layout.shard)), (1, 0))
+    return whole(name, "shared", dtype, (rows, columns), layout)
+
+
+def operation(one: Product, blocks: int = 1, steps: int = 2) -> Operation:
+    """A product of `blocks` times 64 rows, `one.n` columns and `steps` of k."""
+    m, n, k = 64 * blocks, one.n, one.k * steps
+    acc = whole("acc", "local", one.acc, (m, n), warpgroup.layout_c((m, n)))
+    if one.a_place is FactorPlace.REGISTERS:
+        a = whole("a", "local", one.a, (m, k), warpgroup.layout_a((m, k), one.a))
+    else:
+        a = stored("a", one.a, m, k, turned=one.a_place is FactorPlace.MN_MAJOR)
+    b = stored("b", one.b, k, n, turned=one.b_place is FactorPlace.K_MAJOR)
+    attrs = (("precision", "tf32"),) if one.a == float32 else ()
+    op = TileOp("gemm_async", "warpgroup", (acc, a, b), (*attrs, ("variant", "wgmma")))
+    return Operation(op, target("sm_90a"), 128, {})
+
+
+def called(one: Product) -> str:
+    return f"{one.opcode.rpartition('aligned.')[2]}.{one.a_place.value}.{one.b_place.value}"
+
+
+@pytest.mark.parametrize("one", SAMPLE, ids=called)
+def test_a_product_is_numpys(one: Product) -> None:
+    Run(operation(one)).check()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("one", EVERY, ids=called)
+def test_every_product_is_numpys(one: Product) -> None:
+    Run(operation(one, blocks=2, steps=3), seed=1).check()
