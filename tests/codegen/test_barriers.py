@@ -6,6 +6,7 @@ import re
 
 import tilejit as tj
 from tests.support.programs import tile_ir
+from tests.support.ptxas import notes_of
 from tilejit import pipeline
 from tilejit.dtypes import int32
 from tilejit.ir.types import Signature
@@ -58,3 +59,12 @@ def test_barriers_lie_behind_other_buffers() -> None:
 
     made = k.compile(tj.spec((64, 512), tj.float16), target="sm_90a")
     assert made.executable.dynamic_shared and made.executable.shared_bytes == 64 * 64 * 2 + 64 * 512 * 2 + 2 * 4 * 8
+
+
+def test_ptxas_knows_how_many_registers_a_thread_starts_with() -> None:
+    made = ptx(
+        "if tj.warpgroup_id() == 0:", "    tj.set_registers(24)", "else:", "    tj.set_registers(240)", threads=384
+    )
+    assert notes_of(made, "sm_90a") == []
+    (note,) = notes_of(made.replace(".minnctapersm 1", ""), "sm_90a")
+    assert "C7508" in note

@@ -55,6 +55,7 @@ def _row(
         called=called,
         memory=True,
         convergent=True,
+        is_of_all=True,
         source='PTX ISA, "Data Movement and Conversion Instructions: Bulk copy" and "... Tensor copy"',
     )
 
