@@ -369,6 +369,7 @@ def simulate(
     profile: bool = False,
     on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
+    delivery: str = "late",
     **constexprs: Any,
 ) -> Report:
     """Runs a kernel on the simulator and returns what it saw, whatever device is in use.
@@ -383,6 +384,8 @@ def simulate(
     own. Of failed checks the first of the run is told, behind all other findings. Any other divergence and a deadlock
     end the run.
     schedule: each number is another legal order of the threads; no result may depend on it.
+    delivery: when copies by TMA and other operations in flight land: "late", as late as they can, "early", at once, or
+    "random:7", by chance; no result may depend on it.
 
     A loop is endless, a DeadlockError, where what decides how it goes on (branches, and the places of stores) is as in
     an earlier turn, no thread has written since what that was loaded from, and every other thread waits or has ended.
@@ -416,5 +419,6 @@ def simulate(
     request = Request(chosen, launch.threads, values, call, debug=bool(checks) and not profile)
     compiled = k.variants.variant(request).compiled
     return SimulatedFunction(compiled).simulate(
-        launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule
+        launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule,
+        delivery=delivery,
     )

@@ -222,3 +222,23 @@ def test_forms_that_are_not_supported_are_refused(old, new):
     assert old in text
     with pytest.raises(UnsupportedInstructionError, match="PTX line"):
         programs.load(some((16, 64), np.float16), (64, 8), "128B", (0, 0), text.replace(old, new))
+
+
+WRITE = "mul.wide.u32 %x5, %r1, 4; add.u64 %x5, %x5, %x3; st.global.b32 [%x5], %r1;\n"
+KEEP = "ld.shared.b32 %r6, [%r2+4]; setp.eq.u32 %p4, %r1, 0; @%p4 st.global.b32 [%x3+1024], %r6;\n"
+
+
+def written_then_loaded(fence):
+    """A row that the kernel itself has written goes through shared memory, and an element of it behind its end."""
+    array = aligned(np.zeros((16, 64), np.float16))
+    body = programs.filled(programs.START + WRITE + fence + "bar.sync 0;\n" + programs.LOAD + KEEP, (64, 8), (0, 0), 2)
+    run(programs.kernel(body), "k", (1,), (32,), [programs.tensor_map(array, (64, 8), "128B"), pointer(array, "t")])
+    return array.view(np.uint32).reshape(-1)[256]
+
+
+def test_global_memory_needs_a_proxy_fence_of_its_own():
+    for fence in ("fence.proxy.async.global;", "fence.proxy.async;"):
+        assert written_then_loaded(fence) == 1
+    for fence in ("", "fence.proxy.async.shared::cta;"):
+        with pytest.raises(AsyncHazardError, match="(?s)TMA load that reads t.*wrote it, with no fence.proxy.async"):
+            written_then_loaded(fence)

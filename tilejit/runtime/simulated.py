@@ -157,7 +157,7 @@ class SimulatedFunction:
 
     def simulate(
         self, launch: Launch, arguments: Sequence[Argument], *, checks: Checks, profile: bool = False,
-        on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0,
+        on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0, delivery: str = "late",
     ) -> Report:
         """Runs the kernel and returns what the simulator saw."""
         executable = self.compiled.executable
@@ -176,6 +176,7 @@ class SimulatedFunction:
                 profile=profile,
                 on_finding=on_finding,
                 schedule=schedule,
+                delivery=delivery,
                 dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
                 locate=places.locate,
                 capability=executable.target.number,
