@@ -81,6 +81,8 @@ REFUSED = [
     ("tj.warp.commit(«b»)", "commit takes a step of a ring", "arrive(b)"),
     ("tj.warp.release(«ring»)", "release takes a step of a ring; this is a ring of 3 stages", "ring[i]"),
     ("tj.warp.arrive(«ring[0]»)", "a step has two barriers", "commit(t)"),
+    ("tj.warp.arrive(b, «cta=0»)", "arrive with cta= is not available in this version", "this CTA"),
+    ("tj.alloc_ring(2, «multicast=0»)", "alloc_ring with multicast= is not available", "each CTA loads"),
     ("b.wait(«1.5»)", "1.5 is not an integer", ""),
 ]
 

@@ -19,6 +19,13 @@ Arguments = dict[str, ast.expr]
 Handler = Callable[[Context, ast.Call, Arguments], Value]
 
 
+#: parameter that isn't there yet -> what to write instead
+NOT_YET = {
+    "cta": "arrive at a barrier of this CTA: clusters come later",
+    "multicast": "each CTA loads what it needs: copies to several CTAs of a cluster come later",
+}
+
+
 def bind(
     ctx: Context, node: ast.Call, what: str, parameters: tuple[str, ...], required: int
 ) -> Arguments:
@@ -37,6 +44,10 @@ def bind(
     expressions = dict(zip(parameters, node.args, strict=False))
     for keyword in node.keywords:
         assert keyword.arg is not None
+        if keyword.arg in NOT_YET and keyword.arg not in parameters:
+            raise ctx.type_error(
+                keyword, f"{what} with {keyword.arg}= is not available in this version", NOT_YET[keyword.arg]
+            )
         if keyword.arg not in parameters:
             close = difflib.get_close_matches(keyword.arg, parameters, 1)
             hint = f"did you mean {close[0]}?" if close else f"its parameters: {', '.join(parameters) or 'none'}"
