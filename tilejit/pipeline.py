@@ -3,7 +3,7 @@
 ```
 open IR ─ limits, layouts ─▶
 tile IR ─ initialized, polls, in place, checks, lower ─▶
-lane IR ─ expects, arrivals, memory, pending, packed, assertions, prune ─▶ ─ codegen ─▶ PTX
+lane IR ─ expects, proxies, arrivals, memory, pending, packed, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -29,7 +29,7 @@ from .ir.params import AssertionsParam, Param
 from .ir.types import Signature
 from .ir.verify import Examined, examine
 from .ir.watched import WatchedRegion
-from .lower import Verdict, arrivals, expects, lower, packed, pending
+from .lower import Verdict, arrivals, expects, lower, packed, pending, proxies
 from .lower.open import LayoutChoice, lay_out
 from .progress import goes_on
 from .source import Span
@@ -131,6 +131,10 @@ def _lower(state: PassState) -> None:
 
 def _tell_arrivals(state: PassState) -> None:
     state.kernel = expects.with_arrivals(state.kernel)
+
+
+def _fence_proxies(state: PassState) -> None:
+    state.kernel = proxies.with_fences(state.kernel)
 
 
 def _expand_arrivals(state: PassState) -> None:
@@ -244,12 +248,22 @@ PASSES: tuple[Pass, ...] = (
         after=(("lower", "only then is it known how many bytes each copy brings"),),
     ),
     Pass(
+        "proxies",
+        _fence_proxies,
+        level="lane",
+        after=(
+            ("lower", "only then is it known which accesses are asynchronous"),
+            ("expects", "whatever stands in front of a copy, the fence stands there too"),
+        ),
+    ),
+    Pass(
         "arrivals",
         _expand_arrivals,
         level="lane",
         after=(
             ("lower", "only then does the text show what the threads did before they arrive"),
             ("expects", "an arrival tells of the bytes of the copies in front of it"),
+            ("proxies", "a fence stands in front of the barrier that comes with an arrival"),
         ),
     ),
     Pass(

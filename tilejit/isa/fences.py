@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .row import Family, Row
 
-__all__ = ["FENCE", "PROXY_ASYNC", "ROWS"]
+__all__ = ["FENCE", "PROXY_ASYNC", "PROXY_ASYNC_OF", "ROWS"]
 
 
 def _fence(scope: str) -> Row:
@@ -33,4 +33,19 @@ PROXY_ASYNC = Row(
     source='PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence"',
 )
 
-ROWS = (*FENCE.rows(), PROXY_ASYNC)
+def _of_space(space: str, state_space: str) -> Row:
+    return Row(
+        name=f"fence.proxy.async.{space}",
+        text=f"fence.proxy.async.{state_space};",
+        meaning=f"orders ordinary accesses of {space} memory and those of the asynchronous proxy",
+        since=90,
+        ptx=(8, 0),
+        memory=True,
+        source='PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence"',
+    )
+
+
+#: by the memory whose accesses it orders
+PROXY_ASYNC_OF = {"shared": _of_space("shared", "shared::cta"), "global": _of_space("global", "global")}
+
+ROWS = (*FENCE.rows(), PROXY_ASYNC, *PROXY_ASYNC_OF.values())

@@ -205,6 +205,7 @@ class Row(Capability):
     agrees: its result is the same for all threads that execute it together.
     is_of_all: it waits, or issues what is no thread's own, such as a copy or a product that completes later: threads
     that did nothing else needn't meet before one arrives at a barrier for all of them.
+    asynchronous: it accesses memory by the asynchronous proxy, which ordinary accesses are ordered with by a fence.
     called: what users call it, where that isn't its name.
     memory: it reads, writes or orders memory. convergent: it may not be moved into or out of divergent code.
     """
@@ -220,6 +221,7 @@ class Row(Capability):
     convergent: bool = False
     agrees: bool = False
     is_of_all: bool = False
+    asynchronous: bool = False
     called: str = ""
     source: str = ""
 

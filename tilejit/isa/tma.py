@@ -56,6 +56,7 @@ def _row(
         memory=True,
         convergent=True,
         is_of_all=True,
+        asynchronous=any(operand.name in ("to", "source") for operand in operands),
         source='PTX ISA, "Data Movement and Conversion Instructions: Bulk copy" and "... Tensor copy"',
     )
 

@@ -185,6 +185,7 @@ def _wgmma(form: WgmmaForm) -> Row:
         scope=WARPGROUP,
         starts=PRODUCTS,
         commits=PRODUCTS,
+        asynchronous=True,
         memory=True,
         convergent=True,
         source=_SOURCE,

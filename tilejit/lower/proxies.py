@@ -1,0 +1,207 @@
+"""Fences between ordinary accesses of memory and those of the asynchronous proxy: TMA, bulk copies, wgmma.
+
+The two see each other only through a fence by who made the ordinary access. Memory is *dirty* after
+
+    an ordinary write      where the kernel reads or writes it asynchronously, too
+    an ordinary read       where the kernel writes it asynchronously
+
+and until the fence, which all active threads execute in front of whatever makes their accesses known to others (a
+barrier, an arrival, a release), and in front of an asynchronous access of the same memory. So a barrier orders both
+kinds of accesses. None is needed behind the wait for an asynchronous access, nor between two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..dataclass import dataclass, replace
+from ..dtypes import barrier
+from ..ir import walk
+from ..ir.analyses.flow import Analysis, solve
+from ..ir.nodes import (
+    Arrive,
+    Atomic,
+    Descriptor,
+    If,
+    Instruction,
+    Jump,
+    Kernel,
+    Let,
+    Load,
+    Simple,
+    Stmt,
+    Store,
+    Sync,
+    Var,
+    Vector,
+)
+from ..ir.params import PointerParam, TensorMapParam
+from ..isa import ROWS, Direction, Kind, Row
+from ..isa.barriers import BAR_ARRIVE_NUMBERED, BAR_SYNC_NUMBERED
+from ..isa.cp_async import CP_ASYNC
+from ..isa.fences import FENCE, PROXY_ASYNC_OF
+from ..source import Span
+
+__all__ = ["with_fences"]
+
+#: memory: its space, and the name of the buffer or of the argument
+_Memory = tuple[str, str]
+_State = frozenset[_Memory]
+
+#: the instructions that make a thread's accesses known to others
+_ORDERING = frozenset(row.name for row in (BAR_SYNC_NUMBERED, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
+
+
+def with_fences(kernel: Kernel) -> Kernel:
+    """The kernel at lane level with its fences."""
+    accesses = _Accesses.of(kernel)
+    if not accesses.touched:
+        return kernel
+    states = solve(_Dirty(accesses), kernel.body, frozenset[_Memory]())
+    before = iter(states)
+
+    def fenced(stmt: Stmt) -> tuple[Stmt, ...]:
+        state = next(before) or frozenset()
+        spaces = sorted({space for space, _ in accesses.fenced(stmt, state)})
+        return (*(_fence(space, stmt.span) for space in spaces), stmt)
+
+    return replace(kernel, body=walk.rewrite(kernel.body, fenced))
+
+
+def _fence(space: str, span: Span | None) -> Instruction:
+    return Instruction(PROXY_ASYNC_OF[space].name, (), (), span)
+
+
+@dataclass(frozen=True, slots=True)
+class _Accesses:
+    """What a kernel does with memory.
+
+    arguments: the argument of each tensor map, by the map's name. overlapping: arguments that may be one another's
+    memory. touched: what it accesses asynchronously; overwritten: of that, what it writes so. staged: the shared memory
+    that cp.async writes.
+    """
+
+    arguments: dict[str, str]
+    overlapping: frozenset[str]
+    touched: _State
+    overwritten: _State
+    staged: _State
+
+    @staticmethod
+    def of(kernel: Kernel) -> _Accesses:
+        maps = {p.var.name: p.of for p in kernel.params if isinstance(p, TensorMapParam)}
+        overlapping = frozenset(p.of for p in kernel.params if isinstance(p, PointerParam) and not p.noalias)
+        found = _Accesses(maps, overlapping, frozenset(), frozenset(), frozenset())
+        instructions = [s for s in walk.statements(kernel.body) if isinstance(s, Instruction)]
+        every = [access for stmt in instructions for access in found.asynchronous(stmt)]
+        staged = (
+            memory for stmt in instructions if ROWS[stmt.name].starts is CP_ASYNC
+            for memory, writes in found.ordinary(stmt) if writes
+        )
+        return replace(
+            found,
+            touched=frozenset(memory for memory, _ in every),
+            overwritten=frozenset(memory for memory, writes in every if writes),
+            staged=frozenset(staged),
+        )
+
+    def asynchronous(self, stmt: Stmt) -> Iterator[tuple[_Memory, bool]]:
+        """The memory that a statement accesses asynchronously, and whether it writes it."""
+        if not isinstance(stmt, Instruction) or not ROWS[stmt.name].asynchronous:
+            return
+        row = ROWS[stmt.name]
+        yield from _addressed(row, stmt)
+        for each in stmt.inputs:
+            if isinstance(each, Descriptor):
+                yield ("shared", each.place.buffer.root.name), False
+            if isinstance(each, Var) and each.name in self.arguments:
+                yield ("global", self.arguments[each.name]), any(
+                    o.space == "shared" and o.direction is Direction.IN for o in row.operands
+                )
+
+    def ordinary(self, stmt: Stmt) -> Iterator[tuple[_Memory, bool]]:
+        """The memory that a statement accesses ordinarily, and whether it writes it."""
+        for place in walk.reads(stmt):
+            yield (place.buffer.space, place.buffer.root.name), False
+        for place in walk.writes(stmt):
+            yield (place.buffer.space, place.buffer.root.name), True
+        if isinstance(stmt, Instruction) and not ROWS[stmt.name].asynchronous:
+            yield from _addressed(ROWS[stmt.name], stmt)
+
+    def dirtied(self, stmt: Stmt) -> _State:
+        """What is dirty behind a statement, whatever was before it."""
+        dirty: set[_Memory] = set()
+        for memory, writes in self.ordinary(stmt):
+            dirty |= self._same(memory) & (self.touched if writes else self.overwritten)
+        if isinstance(stmt, Instruction) and ROWS[stmt.name].completes is CP_ASYNC:
+            dirty |= self.staged & self.touched
+        if _acquires(stmt):
+            # others' accesses, which come before what is acquired
+            dirty |= {memory for memory in self.touched if memory[0] == "global"}
+        return frozenset(dirty)
+
+    def fenced(self, stmt: Stmt, dirty: _State) -> _State:
+        """What of the dirty memory a fence in front of a statement is for."""
+        if not dirty:
+            return dirty
+        if isinstance(stmt, (Sync, Arrive)) or _releases(stmt):
+            return dirty
+        if isinstance(stmt, If) and not self._issues(stmt):
+            return frozenset()
+        within = stmt.then if isinstance(stmt, If) else (stmt,)
+        return dirty & {memory for each in within for memory, _ in self.asynchronous(each)}
+
+    def _issues(self, stmt: If) -> bool:
+        """Whether a branch is that of a leader, which starts what its instance does."""
+        return not stmt.orelse and all(
+            isinstance(each, Instruction) and (ROWS[each.name].asynchronous or ROWS[each.name].commits is not None)
+            for each in stmt.then
+        )
+
+    def _same(self, memory: _Memory) -> _State:
+        space, name = memory
+        if space == "global" and name in self.overlapping:
+            return frozenset({memory, *(("global", other) for other in self.overlapping)})
+        return frozenset({memory})
+
+
+def _addressed(row: Row, stmt: Instruction) -> Iterator[tuple[_Memory, bool]]:
+    """The memory whose address an instruction takes, without barriers."""
+    operands = [operand for operand in row.operands if operand.kind is Kind.ADDRESS]
+    vectors: Iterable[Vector] = (v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space != "local")
+    for operand, vector in zip(operands, vectors, strict=False):
+        if vector.buffer.dtype != barrier:
+            yield (vector.buffer.space, vector.buffer.root.name), operand.direction is not Direction.IN
+
+
+def _releases(stmt: Stmt) -> bool:
+    if isinstance(stmt, Instruction):
+        return stmt.name in _ORDERING
+    return isinstance(stmt, (Store, Atomic)) and stmt.order.startswith(("release", "acq_rel"))
+
+
+def _acquires(stmt: Stmt) -> bool:
+    if isinstance(stmt, Let) and isinstance(stmt.value, Load):
+        return stmt.value.order.startswith("acquire")
+    return isinstance(stmt, Atomic) and stmt.order.startswith(("acquire", "acq_rel"))
+
+
+class _Dirty(Analysis[_State]):
+    """What may be dirty in front of a statement, behind the fences of those before."""
+
+    def __init__(self, accesses: _Accesses) -> None:
+        self._accesses = accesses
+
+    def join(self, first: _State, second: _State) -> _State:
+        return first | second
+
+    def step(self, stmt: Simple | Jump, state: _State) -> _State:
+        return self._behind_fence(stmt, state) | self._accesses.dirtied(stmt)
+
+    def branch(self, stmt: If, state: _State) -> tuple[_State, _State]:
+        inside = self._behind_fence(stmt, state)
+        return inside, inside
+
+    def _behind_fence(self, stmt: Stmt, state: _State) -> _State:
+        spaces = {space for space, _ in self._accesses.fenced(stmt, state)}
+        return frozenset(memory for memory in state if memory[0] not in spaces)
