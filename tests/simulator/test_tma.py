@@ -242,3 +242,18 @@ def test_global_memory_needs_a_proxy_fence_of_its_own():
     for fence in ("", "fence.proxy.async.shared::cta;"):
         with pytest.raises(AsyncHazardError, match="(?s)TMA load that reads t.*wrote it, with no fence.proxy.async"):
             written_then_loaded(fence)
+
+
+def test_a_load_that_nobody_waits_for_is_in_flight_at_the_exit():
+    text = programs.load_text((64, 8), (0, 0), 2)
+    alone = text[: text.index("WAIT:")] + "WAIT: ret;\n}\n"
+    args = [programs.tensor_map(some((16, 64), np.float16), (64, 8), "128B"), pointer(np.zeros(256, np.uint8))]
+    with pytest.raises(AsyncHazardError, match="exits while a TMA load to its shared memory is in flight"):
+        run(alone, "k", (1,), (32,), args)
+
+
+def test_stores_land_though_nobody_waits_for_them():
+    array = aligned(np.zeros((16, 64), np.float16))
+    text = programs.store_text((64, 8), (0, 0), 2).replace("cp.async.bulk.wait_group.read 0;", "")
+    programs.store(array, (64, 8), "128B", (0, 0), some((programs.SHARED,), np.uint8), text, checks=False)
+    assert array[:8].all()

@@ -80,6 +80,7 @@ class Machine(Units):
                     self.unpark()
                 if self.operations.pending:
                     self.operations.after_block()
+            self.settle()
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(self.current, group))) from None
         except SimulationError:
@@ -87,6 +88,20 @@ class Machine(Units):
             raise
         if self.order is not None and self.made_tmem is not None:
             self.made_tmem.allocator.check_all_freed()
+
+    def settle(self) -> None:
+        """All threads have exited: what is in flight lands, but none of it in shared memory, which is gone."""
+        for operation in self.operations.pending:
+            if any(span.region.space == "shared" for span in operation.writes):
+                self.access.findings.add(
+                    "in-flight",
+                    f"a CTA exits while a {operation.what} to its shared memory is in flight, started by "
+                    f"{self.lanes.describe_position(operation.issuer)}\n  {self.places.describe(operation.pc)}",
+                    operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
+                    hint="wait for the phase of its mbarrier in front of the exit",
+                )
+        while self.operations.deliver_one():
+            pass
 
     def run_all(self, number: int) -> None:
         """Run all threads together, from block to block, until they part, wait, go back or exit.
@@ -295,9 +310,9 @@ class Machine(Units):
 
     def wake(self) -> bool:
         """Nothing is ready: deliver an operation, retry held and parked groups. False when all threads have exited."""
-        delivered = self.operations.deliver_one()
         if not (self.held or self.parked or self.barriers.waiting):
             return False
+        delivered = self.operations.deliver_one()
         if self.parked:
             if self.program.courses.endless.issuperset(self.parked):
                 self.report_endless()
