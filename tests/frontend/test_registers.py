@@ -100,3 +100,25 @@ def test_ptx_says_that_one_cta_has_all_registers() -> None:
     made = tj.kernel(threads=384)(source_of(text)).compile(tj.spec(8, float32), target="sm_90a")
     assert ".minnctapersm 1" in made.ptx and "setmaxnreg.dec.sync.aligned.u32 24;" in made.ptx
     assert made.executable.entry_registers == 168
+
+
+def test_tiles_may_take_what_a_warpgroup_has_set() -> None:
+    def source(head: str) -> str:
+        return "\n".join([
+            "def k(A, B):",
+            "    w = tj.warpgroup_id()",
+            "    if w == 2:",
+            *(["        tj.set_registers(24)"] if head else []),
+            "        B[0, 0, 0] = 0.0",
+            "    else:",
+            *([head] if head else []),
+            "        x = tj.wg.load(A[w, 0:64, 0:440])",
+            "        tj.wg.store(B[w, 0:64, 0:440], x / tj.sum(x))",
+            "",
+        ])
+
+    spec = tj.spec((2, 64, 440), float32)
+    whole = tj.kernel(threads=384)(source_of(source("")))
+    with pytest.raises(ResourceError, match="the limit is 168: 384 threads share 65,536"):
+        whole.compile(spec, spec, target="sm_90a")
+    tj.kernel(threads=384)(source_of(source("        tj.set_registers(240)"))).compile(spec, spec, target="sm_90a")

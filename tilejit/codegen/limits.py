@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from ..errors import ResourceError
 from ..ir.analyses.pressure import Pressure, most_live, words
+from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Buffer, Kernel
 from ..target import MAX_REGISTERS, MAX_THREADS, REGISTERS, TMEM_COLUMNS, Target, most_registers
 from .storage import allocations, most_at_once, shared_plan, size_bytes
@@ -92,7 +93,7 @@ def _sizes(largest: Sequence[Buffer]) -> str:
 
 def most_words(kernel: Kernel) -> int:
     """The registers that a thread's tiles may take where most are live, a little over what it has."""
-    limit = most_registers(kernel.threads, kernel.max_registers)
+    limit = most_of_a_thread(kernel)
     return limit + limit // _TOLERATED
 
 
@@ -102,7 +103,7 @@ def check_registers(kernel: Kernel, addressed: Collection[str]) -> Pressure | No
     kernel: at tile level. addressed: the buffers that live in local memory, by name.
     returns: where most are live; None where all tiles of the kernel together fit.
     """
-    limit = most_registers(kernel.threads, kernel.max_registers)
+    limit = most_of_a_thread(kernel)
     local = [b for b in allocations(kernel.body) if b.space == "local" and b.name not in addressed]
     # the sum over the kernel is quickly counted
     if sum(map(words, local)) + BESIDE_TILES <= limit:
@@ -127,6 +128,8 @@ def _cause(kernel: Kernel, limit: int) -> str:
     """What sets the limit, where that isn't what a thread can have at most."""
     if limit == MAX_REGISTERS:
         return ""
+    if limit > most_registers(kernel.threads, kernel.max_registers):
+        return " by tj.set_registers"
     if limit == kernel.max_registers:
         return f" by max_registers={limit}"
     return f": {kernel.threads} threads share {REGISTERS:,}"

@@ -7,11 +7,10 @@ import time
 from ..dataclass import dataclass
 from ..dtypes import DType
 from ..errors import assert_never
-from ..ir import walk
+from ..ir.analyses.register_pool import settings_of
 from ..ir.nodes import (
     Assert,
     Buffer,
-    Instruction,
     Kernel,
 )
 from ..ir.params import (
@@ -24,7 +23,6 @@ from ..ir.params import (
     StrideParam,
     TensorMapParam,
 )
-from ..isa.registers import SET_REGISTERS
 from ..source import Span
 from ..target import Target
 from . import barriers, functions, memory, storage
@@ -37,8 +35,6 @@ from .target_machine import TRIPLE, compile_text
 from .tensor_memory import TensorMemoryPlan, release, reserve, tensor_memory_plan
 from .types import memory_type, register_type
 from .writer import Writer
-
-_SETTING_REGISTERS = frozenset(row.name for row in SET_REGISTERS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +153,7 @@ def _attributes(kernel: Kernel) -> str:
 
 def sets_registers(kernel: Kernel) -> bool:
     """Whether warpgroups set how many registers their threads have."""
-    return any(isinstance(s, Instruction) and s.name in _SETTING_REGISTERS for s in walk.statements(kernel.body))
+    return any(True for _ in settings_of(kernel))
 
 
 def _bind_parameters(emission: Emission) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..ir.analyses.pressure import Pressure
+from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Kernel
-from ..target import most_registers
 from ..usage import Usage
 from .storage import local_memory, most_at_once, size_bytes
 
@@ -22,7 +22,7 @@ def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
     takes about as many while there are enough, so that more is in flight: it is rather too much than too little.
     spills: what those that are live at one place can't have.
     """
-    limit = most_registers(kernel.threads, kernel.max_registers)
+    limit = most_of_a_thread(kernel)
     addressed = {buffer.name for buffer in local_memory(kernel.body)}
     tiles = [buffer for buffer in most_at_once(kernel.body) if buffer.name not in addressed]
     wanted = sum(-(-size_bytes(buffer) // 4) for buffer in tiles) + BESIDE_TILES

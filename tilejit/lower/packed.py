@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from ..dataclass import replace
 from ..dtypes import DType, int32, uint32
 from ..ir import walk
+from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.arithmetic import build
 from ..ir.names import FreshNames, defined_names
 from ..ir.nodes import (
@@ -42,7 +43,6 @@ from ..ir.walk import Block, Place
 from ..isa.opaque import AND, XOR
 from ..layout import TileLayout
 from ..source import Span
-from ..target import most_registers
 from .opaque import opaque_zero
 
 __all__ = ["keep"]
@@ -65,7 +65,7 @@ def keep(kernel: Kernel) -> Kernel:
         for barrier, read in _between(barriers, reads):
             renewed[id(_behind(statements[barrier : read], kernel.body))].append(buffer)
     tiles = {buffer.name: _elements(buffer) for buffers in renewed.values() for buffer in buffers}
-    if sum(tiles.values()) + BESIDE_TILES <= most_registers(kernel.threads, kernel.max_registers):
+    if sum(tiles.values()) + BESIDE_TILES <= most_of_a_thread(kernel):
         return kernel
     zero = _Zero(FreshNames(defined_names(kernel.body)))
 

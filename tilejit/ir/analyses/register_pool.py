@@ -6,15 +6,16 @@ are left waits for ever.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...dataclass import dataclass
 from ...errors import KernelTypeError, ResourceError
 from ...isa.registers import SET_REGISTERS
-from ...target import WARPGROUP, entry_registers
+from ...target import MAX_REGISTERS, WARPGROUP, entry_registers, most_registers
+from .. import walk
 from ..nodes import Const, Instruction, Kernel
 
-__all__ = ["SETTINGS", "Setting", "check_pool"]
+__all__ = ["SETTINGS", "Setting", "check_pool", "most_of_a_thread", "settings_of"]
 
 SETTINGS = frozenset(row.name for row in SET_REGISTERS.values())
 
@@ -32,9 +33,25 @@ class Setting:
 
     @property
     def registers(self) -> int:
-        (count,) = self.stmt.inputs
-        assert isinstance(count, Const)
-        return int(count.value)
+        return _count(self.stmt)
+
+
+def _count(stmt: Instruction) -> int:
+    """How many registers a statement that sets them asks for."""
+    (count,) = stmt.inputs
+    assert isinstance(count, Const)
+    return int(count.value)
+
+
+def settings_of(kernel: Kernel) -> Iterator[Instruction]:
+    """The statements that set registers."""
+    return (s for s in walk.statements(kernel.body) if isinstance(s, Instruction) and s.name in SETTINGS)
+
+
+def most_of_a_thread(kernel: Kernel) -> int:
+    """How many registers a thread may have: of warpgroups that set theirs, one that has most."""
+    entry = most_registers(kernel.threads, kernel.max_registers)
+    return min(MAX_REGISTERS, max([entry, *(_count(stmt) for stmt in settings_of(kernel))]))
 
 
 def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:

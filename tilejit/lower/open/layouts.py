@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...dataclass import dataclass, replace
+from ...ir.analyses.register_pool import most_of_a_thread
 from ...ir.nodes import Kernel, Open
 from ...layout.grid import Grid, everywhere
 from ...scopes import SCOPES
-from ...target import most_registers
 from .anchors import anchored
 from .axes import Survey, Tile, survey
 from .choose import choose, order_axes
@@ -82,7 +82,7 @@ def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], kernel: Ker
         columns.append(by_axis)
     of_tile = {tile: k for k, component in enumerate(components) for tile in component.tiles}
     choices: list[LayoutChoice] = []
-    asked = demands(made, components, of_tile, most_registers(kernel.threads, kernel.max_registers))
+    asked = demands(made, components, of_tile, most_of_a_thread(kernel))
     for component, by_axis, demand in zip(components, columns, asked, strict=True):
         numbers = {axis: k for k, axis in enumerate(component.axes)}
         of_tiles = [
