@@ -144,6 +144,8 @@ class BulkCopies:
 
     def check_exit(self, positions: Index) -> None:
         """Threads exit: their stores must have read their sources."""
+        if self.agents is None:
+            return
         for position in set(positions.tolist()) & self.stores.keys():
             unread = [x.operation for x in self.stores[position] if x.group >= self.read[position]]
             if unread:
