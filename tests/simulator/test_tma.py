@@ -1,6 +1,7 @@
 """Copies by TMA against longhand oracles: boxes in every mode over every edge, runs of bytes, groups and waits."""
 
 import itertools
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tilejit.errors import (
     MisalignedError,
     OutOfBoundsError,
     SimulationError,
+    UninitializedReadError,
     UnsupportedInstructionError,
 )
 from tilejit.simulator import run
@@ -257,3 +259,16 @@ def test_stores_land_though_nobody_waits_for_them():
     text = programs.store_text((64, 8), (0, 0), 2).replace("cp.async.bulk.wait_group.read 0;", "")
     programs.store(array, (64, 8), "128B", (0, 0), some((programs.SHARED,), np.uint8), text, checks=False)
     assert array[:8].all()
+
+
+def test_cells_of_a_store_that_lie_outside_the_tensor_may_be_undefined():
+    # the first four rows of a box of eight
+    half = "mad.lo.u32 %r5, %r1, 16, %r2; st.shared.v4.b32 [%r5], {{%r2, %r2, %r2, %r2}};\n"
+    fill = half + "fence.proxy.async.shared::cta; bar.sync 0;\n"
+    for row, defined in ((12, True), (0, False)):
+        text = programs.kernel(programs.filled(programs.START + fill + programs.STORE, (64, 8), (0, row), 2))
+        array = aligned(np.zeros((16, 64), np.float16))
+        report = None if defined else pytest.raises(UninitializedReadError, match="nothing has written")
+        with report or nullcontext():
+            programs.store(array, (64, 8), "128B", (0, row), np.zeros(16, np.uint8), text)
+        assert array[12:].any() == defined
