@@ -65,11 +65,15 @@ def _memo(ptx: str, target: str) -> Path:
 
 
 def _assembled(ptx: str, target: str) -> str | None:
-    """Runs ptxas; its words where it refuses. Without optimisation, which decides nothing of what it accepts."""
+    """Runs ptxas; its words where it refuses.
+
+    Without optimisation, which decides nothing of what it accepts, but whether asynchronous products go on meanwhile.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.ptx"
         source.write_text(ptx)
-        command = [str(ptxas_path()), "-O0", f"-arch={target}", "-o", os.devnull, str(source)]
+        level = [] if "wgmma" in ptx else ["-O0"]
+        command = [str(ptxas_path()), *level, f"-arch={target}", "-o", os.devnull, str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = done.stderr + done.stdout
     # what is numbered so costs speed, or leaves instructions out

@@ -1,0 +1,53 @@
+"""Copies by TMA against NumPy, over every edge of a tensor, whenever they land."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+from tilejit import simulate
+from tilejit.layout.swizzle import SWIZZLE_BITS
+
+DELIVERIES = ("late", "early", "random:1")
+DTYPES = (tj.uint8, tj.float16, tj.float32, tj.float64)
+
+
+@tj.kernel(threads=64, target="sm_90a")
+def moved(
+    A: tj.Tensor, B: tj.Tensor, i: tj.int32, j: tj.int32, k: tj.int32, to: tj.int32, mode: tj.constexpr,
+    width: tj.constexpr,
+):
+    s = tj.alloc_shared((32, width), A.dtype, swizzle=mode)
+    full = tj.alloc_barrier()
+    tj.cta.copy_async(s[8:24], A[i, j : j + 16, k : k + width], barrier=full)
+    tj.cta.arrive(full)
+    full.wait(0)
+    tj.cta_sync()
+    tj.cta.copy_async(B[i, j : j + 16, to : to + width], s[8:24])
+    tj.bulk.wait(0)
+
+
+def part(at: tuple[int, int, int], shape: tuple[int, int, int], width: int) -> tuple[slice, ...]:
+    """Where a box lies in an array, as far as it does."""
+    return tuple(slice(max(a, 0), max(min(a + n, e), 0)) for a, n, e in zip(at, (1, 16, width), shape, strict=True))
+
+
+@pytest.mark.parametrize("delivery", DELIVERIES)
+@pytest.mark.parametrize("mode", SWIZZLE_BITS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_region_over_any_edge_arrives_and_leaves(dtype: tj.DType, mode: str, delivery: str) -> None:
+    width, unit = 2 * (16 << SWIZZLE_BITS[mode]) // dtype.bytes, 16 // dtype.bytes
+    shape = (3, 40, width + 2 * unit)
+    bits = np.random.default_rng(3).integers(1, 100, shape).astype(dtype.numpy)
+    for i, j, k, to in (
+        (0, 0, 0, 0), (2, -7, 3, unit), (1, 33, -5, -unit), (3, 0, 0, 0), (-1, 5, 5, 0), (0, 39, width + 1, 3 * unit),
+    ):
+        box = np.zeros((1, 16, width), dtype.numpy)
+        source = part((i, j, k), shape, width)
+        box[tuple(slice(p.start - at, p.stop - at) for p, at in zip(source, (i, j, k), strict=True))] = bits[source]
+        got, wanted = np.full_like(bits, 7), np.full_like(bits, 7)
+        target = part((i, j, to), shape, width)
+        wanted[target] = box[tuple(slice(p.start - at, p.stop - at) for p, at in zip(target, (i, j, to), strict=True))]
+        simulate(moved, 1, bits, got, i, j, k, to, mode, width, delivery=delivery)
+        np.testing.assert_array_equal(got, wanted)
