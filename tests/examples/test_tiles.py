@@ -48,7 +48,10 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
 }
 
 #: examples whose `main` checks all
-EARLY = ("copy_global_shared", "copy_registers", "elementwise_registers", "matmul", "quickstart", "tensor_memory")
+EARLY = (
+    "copy_global_shared", "copy_registers", "copy_tma", "elementwise_registers", "matmul", "quickstart",
+    "tensor_memory",
+)
 
 EACH_CASE = [
     pytest.param(name, case, id="-".join(map(str, (name, *case)))) for name, cases in CASES.items() for case in cases

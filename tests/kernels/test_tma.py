@@ -33,6 +33,19 @@ def part(at: tuple[int, int, int], shape: tuple[int, int, int], width: int) -> t
     return tuple(slice(max(a, 0), max(min(a + n, e), 0)) for a, n, e in zip(at, (1, 16, width), shape, strict=True))
 
 
+def expected(bits: np.ndarray, i: int, j: int, k: int, to: int, width: int) -> np.ndarray:
+    """What `moved` leaves of an array of sevens."""
+    box, wanted = np.zeros((1, 16, width), bits.dtype), np.full_like(bits, 7)
+    source, target = part((i, j, k), bits.shape, width), part((i, j, to), bits.shape, width)
+    box[_within(source, (i, j, k))] = bits[source]
+    wanted[target] = box[_within(target, (i, j, to))]
+    return wanted
+
+
+def _within(part_of: tuple[slice, ...], at: tuple[int, ...]) -> tuple[slice, ...]:
+    return tuple(slice(max(p.start - a, 0), max(p.stop - a, 0)) for p, a in zip(part_of, at, strict=True))
+
+
 @pytest.mark.parametrize("delivery", DELIVERIES)
 @pytest.mark.parametrize("mode", SWIZZLE_BITS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -43,11 +56,6 @@ def test_a_region_over_any_edge_arrives_and_leaves(dtype: tj.DType, mode: str, d
     for i, j, k, to in (
         (0, 0, 0, 0), (2, -7, 3, unit), (1, 33, -5, -unit), (3, 0, 0, 0), (-1, 5, 5, 0), (0, 39, width + 1, 3 * unit),
     ):
-        box = np.zeros((1, 16, width), dtype.numpy)
-        source = part((i, j, k), shape, width)
-        box[tuple(slice(p.start - at, p.stop - at) for p, at in zip(source, (i, j, k), strict=True))] = bits[source]
-        got, wanted = np.full_like(bits, 7), np.full_like(bits, 7)
-        target = part((i, j, to), shape, width)
-        wanted[target] = box[tuple(slice(p.start - at, p.stop - at) for p, at in zip(target, (i, j, to), strict=True))]
+        got = np.full_like(bits, 7)
         simulate(moved, 1, bits, got, i, j, k, to, mode, width, delivery=delivery)
-        np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(got, expected(bits, i, j, k, to, width))

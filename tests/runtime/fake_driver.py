@@ -198,6 +198,8 @@ class FakeDriver:
     def cuTensorMapEncodeTiled(
         self, dtype, rank, address, dims, strides, box, element_strides, interleave, swizzle, promotion, fill
     ):
+        if not self.contexts:
+            return real.CUresult.CUDA_ERROR_INVALID_CONTEXT, None
         assert (len(dims), len(strides), len(box), len(element_strides)) == (rank, rank - 1, rank, rank)
         told = (address, *(int(n) for n in (*dims, *strides, *box)), int(swizzle))
         self.calls.append(("encode", dtype.name.removeprefix("CU_TENSOR_MAP_DATA_TYPE_"), told))

@@ -13,6 +13,7 @@ from examples import (
     bias_gelu,
     copy_global_shared,
     copy_registers,
+    copy_tma,
     cross_entropy,
     distributed,
     elementwise_registers,
@@ -163,6 +164,8 @@ def _early() -> Iterator[tuple[str, Make]]:
     yield "copy_registers", compilation(copy_registers.round_trip, matrix(32, 16, F16), K=16)
     x = matrix(32, 32, F32)
     yield "through_shared", compilation(copy_global_shared.through_shared, x, x)
+    wide = tj.spec((32768, 8192), F32)
+    yield "copy_tma", compilation(copy_tma.copy, wide, wide)
     x = matrix(32, 8, F32)
     yield "three_operations", compilation(elementwise_registers.three_operations, x, x)
     half, single = matrix(128, 8, F16), matrix(128, tensor_memory.COLUMNS, F32)

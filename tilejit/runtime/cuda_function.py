@@ -14,15 +14,16 @@ from cuda.bindings import driver
 
 from ..errors import LaunchError, ResourceError
 from ..executable import Executable
-from ..ir.params import AssertionsParam, BarrierParam, TensorMapParam
-from ..target import PORTABLE_CLUSTER, THREAD_UNIT
+from ..ir.params import AssertionsParam, BarrierParam, TensorMapParam, TensorMapSpec
+from ..isa.registers import STEP
+from ..target import PORTABLE_CLUSTER
 from . import arrays, assertions, cuda_code, cuda_driver, cuda_tensor_map
 from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
 from .device import DirectLaunch, Launch, PreparedRun, WriteCheck
 from .packing import Packing, Workspace, field_of, getter
 from .signature import Call
-from .tensor_maps import ParameterMaps
+from .tensor_maps import MappedArray, ParameterMaps
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
@@ -39,7 +40,7 @@ _BARRIERS, _BARRIER_BYTES = 256, 32
 def _check_registers(executable: Executable, registers: int) -> None:
     """Refuses a kernel whose threads don't start with as many registers as its warpgroups count on."""
     wanted = executable.entry_registers
-    if wanted is None or registers // THREAD_UNIT * THREAD_UNIT == wanted:
+    if wanted is None or registers // STEP * STEP == wanted:
         return
     raise ResourceError(
         f"{executable.name} sets the registers of warpgroups, and counts on {wanted} for each thread at its entry; the "
@@ -75,7 +76,7 @@ class CudaFunction:
         self._barriers.copy_in(np.zeros(words * _BARRIER_BYTES, np.uint8))
         turns = itertools.cycle(range(words))
         mapped = [p for p in executable.params if isinstance(p, TensorMapParam)]
-        maps = {param: ParameterMaps(param, cuda_tensor_map.encode) for param in mapped}
+        maps = {param: ParameterMaps(param, self._encode) for param in mapped}
         workspace = Workspace(
             self._record.pointer, lambda: self._barriers.pointer + _BARRIER_BYTES * next(turns), maps.__getitem__
         )
@@ -160,6 +161,11 @@ class CudaFunction:
             launch, launch_in_context, self.device.is_current, self._function, self._dynamic_bytes,
             cuda_driver.StreamObjects(), workspace,
         )
+
+    def _encode(self, spec: TensorMapSpec, address: int, array: MappedArray) -> bytes:
+        """A tensor map; the driver makes none without a context."""
+        with cuda_driver.current(self.device.context):
+            return cuda_tensor_map.encode(spec, address, array)
 
     def check_assertions(self) -> None:
         """Raises for a failed assert, once."""

@@ -507,6 +507,32 @@ def test_our_own_arrays(driver, monkeypatch):
     assert "was freed" in outcome(driver, bound)[1]
 
 
+def boxes(A: tj.Tensor, n: tj.int32, B: tj.Tensor, h: tj.float16):
+    s, full = tj.alloc_shared((8, 8), A.dtype), tj.alloc_barrier()
+    if n > 0:
+        tj.warp.copy_async(s, A[0:8, 0:8], barrier=full)
+        tj.warp.arrive(full)
+        full.wait(0)
+        tj.warp.copy_async(B[n : n + 8, 0:8], s)
+        tj.warp.copy_async(A[n : n + 8, 0:8], s)
+        tj.bulk.wait(0)
+        B[0, 0] = A[0, 0] * h
+
+
+def test_tensor_maps_are_those_of_the_arrays_of_each_launch(driver, monkeypatch):
+    quick, usual = pair(driver, boxes, threads=32)
+    tensors = [tensor(16, 8), tensor(16, 8), tensor(32, 8), tensor(16, 8, offset=16)]
+    for a, b in [(0, 1)] * 4 + [(1, 0), (2, 1), (2, 1), (2, 0), (3, 2), (3, 2), (0, 1)]:
+        is_the_same(driver, quick, usual, tensors[a], 1, tensors[b], 2.0)
+    assert is_quick(monkeypatch, quick, lambda: quick[4](tensors[1], 1, tensors[0], 2.0))
+    ready = quick[4].bind(tensors[0], 1, tensors[1], 2.0)
+    driver.taken()
+    ready()
+    usual[4](tensors[0], 1, tensors[1], 2.0)
+    first, second = driver.taken()
+    assert first == second and [len(held) for held in first[-1]].count(128) == 2
+
+
 class CupyArray:
     """A stand-in for CuPy's array."""
 

@@ -118,6 +118,7 @@ class SlotLayout:
         self._maps = [(index[p.of], arrays.index(index[p.of]), workspace.maps(p)) for p in maps]
         self._getters = [getter(p, index, workspace) for p in once]
         self._pack_once = constants.pack_into
+        self._align_bytes = max(written.align_bytes, constants.align_bytes)
         self._start_bytes = -(-written.size_bytes // _WORD_BYTES) * _WORD_BYTES
         self._words = self._start_bytes // _WORD_BYTES + -(-constants.size_bytes // _WORD_BYTES)
         of_argument = dict(zip((*arrays, *(i for i, _ in scalars), *map(id, maps)), written.offsets, strict=True))
@@ -147,12 +148,14 @@ class SlotLayout:
     def maker(self, arguments: Sequence[Argument]) -> Callable[[], Slot]:
         """Makes slots for arguments of these shapes."""
         memory_type = ctypes.c_uint64 * max(self._words, 1)
+        room_type, align_bytes = ctypes.c_char * (8 * max(self._words, 1) + self._align_bytes), self._align_bytes
         addresses_type = ctypes.c_void_p * max(len(self._offsets), 1)
         pack_once, start_bytes, offsets = self._pack_once, self._start_bytes, self._offsets
         once = [get(arguments) for get in self._getters]
 
         def new() -> Slot:
-            memory = memory_type()
+            room = room_type()
+            memory = memory_type.from_buffer(room, -ctypes.addressof(room) % align_bytes)
             pack_once(memory, start_bytes, *once)
             start = ctypes.addressof(memory)
             addresses = addresses_type(*(start + offset for offset in offsets))
