@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+
+import pytest
+
+import tilejit as tj
+from tilejit import remember
 from tilejit.dtypes import int32
 from tilejit.ir.arithmetic import build
 from tilejit.ir.arithmetic.intern import operation
 from tilejit.ir.nodes import Op, Var
-from tilejit.remember import LIMIT, remembered, remembered_pair
+from tilejit.remember import LIMIT, forget, lasting, remembered, remembered_pair
 
 X, Y = Var("i", int32), Var("j", int32)
 
@@ -44,3 +50,35 @@ def test_equal_operations_on_the_same_arguments_are_one_object() -> None:
     assert operation("add", (X, Y), int32) is operation("add", (X, Y), int32)
     assert operation("add", (X, Y), int32) == Op("add", (X, Y), int32) != operation("add", (Y, X), int32)
     assert build.add(build.mul(X, 4), Y) is build.add(build.mul(X, 4), Y)
+
+
+def test_what_is_remembered_of_kernels_is_forgotten_and_the_rest_lasts() -> None:
+    calls: list[tuple[str, object]] = []
+
+    @remembered
+    def of_a_kernel(var: Var) -> str:
+        calls.append(("kernel", var))
+        return var.name
+
+    @lasting
+    def of_a_layout(var: Var) -> str:
+        calls.append(("layout", var))
+        return var.name
+
+    for _ in range(2):
+        assert of_a_kernel(X) == of_a_layout(X) == "i"
+    forget()
+    assert of_a_kernel(X) == of_a_layout(X) == "i"
+    assert calls == [("kernel", X), ("layout", X), ("kernel", X)]
+
+
+@tj.kernel(threads=32)
+def double(A: tj.Tensor):
+    tj.cta.store(A[0:32], tj.cta.load(A[0:32]) * 2)
+
+
+def test_a_compilation_leaves_none_of_its_expressions_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_CACHE", "0")
+    double.compile(tj.spec(32, tj.float32), target="sm_90a")
+    assert len(remember._tables) > 20 and not any(remember._tables)
+    assert gc.isenabled()

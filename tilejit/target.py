@@ -7,7 +7,7 @@ import re
 from .dataclass import dataclass, field
 from .errors import DeviceError
 
-__all__ = ["Multiprocessor", "Target", "TARGETS", "most_registers", "target"]
+__all__ = ["Multiprocessor", "THREAD_UNIT", "Target", "TARGETS", "most_registers", "target"]
 
 WARP = 32
 WARPGROUP = 128
@@ -33,7 +33,7 @@ REGISTERS = 64 * 1024
 MAX_REGISTERS = 255
 
 #: registers come to a thread by so many
-_THREAD_UNIT = 8
+THREAD_UNIT = 8
 
 #: a multiprocessor's warps are shared out among so many schedulers, which have registers of their own; a warp gets them
 #: in units of so many
@@ -43,12 +43,12 @@ _REGISTER_UNIT = 256
 
 def most_registers(threads: int, limit: int | None) -> int:
     """What a thread of a CTA of so many threads may have. limit: what the kernel asks for."""
-    return min(MAX_REGISTERS, limit or MAX_REGISTERS, REGISTERS // threads // _THREAD_UNIT * _THREAD_UNIT)
+    return min(MAX_REGISTERS, limit or MAX_REGISTERS, REGISTERS // threads // THREAD_UNIT * THREAD_UNIT)
 
 
 def entry_registers(threads: int, limit: int | None) -> int:
     """What each thread starts with where warpgroups set their registers: ptxas then takes all that it may."""
-    return most_registers(threads, limit) // _THREAD_UNIT * _THREAD_UNIT
+    return most_registers(threads, limit) // THREAD_UNIT * THREAD_UNIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,8 @@ MUTATIONS: dict[str, tuple[Ring, Mutation, type[SimulationError] | tuple[type[Si
             changed(text, "bar.sync %r40, 64; // release\n", ""),
             LOAD, f"mov.u32 %r31, 0; @%p30 bra SKIP;\n{LOAD}SKIP:\n",
         ).replace("mov.u32 %r10, 0;", "mov.u32 %r10, 0; setp.eq.u32 %p30, %r10, 0;", 1),
-        AsyncHazardError, r"warps? \d.* passed the wait for phase 0 of mbarrier ring.full\[\d\](.|\n)*who lags waits"),
+        AsyncHazardError,
+        r"warp(s|group)? \d.* passed the wait for phase 0 of mbarrier ring.full\[\d\](.|\n)*who lags waits"),
 }
 
 
@@ -224,3 +225,28 @@ def test_a_barrier_over_data_that_others_still_read():
     early = f"mad.lo.u32 %r46, %r1, 4, %r2; st.shared.u32 [%r46+{BARRIERS}], %r1;\n"
     with pytest.raises(RaceError, match="makes an mbarrier of"):
         played(ring, changed(ring.text(), "setp.ne.u32 %p1, %r1, 0;", early + "setp.ne.u32 %p1, %r1, 0;"))
+
+
+def tokens(ring: Ring, leader: str) -> str:
+    """A ring that carries nothing: warps wait, and the lane that `leader` finds arrives, without a synchronisation."""
+    text = changed(ring.text(), LOAD, "")
+    store = r"st\.shared\.u32 \[%r23\], %r22;"
+    for what in (store, r"bar\.warp\.sync -1; // release", r"bar\.warp\.sync -1; // commit"):
+        text = without(text, what)
+    return text.replace("elect.sync _|%p6, -1;", leader)
+
+
+def played_tokens(leader: str, seed: int) -> None:
+    ring = Ring(2)
+    src, out = ring.arrays()
+    launch(tokens(ring, leader), src, out, block=ring.block, shared_map=ring.shared_map, schedule=seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_lanes_that_elect_one_have_passed_what_they_waited_for(seed):
+    played_tokens("elect.sync _|%p6, -1;", seed)
+    with pytest.raises(AsyncHazardError, match="passed the wait for phase 0 of mbarrier(.|\n)*who lags waits for ever"):
+        played_tokens("setp.eq.u32 %p6, %r4, 0;", seed)
+    with pytest.raises(AsyncHazardError, match="who lags waits for ever"):
+        played_tokens("mov.u32 %r50, 1; setp.ne.u32 %p6, %r4, 0; @%p6 mov.u32 %r50, 0xfffffffe; "
+                      "elect.sync _|%p7, %r50; setp.eq.u32 %p6, %r4, 0;", seed)

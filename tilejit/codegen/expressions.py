@@ -12,7 +12,7 @@ from ..ir import walk
 from ..ir.arithmetic import facts
 from ..ir.nodes import Cast, Const, Declare, Element, Expr, For, Load, Op, Special, Var
 from ..ir.walk import Block
-from ..remember import remembered
+from ..remember import lasting, remembered
 from ..scopes import THREAD_IDS
 from . import memory
 from .casts import cast
@@ -242,7 +242,7 @@ def _simplified(emission: Emission, op: Op, x: LLVMValue, y: LLVMValue) -> LLVMV
     return None if kept is None else cast(emission, kept, op.dtype)
 
 
-@remembered
+@lasting
 def constant(const: Const) -> LLVMValue:
     """A constant as a value; by identity, as 0.0 and -0.0 are equal.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ..scopes import WARPGROUP
+from ..target import THREAD_UNIT
 from .row import Row, constant
 
 __all__ = ["LEAST", "MOST", "ROWS", "SET_REGISTERS", "STEP"]
 
 #: registers of a thread that a warpgroup may ask for, a multiple of `STEP`
-LEAST, MOST, STEP = 24, 256, 8
+LEAST, MOST, STEP = 24, 256, THREAD_UNIT
 
 _TARGETS = ("sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a")
 

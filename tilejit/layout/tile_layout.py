@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..dataclass import dataclass
 from ..errors import LayoutError
-from ..remember import remembered
+from ..remember import lasting
 from ..svg import Picture
 from ..wording import counted, shown
 from . import arguments, iters, places, tiling
@@ -461,7 +461,7 @@ class TileLayout:
 
 
 # remembered: passes ask it of each tile, and most tiles of a kernel share their layout
-@remembered
+@lasting
 def _footprint(layout: TileLayout) -> int:
     span = layout.span()
     if layout.swizzle is None or layout.swizzle.is_identity:
@@ -469,7 +469,7 @@ def _footprint(layout: TileLayout) -> int:
     return -(-span // layout.swizzle.period) * layout.swizzle.period
 
 
-@remembered
+@lasting
 def _axes(layout: TileLayout) -> tuple[Axis, ...]:
     named = [it.axis for it in (*layout.shard, *layout.replica)] + [axis for axis, _ in layout.offset]
     return tuple(dict.fromkeys(named))

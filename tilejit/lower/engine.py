@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from ..dataclass import dataclass, field
 from ..errors import DispatchError
 from ..ir.nodes import TileOp
-from ..remember import remembered
+from ..remember import lasting
 from ..source import Span
 from ..svg import Picture
 from .builder import Builder
@@ -125,7 +125,7 @@ def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Vari
     return named
 
 
-@remembered
+@lasting
 def _by_operation(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[Any]]]:
     """The variants of each operation, those of higher priority first."""
     table: dict[str, list[Variant[Any]]] = {}

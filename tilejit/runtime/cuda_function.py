@@ -15,8 +15,7 @@ from cuda.bindings import driver
 from ..errors import LaunchError, ResourceError
 from ..executable import Executable
 from ..ir.params import AssertionsParam, BarrierParam, TensorMapParam, TensorMapSpec
-from ..isa.registers import STEP
-from ..target import PORTABLE_CLUSTER
+from ..target import PORTABLE_CLUSTER, THREAD_UNIT
 from . import arrays, assertions, cuda_code, cuda_driver, cuda_tensor_map
 from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
@@ -40,7 +39,7 @@ _BARRIERS, _BARRIER_BYTES = 256, 32
 def _check_registers(executable: Executable, registers: int) -> None:
     """Refuses a kernel whose threads don't start with as many registers as its warpgroups count on."""
     wanted = executable.entry_registers
-    if wanted is None or registers // STEP * STEP == wanted:
+    if wanted is None or registers // THREAD_UNIT * THREAD_UNIT == wanted:
         return
     raise ResourceError(
         f"{executable.name} sets the registers of warpgroups, and counts on {wanted} for each thread at its entry; the "

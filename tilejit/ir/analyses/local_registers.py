@@ -14,7 +14,7 @@ from ...dataclass import dataclass
 from ...dtypes import DType
 from ...layout import TileLayout
 from ...layout.iters import Iter
-from ...remember import remembered
+from ...remember import lasting
 from .. import nodes as ir
 from ..arithmetic import facts
 from ..arithmetic.affine import affine
@@ -136,7 +136,7 @@ def span(buffer: ir.Buffer) -> int:
     return buffer.tile_layout.adapted(slots_of(buffer)).footprint()
 
 
-@remembered
+@lasting
 def _dense(layout: TileLayout) -> int | None:
     """The registers of a layout that reaches each from the first to the last, each once; None for another."""
     held = layout.storage()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ...dtypes import DType
-from ...remember import LIMIT
+from ...remember import LIMIT, forgotten
 from ..nodes import Const, Expr, Op
 from .facts import full_range
 
@@ -25,7 +25,7 @@ def integer(value: int, dtype: DType) -> Const:
 
 
 #: (name, type, identities of the arguments) -> operation; it holds its arguments, so no identity is used again
-_operations: dict[tuple[object, ...], Op] = {}
+_operations: dict[tuple[object, ...], Op] = forgotten({})
 
 
 def operation(name: str, args: tuple[Expr, ...], dtype: DType) -> Op:

@@ -19,7 +19,7 @@ from ...ir.arithmetic import build, facts
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
 from ...layout import Axis, Swizzle, TileLayout, TLane
 from ...layout.iters import Iter, merged, refined, sliced, weights
-from ...remember import remembered, remembered_pair
+from ...remember import lasting, remembered, remembered_pair
 from ...scopes import SCOPES, THREAD
 from ...target import TMEM_LANE
 from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
@@ -272,7 +272,7 @@ def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
     return Placement(region, whole.shape, whole.places, whole.dims, (), whole.replicas, whole.swizzle)
 
 
-@remembered
+@lasting
 def _wholes(layout: TileLayout) -> dict[tuple[object, ...], Placement]:
     """The placements of whole tiles of a layout, by scope, space, shape and slots: each but for its region."""
     return {}

@@ -56,6 +56,18 @@ class Passed:
     positions: Index
 
 
+def _led(passed: Passed, gathered: NDArray[np.bool_], leader: Index, event: int) -> Iterator[Passed]:
+    """The same with each warp's leader, at an event, for lanes that were gathered; as it was where it stood alone."""
+    here = gathered[passed.positions]
+    leaders = distinct(leader[passed.positions[here]])
+    if np.array_equal(leaders, passed.positions[here]):
+        yield passed
+        return
+    if not here.all():
+        yield Passed(passed.phase, passed.pc, passed.event, passed.positions[~here])
+    yield Passed(passed.phase, passed.pc, event, leaders)
+
+
 class MBarrier:
     """The barriers at one shared address: an element of each array for each CTA of the chunk.
 
@@ -442,6 +454,24 @@ class MBarriers:
         oldest = int(barrier.phase.min()) - 1
         barrier.passed = [x for x in barrier.passed if x.phase >= oldest]
         barrier.passed.extend(Passed(n, site.pc, event, positions[asked == n]) for n in distinct(asked).tolist())
+
+    def note_gathered(self, pc: int, is_leader: NDArray[np.bool_]) -> None:
+        """Executing lanes elect one of a warp: all have passed what they waited for, and the leader stands for them."""
+        records = [barrier for barrier in self.at.values() if barrier.passed]
+        if self.order is None or not records:
+            return
+        positions = self.lanes.positions()
+        warp = self.lanes.full["chunk_warp"]
+        leaders = positions[is_leader]
+        leader_of = np.full(int(warp.max()) + 1, -1)
+        leader_of[warp[leaders]] = leaders
+        # of lanes with several masks each has a leader of its own
+        leader_of[np.bincount(warp[leaders], minlength=leader_of.size) != 1] = -1
+        gathered = np.zeros(warp.size, bool)
+        gathered[positions] = leader_of[warp[positions]] >= 0
+        event = self.order.tick(pc)
+        for barrier in records:
+            barrier.passed = [y for x in barrier.passed for y in _led(x, gathered, leader_of[warp], event)]
 
     def check_passed(self, order: Order, barrier: MBarrier, coming: Message, ctas: Index) -> None:
         """Who waits for phase n must have passed before phase n + 1 completes: then the parity is what it was.
