@@ -48,25 +48,17 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Threads that found a phase complete, asked for by its number, at an event."""
+    """Threads that found a phase complete, asked for by its number, at an event.
+
+    leaders: who was the first to lead each of them after that, -1 for nobody; led: the event of that.
+    """
 
     phase: int
     pc: int
     event: int
     positions: Index
-
-
-def _led(passed: Passed, gathered: NDArray[np.bool_], leader: Index, event: int) -> Iterator[Passed]:
-    """The same with each warp's leader, at an event, for lanes that were gathered; as it was where it stood alone."""
-    here = gathered[passed.positions]
-    leaders = distinct(leader[passed.positions[here]])
-    if np.array_equal(leaders, passed.positions[here]):
-        yield passed
-        return
-    if not here.all():
-        yield Passed(passed.phase, passed.pc, passed.event, passed.positions[~here])
-    yield Passed(passed.phase, passed.pc, event, leaders)
-
+    leaders: Index
+    led: Index
 
 class MBarrier:
     """The barriers at one shared address: an element of each array for each CTA of the chunk.
@@ -453,25 +445,20 @@ class MBarriers:
         positions = self.lanes.positions()[threads]
         oldest = int(barrier.phase.min()) - 1
         barrier.passed = [x for x in barrier.passed if x.phase >= oldest]
-        barrier.passed.extend(Passed(n, site.pc, event, positions[asked == n]) for n in distinct(asked).tolist())
+        for n in distinct(asked).tolist():
+            who = positions[asked == n]
+            barrier.passed.append(Passed(n, site.pc, event, who, np.full(who.size, -1), np.zeros(who.size, np.int64)))
 
-    def note_gathered(self, pc: int, is_leader: NDArray[np.bool_]) -> None:
-        """Executing lanes elect one of a warp: all have passed what they waited for, and the leader stands for them."""
-        records = [barrier for barrier in self.at.values() if barrier.passed]
-        if self.order is None or not records:
+    def note_led(self, pc: int, leader: Any) -> None:
+        """Executing lanes have come together: that all have passed their waits is now known of whoever leads them."""
+        if self.order is None or not any(barrier.passed for barrier in self.at.values()):
             return
-        positions = self.lanes.positions()
-        warp = self.lanes.full["chunk_warp"]
-        leaders = positions[is_leader]
-        leader_of = np.full(int(warp.max()) + 1, -1)
-        leader_of[warp[leaders]] = leaders
-        # of lanes with several masks each has a leader of its own
-        leader_of[np.bincount(warp[leaders], minlength=leader_of.size) != 1] = -1
-        gathered = np.zeros(warp.size, bool)
-        gathered[positions] = leader_of[warp[positions]] >= 0
-        event = self.order.tick(pc)
-        for barrier in records:
-            barrier.passed = [y for x in barrier.passed for y in _led(x, gathered, leader_of[warp], event)]
+        positions, event = self.lanes.positions(), self.order.tick(pc)
+        leader_of = np.full(self.lanes.total, -1)
+        leader_of[positions] = positions - self.lanes.get("lane") + leader
+        for x in (x for barrier in self.at.values() for x in barrier.passed):
+            fresh = (x.leaders < 0) & (leader_of[x.positions] >= 0)
+            x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
 
     def check_passed(self, order: Order, barrier: MBarrier, coming: Message, ctas: Index) -> None:
         """Who waits for phase n must have passed before phase n + 1 completes: then the parity is what it was.
@@ -482,12 +469,15 @@ class MBarriers:
         done = np.zeros(barrier.live.size, bool)
         done[ctas] = True
         for x in barrier.passed:
-            late = x.positions[(done & (barrier.phase == x.phase + 2))[cta_of[x.positions]]]
-            if not late.size:
-                continue
-            late = late[~order.tells(coming, late, x.event)]
+            late = np.flatnonzero((done & (barrier.phase == x.phase + 2))[cta_of[x.positions]])
             if late.size:
-                self.report_lag(barrier, x, late)
+                late = late[~order.tells(coming, x.positions[late], x.event)]
+            led = late[x.leaders[late] >= 0]
+            if led.size:
+                told = [bool(order.tells(coming, x.leaders[k : k + 1], int(x.led[k]))[0]) for k in led.tolist()]
+                late = np.setdiff1d(late, led[told])
+            if late.size:
+                self.report_lag(barrier, x, x.positions[late])
 
     def report_lag(self, barrier: MBarrier, passed: Passed, late: Index) -> None:
         cta = int(self.lanes.full["chunk_cta"][late[0]])

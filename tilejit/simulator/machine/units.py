@@ -113,9 +113,9 @@ class Units:
 
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
         # it waits for its lanes, but orders none of their accesses
-        leader, is_leader = self.warps.elect(self.warps.require(mask, pc))
-        self.mbarriers.note_gathered(pc, is_leader)
-        return leader, is_leader
+        leader, leads = self.warps.elect(self.warps.require(mask, pc))
+        self.mbarriers.note_led(pc, leader)
+        return leader, leads
 
     def set_registers(self, how: str, count: int, pc: int) -> None:
         """setmaxnreg, which a block begins with."""
