@@ -1,0 +1,222 @@
+"""C = activation(A @ B + bias) + residual on Hopper's tensor cores: TMA → swizzled shared memory → wgmma → TMA.
+
+A is M × K and B is K × N, of float16 or bfloat16, row-major or column-major; with a third dimension in front, as many
+products. M, N and K are run-time values, and tiles may hang over every edge. Rows (or columns, where these lie together)
+must begin at 16-byte steps, as TMA has them; `matmul.py` takes any others. bias is a row of N, residual like C.
+
+One CTA a multiprocessor works on tiles of 128 × 256 in turn, two warpgroups of 64 rows each. K is walked in slices of
+64, which a ring of STAGES stages holds:
+
+    warp 0        copies slices of A and B into the stages that are free, STAGES - 1 ahead
+    warpgroups    wait for a slice, start its product, and wait for the one before: its stage is free then
+
+So the tensor cores always have a product to go on with. In `gemm` warp 0 does both; in `gemm_with_producer` a third
+warpgroup copies, and gives its registers to the others. It takes 225 KB of shared memory.
+
+Needs sm_90a; on other machines it runs on the simulator: `python examples/gemm_hopper.py`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+import tilejit as tj
+
+BM, BN, BK = 128, 256, 64
+STAGES = 4
+GROUP = 8  # rows of tiles that are worked on together, so that their part of B stays in L2
+WARPS = 4  # of a warpgroup: each says for itself that it is done with a stage
+
+
+@tj.function
+def place_of(tile: Any, shape: tuple[Any, Any]) -> tuple[Any, Any, Any]:
+    """Which product of the batch a tile belongs to, and its row and column among that one's tiles."""
+    row, column = tj.tile_order(tile % (shape[0] * shape[1]), shape, group=GROUP)
+    return tile // (shape[0] * shape[1]), row, column
+
+
+@tj.function
+def load(A: Any, B: Any, a: Any, b: Any, t: Any, place: tuple[Any, Any, Any], k: Any) -> None:
+    """Copies slice k of K of what a tile needs; A and B have K along dimension 2 and 1, or the other way round."""
+    z, row, column = place
+    t.acquire()
+    if a.shape[1] == BM:
+        tj.warp.copy_async(a[t.stage], A[z, row * BM : row * BM + BM, k * BK : k * BK + BK], barrier=t)
+    else:
+        tj.warp.copy_async(a[t.stage], A[z, k * BK : k * BK + BK, row * BM : row * BM + BM], barrier=t)
+    if b.shape[1] == BK:
+        tj.warp.copy_async(b[t.stage], B[z, k * BK : k * BK + BK, column * BN : column * BN + BN], barrier=t)
+    else:
+        tj.warp.copy_async(b[t.stage], B[z, column * BN : column * BN + BN, k * BK : k * BK + BK], barrier=t)
+    tj.warp.commit(t)
+
+
+@tj.function
+def multiply(acc: Any, a: Any, b: Any, t: Any, w: Any, accumulate: Any) -> None:
+    """Starts a warpgroup's product of a slice."""
+    rows = a[t.stage, w * 64 : w * 64 + 64, :] if a.shape[1] == BM else a[t.stage, :, w * 64 : w * 64 + 64].T
+    columns = b[t.stage] if b.shape[1] == BK else b[t.stage].T
+    tj.wg.gemm_async(acc, rows, columns, accumulate=accumulate)
+
+
+@tj.function
+def store(C: Any, bias: Any, residual: Any, activation: str, acc: Any, out: Any, z: Any, row: Any, column: Any) -> None:
+    """Writes a warpgroup's 64 rows from `row` on: by way of shared memory, half of the columns at a time."""
+    half = tj.alloc_local((64, BN // 2), C.dtype, layout=tj.wgmma.layout_c((64, BN // 2)))
+    for h in tj.static_range(2):
+        first = column + h * (BN // 2)
+        x = acc[:, h * (BN // 2) : h * (BN // 2) + BN // 2]
+        if bias is not None:
+            x = x + tj.wg.load(bias[first : first + BN // 2]).astype(tj.float32)[None, :]
+        if activation == "relu":
+            x = tj.relu(x)
+        elif activation == "gelu":
+            x = tj.gelu(x)
+        if residual is not None:
+            x = x + tj.wg.load(residual[z, row : row + 64, first : first + BN // 2]).astype(tj.float32)
+        tj.bulk.wait_read(0)
+        tj.warpgroup_sync()  # the last store has read what `out` had
+        tj.wg.cast(half, x)
+        tj.wg.copy(out, half)
+        tj.warpgroup_sync()
+        tj.wg.copy_async(C[z, row : row + 64, first : first + BN // 2], out)
+
+
+@tj.kernel(threads=256)
+def gemm(
+    A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, bias: tj.Tensor | None, residual: tj.Tensor | None,
+    a_rows: tj.constexpr, b_rows: tj.constexpr, activation: tj.constexpr,
+) -> None:
+    """A: (batch, M, K), or (batch, K, M) without a_rows. B: (batch, K, N), or (batch, N, K) without b_rows."""
+    a = tj.alloc_shared((STAGES, BM, BK) if a_rows else (STAGES, BK, BM), A.dtype, swizzle="128B")
+    b = tj.alloc_shared((STAGES, BK, BN) if b_rows else (STAGES, BN, BK), B.dtype, swizzle="128B")
+    out = tj.alloc_shared((2, 64, BN // 2), C.dtype, swizzle="128B")
+    ring = tj.alloc_ring(STAGES, consumers=2 * WARPS)
+    acc = tj.alloc_local((64, BN), tj.float32, layout=tj.wgmma.layout_c((64, BN)))
+    shape = tj.int32(tj.cdiv(C.shape[1], BM)), tj.int32(tj.cdiv(C.shape[2], BN))
+    tiles = tj.int32(C.shape[0]) * shape[0] * shape[1]
+    steps = tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK))
+    stride = tj.int32(tj.num_ctas(0))
+    w = tj.warpgroup_id()
+    # what is loaded next: slice `slice` of tile `coming`, as step `j`
+    coming, j, slice = tj.int32(tj.cta_id(0)), 0, 0
+    place = place_of(coming, shape)
+    if tj.warp_id() == 0 and coming < tiles:
+        while j < min(STAGES - 1, steps):
+            load(A, B, a, b, ring[j], place, j)
+            j += 1
+    j = slice = min(STAGES - 1, steps)
+    i = 0
+    for tile in range(tj.int32(tj.cta_id(0)), tiles, stride):
+        z, row, column = place_of(tile, shape)
+        for k in range(steps):
+            t = ring[i]
+            t.wait()
+            multiply(acc, a, b, t, w, k > 0)
+            tj.wgmma.wait(1)  # the step before is done: its stage is free
+            if k > 0:
+                tj.warp.release(ring[i - 1])
+            if slice == steps:
+                slice, coming = 0, coming + stride
+                place = place_of(coming, shape)
+            if coming < tiles:
+                if tj.warp_id() == 0:
+                    load(A, B, a, b, ring[j], place, slice)
+                slice, j = slice + 1, j + 1
+            i += 1
+        tj.wgmma.wait(0)
+        tj.warp.release(ring[i - 1])
+        store(C, bias, residual, activation, acc, out[w], z, row * BM + w * 64, column * BN)
+    tj.bulk.wait(0)
+
+
+@tj.kernel(threads=384)
+def gemm_with_producer(
+    A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, bias: tj.Tensor | None, residual: tj.Tensor | None,
+    a_rows: tj.constexpr, b_rows: tj.constexpr, activation: tj.constexpr,
+) -> None:
+    """As `gemm`, but that the first warp of another warpgroup copies."""
+    a = tj.alloc_shared((STAGES, BM, BK) if a_rows else (STAGES, BK, BM), A.dtype, swizzle="128B")
+    b = tj.alloc_shared((STAGES, BK, BN) if b_rows else (STAGES, BN, BK), B.dtype, swizzle="128B")
+    out = tj.alloc_shared((2, 64, BN // 2), C.dtype, swizzle="128B")
+    ring = tj.alloc_ring(STAGES, consumers=2 * WARPS)
+    shape = tj.int32(tj.cdiv(C.shape[1], BM)), tj.int32(tj.cdiv(C.shape[2], BN))
+    tiles = tj.int32(C.shape[0]) * shape[0] * shape[1]
+    steps = tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK))
+    stride = tj.int32(tj.num_ctas(0))
+    i = 0
+    if tj.warpgroup_id() == 0:
+        tj.set_registers(24)
+        if tj.warp_id() == 0:
+            for tile in range(tj.int32(tj.cta_id(0)), tiles, stride):
+                place = place_of(tile, shape)
+                for k in range(steps):
+                    load(A, B, a, b, ring[i], place, k)
+                    i += 1
+    else:
+        tj.set_registers(240)
+        w = tj.warpgroup_id() - 1
+        acc = tj.alloc_local((64, BN), tj.float32, layout=tj.wgmma.layout_c((64, BN)))
+        for tile in range(tj.int32(tj.cta_id(0)), tiles, stride):
+            z, row, column = place_of(tile, shape)
+            for k in range(steps):
+                t = ring[i]
+                t.wait()
+                multiply(acc, a, b, t, w, k > 0)
+                tj.wgmma.wait(1)
+                if k > 0:
+                    tj.warp.release(ring[i - 1])
+                i += 1
+            tj.wgmma.wait(0)
+            tj.warp.release(ring[i - 1])
+            store(C, bias, residual, activation, acc, out[w], z, row * BM + w * 64, column * BN)
+        tj.bulk.wait(0)
+
+
+def rows_of(name: str, x: Any) -> tuple[Any, bool]:
+    """An array of two or three dimensions as one of three whose last one lies together, and whether that was so."""
+    x = x if x.ndim == 3 else x[None]
+    size = x.element_size() if hasattr(x, "element_size") else x.itemsize
+    steps = [s * size for s in x.stride()] if hasattr(x, "element_size") else list(x.strides)
+    is_rows = steps[2] == size or (steps[1] != size and x.shape[2] == 1)
+    if not is_rows and steps[1] != size and x.shape[1] > 1:
+        raise ValueError(f"{name} has no dimension that lies together: its steps are {steps[1:]} bytes")
+    step = steps[1] if is_rows else steps[2]
+    if step % 16 and x.shape[1 if is_rows else 2] > 1:
+        raise ValueError(
+            f"{name}: {'rows' if is_rows else 'columns'} begin every {step} bytes, and TMA takes multiples of 16: pad "
+            "them, or use examples/matmul.py"
+        )
+    return (x if is_rows else x.swapaxes(1, 2)), is_rows
+
+
+def product(
+    a: Any, b: Any, c: Any, bias: Any = None, residual: Any = None, activation: str = "none", kernel: tj.Kernel = gemm
+) -> None:
+    """c = activation(a @ b + bias) + residual, of arrays of NumPy or a framework."""
+    (A, a_rows), (B, b_rows), (C, c_rows) = (rows_of(name, x) for name, x in (("a", a), ("b", b), ("c", c)))
+    if not c_rows:
+        raise ValueError("c: rows must lie together; transpose the product: c.T = b.T @ a.T")
+    added = None if residual is None else rows_of("residual", residual)[0]
+    tiles = A.shape[0] * tj.cdiv(C.shape[1], BM) * tj.cdiv(C.shape[2], BN)
+    kernel[min(tj.num_sms(), tiles)](A, B, C, bias, added, a_rows, b_rows, activation)
+
+
+def main() -> None:
+    random = np.random.default_rng(0)
+    m, n, k = 300, 520, 200  # ragged: tiles hang over all edges
+    a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    bias, residual = random.standard_normal(n).astype(np.float16), random.standard_normal((m, n)).astype(np.float16)
+    wide = a.astype(np.float64) @ b.astype(np.float64)
+    expected = np.maximum(wide + bias, 0) + residual
+    for kernel in (gemm, gemm_with_producer):
+        c = np.empty((m, n), np.float16)
+        product(a, b, c, bias, residual, "relu", kernel)
+        error = np.abs(c - expected).max() / np.abs(expected).max()
+        print(f"{kernel} on {tj.device()}: largest error {error:.1e} of the largest value")
+        assert error < 1e-3, "the result is wrong"
+    print(gemm.explain(a[None], b[None], c[None], bias, residual[None], True, True, "relu"))
+
+
+if __name__ == "__main__":
+    main()
