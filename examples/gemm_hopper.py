@@ -1,7 +1,7 @@
 """C = activation(A @ B + bias) + residual on Hopper's tensor cores: TMA → swizzled shared memory → wgmma → TMA.
 
 A is M × K and B is K × N, of float16 or bfloat16, row-major or column-major; with a third dimension in front, as many
-products. M, N and K are run-time values, and tiles may hang over every edge. Rows (or columns, where these lie together)
+products. M, N and K are run-time values, and tiles may hang over every edge. Rows, or columns where these lie together,
 must begin at 16-byte steps, as TMA has them; `matmul.py` takes any others. bias is a row of N, residual like C.
 
 One CTA a multiprocessor works on tiles of 128 × 256 in turn, two warpgroups of 64 rows each. K is walked in slices of
@@ -60,7 +60,9 @@ def multiply(acc: Any, a: Any, b: Any, t: Any, w: Any, accumulate: Any) -> None:
 
 
 @tj.function
-def store(C: Any, bias: Any, residual: Any, activation: str, acc: Any, out: Any, z: Any, row: Any, column: Any) -> None:
+def store(
+    C: Any, bias: Any, residual: Any, activation: str | None, acc: Any, out: Any, z: Any, row: Any, column: Any
+) -> None:
     """Writes a warpgroup's 64 rows from `row` on: by way of shared memory, half of the columns at a time."""
     half = tj.alloc_local((64, BN // 2), C.dtype, layout=tj.wgmma.layout_c((64, BN // 2)))
     for h in tj.static_range(2):
@@ -125,7 +127,8 @@ def gemm(
                 slice, j = slice + 1, j + 1
             i += 1
         tj.wgmma.wait(0)
-        tj.warp.release(ring[i - 1])
+        if steps > 0:
+            tj.warp.release(ring[i - 1])
         store(C, bias, residual, activation, acc, out[w], z, row * BM + w * 64, column * BN)
     tj.bulk.wait(0)
 
@@ -168,7 +171,8 @@ def gemm_with_producer(
                     tj.warp.release(ring[i - 1])
                 i += 1
             tj.wgmma.wait(0)
-            tj.warp.release(ring[i - 1])
+            if steps > 0:
+                tj.warp.release(ring[i - 1])
             store(C, bias, residual, activation, acc, out[w], z, row * BM + w * 64, column * BN)
         tj.bulk.wait(0)
 
@@ -178,11 +182,12 @@ def rows_of(name: str, x: Any) -> tuple[Any, bool]:
     x = x if x.ndim == 3 else x[None]
     size = x.element_size() if hasattr(x, "element_size") else x.itemsize
     steps = [s * size for s in x.stride()] if hasattr(x, "element_size") else list(x.strides)
-    is_rows = steps[2] == size or (steps[1] != size and x.shape[2] == 1)
+    # steps of what has one row, one column or nothing say nothing
+    is_rows = steps[2] == size or x.shape[2] < 2
     if not is_rows and steps[1] != size and x.shape[1] > 1:
         raise ValueError(f"{name} has no dimension that lies together: its steps are {steps[1:]} bytes")
     step = steps[1] if is_rows else steps[2]
-    if step % 16 and x.shape[1 if is_rows else 2] > 1:
+    if step % 16 and x.shape[1 if is_rows else 2] > 1 and 0 not in x.shape:
         raise ValueError(
             f"{name}: {'rows' if is_rows else 'columns'} begin every {step} bytes, and TMA takes multiples of 16: pad "
             "them, or use examples/matmul.py"
@@ -190,16 +195,16 @@ def rows_of(name: str, x: Any) -> tuple[Any, bool]:
     return (x if is_rows else x.swapaxes(1, 2)), is_rows
 
 
-def product(
-    a: Any, b: Any, c: Any, bias: Any = None, residual: Any = None, activation: str = "none", kernel: tj.Kernel = gemm
-) -> None:
-    """c = activation(a @ b + bias) + residual, of arrays of NumPy or a framework."""
+def arranged(
+    a: Any, b: Any, c: Any, bias: Any = None, residual: Any = None, activation: str | None = None
+) -> tuple[int, tuple[Any, ...]]:
+    """The grid and the arguments of either kernel for c = activation(a @ b + bias) + residual."""
     (A, a_rows), (B, b_rows), (C, c_rows) = (rows_of(name, x) for name, x in (("a", a), ("b", b), ("c", c)))
     if not c_rows:
         raise ValueError("c: rows must lie together; transpose the product: c.T = b.T @ a.T")
     added = None if residual is None else rows_of("residual", residual)[0]
     tiles = A.shape[0] * tj.cdiv(C.shape[1], BM) * tj.cdiv(C.shape[2], BN)
-    kernel[min(tj.num_sms(), tiles)](A, B, C, bias, added, a_rows, b_rows, activation)
+    return min(tj.num_sms(), tiles), (A, B, C, bias, added, a_rows, b_rows, activation)
 
 
 def main() -> None:
@@ -211,11 +216,12 @@ def main() -> None:
     expected = np.maximum(wide + bias, 0) + residual
     for kernel in (gemm, gemm_with_producer):
         c = np.empty((m, n), np.float16)
-        product(a, b, c, bias, residual, "relu", kernel)
+        grid, arguments = arranged(a, b, c, bias, residual, "relu")
+        kernel[grid](*arguments)
         error = np.abs(c - expected).max() / np.abs(expected).max()
         print(f"{kernel} on {tj.device()}: largest error {error:.1e} of the largest value")
         assert error < 1e-3, "the result is wrong"
-    print(gemm.explain(a[None], b[None], c[None], bias, residual[None], True, True, "relu"))
+    print(gemm.explain(*arguments))
 
 
 if __name__ == "__main__":

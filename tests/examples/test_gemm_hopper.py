@@ -1,0 +1,97 @@
+"""examples/gemm_hopper.py on the simulator, with all checks: ragged shapes, majors, batches, whenever copies land."""
+
+from __future__ import annotations
+
+from math import erf
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+from examples import gemm_hopper as example
+from tilejit.dtypes import DTYPES
+
+Array = np.ndarray
+
+KERNELS = {"one": example.gemm, "two": example.gemm_with_producer}
+
+
+def stored(values: Array, dtype: str, *, turned: bool) -> Array:
+    """The values with rows, or columns, that begin at multiples of 16 bytes; what lies between is NaN."""
+    last = values.swapaxes(-1, -2) if turned else values
+    *outer, columns = last.shape
+    whole = np.full((*outer, -(-columns // 8) * 8), np.nan, DTYPES[dtype].numpy)
+    whole[..., :columns] = last
+    cut = whole[..., :columns]
+    return cut.swapaxes(-1, -2) if turned else cut
+
+
+def integers(seed: int, *shape: int) -> Array:
+    """Small ones, whose sums every type here holds."""
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(np.float32)
+
+
+def check(
+    m: int, n: int, k: int, kernel: tj.Kernel, dtype: str = "float16", *, batch: int = 0, turned: str = "",
+    more: bool = False, activation: str | None = None, ctas: int | None = None, **how: Any,
+) -> None:
+    """A product of integers is exact. turned: which factors are column-major. more: with a bias and a residual."""
+    outer = (batch,) if batch else ()
+    left, right = integers(1, *outer, m, k), integers(2, *outer, k, n)
+    a, b = stored(left, dtype, turned="a" in turned), stored(right, dtype, turned="b" in turned)
+    bias, residual = integers(3, n).astype(a.dtype), stored(integers(4, *outer, m, n), dtype, turned=False)
+    c = stored(np.full((*outer, m, n), np.nan), dtype, turned=False)
+    grid, arguments = example.arranged(a, b, c, *((bias, residual) if more else (None, None)), activation)
+    tj.simulate(kernel, ctas or grid, *arguments, target="sm_90a", **how)
+    sums = left @ right + (bias.astype(np.float32) if more else 0)
+    wanted = (np.maximum(sums, 0) if activation == "relu" else sums) + (residual.astype(np.float32) if more else 0)
+    assert np.array_equal(c, wanted.astype(c.dtype))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("delivery", ["late", "early", "random:3"])
+def test_a_product_is_exact_whenever_copies_land(delivery: str, name: str) -> None:
+    check(300, 520, 200, KERNELS[name], more=True, activation="relu", ctas=3, delivery=delivery)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("turned", ["a", "b", "ab"])
+def test_factors_lie_either_way_round(turned: str, name: str) -> None:
+    check(136, 264, 136, KERNELS[name], "bfloat16", turned=turned)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(256, 512, 256), (1, 8, 8), (5, 7, 65), (129, 257, 30), (64, 9, 330), (3, 5, 0)]
+)
+def test_tiles_hang_over_every_edge(m: int, n: int, k: int, name: str) -> None:
+    check(m, n, k, KERNELS[name])
+
+
+def test_a_batch_is_as_many_products() -> None:
+    check(100, 264, 72, example.gemm, batch=3, ctas=2, more=True)
+    check(100, 264, 72, example.gemm_with_producer, batch=3, ctas=2)
+
+
+def test_gelu_is_that_of_the_sums() -> None:
+    a, b = (stored(integers(seed, 72, 72) / 4, "float16", turned=False) for seed in (1, 2))
+    c = stored(np.zeros((72, 72)), "float16", turned=False)
+    grid, arguments = example.arranged(a, b, c, activation="gelu")
+    tj.simulate(example.gemm, grid, *arguments, target="sm_90a")
+    wide = a.astype(np.float64) @ b.astype(np.float64)
+    wanted = 0.5 * wide * (1 + np.vectorize(erf)(wide / np.sqrt(2)))
+    np.testing.assert_allclose(c.astype(np.float64), wanted, rtol=1e-3, atol=1e-6)
+
+
+def test_rows_that_tma_cannot_take_are_refused_by_their_argument() -> None:
+    c = np.zeros((8, 8), np.float16)
+    a, b = np.zeros((8, 9), np.float16), np.zeros((9, 8), np.float16)
+    with pytest.raises(ValueError, match=r"a: rows begin every 18 bytes, and TMA takes multiples of 16: .*matmul\.py"):
+        example.arranged(a, b, c)
+    with pytest.raises(ValueError, match=r"b: columns begin every 18 bytes"):
+        example.arranged(stored(a.astype(np.float32), "float16", turned=False), np.zeros((8, 9), np.float16).T, c)
+    with pytest.raises(ValueError, match="c: rows must lie together"):
+        example.arranged(c, c, c.T)
+    with pytest.raises(ValueError, match="a has no dimension that lies together"):
+        example.arranged(np.zeros((16, 16), np.float16)[::2, ::2], c, c)
