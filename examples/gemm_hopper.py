@@ -97,7 +97,7 @@ def gemm(
     acc = tj.alloc_local((64, BN), tj.float32, layout=tj.wgmma.layout_c((64, BN)))
     shape = tj.int32(tj.cdiv(C.shape[1], BM)), tj.int32(tj.cdiv(C.shape[2], BN))
     tiles = tj.int32(C.shape[0]) * shape[0] * shape[1]
-    steps = tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK))
+    steps = max(tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK)), 1)
     stride = tj.int32(tj.num_ctas(0))
     w = tj.warpgroup_id()
     # what is loaded next: slice `slice` of tile `coming`, as step `j`
@@ -127,8 +127,7 @@ def gemm(
                 slice, j = slice + 1, j + 1
             i += 1
         tj.wgmma.wait(0)
-        if steps > 0:
-            tj.warp.release(ring[i - 1])
+        tj.warp.release(ring[i - 1])
         store(C, bias, residual, activation, acc, out[w], z, row * BM + w * 64, column * BN)
     tj.bulk.wait(0)
 
@@ -145,7 +144,7 @@ def gemm_with_producer(
     ring = tj.alloc_ring(STAGES, consumers=2 * WARPS)
     shape = tj.int32(tj.cdiv(C.shape[1], BM)), tj.int32(tj.cdiv(C.shape[2], BN))
     tiles = tj.int32(C.shape[0]) * shape[0] * shape[1]
-    steps = tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK))
+    steps = max(tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK)), 1)
     stride = tj.int32(tj.num_ctas(0))
     i = 0
     if tj.warpgroup_id() == 0:
@@ -171,8 +170,7 @@ def gemm_with_producer(
                     tj.warp.release(ring[i - 1])
                 i += 1
             tj.wgmma.wait(0)
-            if steps > 0:
-                tj.warp.release(ring[i - 1])
+            tj.warp.release(ring[i - 1])
             store(C, bias, residual, activation, acc, out[w], z, row * BM + w * 64, column * BN)
         tj.bulk.wait(0)
 
@@ -187,7 +185,7 @@ def rows_of(name: str, x: Any) -> tuple[Any, bool]:
     if not is_rows and steps[1] != size and x.shape[1] > 1:
         raise ValueError(f"{name} has no dimension that lies together: its steps are {steps[1:]} bytes")
     step = steps[1] if is_rows else steps[2]
-    if step % 16 and x.shape[1 if is_rows else 2] > 1 and 0 not in x.shape:
+    if step % 16 and x.shape[1 if is_rows else 2] > 1:
         raise ValueError(
             f"{name}: {'rows' if is_rows else 'columns'} begin every {step} bytes, and TMA takes multiples of 16: pad "
             "them, or use examples/matmul.py"
@@ -202,26 +200,32 @@ def arranged(
     (A, a_rows), (B, b_rows), (C, c_rows) = (rows_of(name, x) for name, x in (("a", a), ("b", b), ("c", c)))
     if not c_rows:
         raise ValueError("c: rows must lie together; transpose the product: c.T = b.T @ a.T")
+    if A.shape[2 if a_rows else 1] == 0:
+        raise ValueError("a has no columns and b no rows: there is nothing to multiply")
     added = None if residual is None else rows_of("residual", residual)[0]
     tiles = A.shape[0] * tj.cdiv(C.shape[1], BM) * tj.cdiv(C.shape[2], BN)
     return min(tj.num_sms(), tiles), (A, B, C, bias, added, a_rows, b_rows, activation)
 
 
-def main() -> None:
+def check(m: int, n: int, k: int) -> None:
+    """Both kernels, with a bias, relu and a residual, against NumPy in float64."""
     random = np.random.default_rng(0)
-    m, n, k = 300, 520, 200  # ragged: tiles hang over all edges
     a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n)))
     bias, residual = random.standard_normal(n).astype(np.float16), random.standard_normal((m, n)).astype(np.float16)
-    wide = a.astype(np.float64) @ b.astype(np.float64)
-    expected = np.maximum(wide + bias, 0) + residual
+    expected = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0) + residual
     for kernel in (gemm, gemm_with_producer):
         c = np.empty((m, n), np.float16)
         grid, arguments = arranged(a, b, c, bias, residual, "relu")
         kernel[grid](*arguments)
         error = np.abs(c - expected).max() / np.abs(expected).max()
-        print(f"{kernel} on {tj.device()}: largest error {error:.1e} of the largest value")
+        print(f"{kernel.name}, {m} x {n} x {k} on {tj.device()}: largest error {error:.1e} of the largest value")
         assert error < 1e-3, "the result is wrong"
-    print(gemm.explain(*arguments))
+
+
+def main() -> None:
+    check(300, 520, 200)  # ragged: tiles hang over all edges
+    batch = tj.spec((1, 4096, 4096), tj.float16)
+    print(gemm.explain(batch, batch, batch, None, None, True, True, "relu"))
 
 
 if __name__ == "__main__":

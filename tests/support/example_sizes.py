@@ -18,6 +18,7 @@ from examples import (
     distributed,
     elementwise_registers,
     embedding,
+    gemm_hopper,
     histogram,
     layernorm,
     matmul,
@@ -145,6 +146,10 @@ def _products() -> Iterator[tuple[str, Make]]:
     yield "matmul relu", compilation(matmul.matmul, square, square, square, square, "relu")
     for kernel in (pipeline.running_sum, pipeline.early, pipeline.unreleased):
         yield f"pipeline.{kernel.name}", compilation(kernel, *[tj.spec((ROWS, pipeline.COLUMNS), F32)] * 2)
+    batch = tj.spec((1, 4096, 4096), F16)
+    for kernel in (gemm_hopper.gemm, gemm_hopper.gemm_with_producer):
+        arguments = (batch, batch, batch, None, None, True, True, None)
+        yield f"gemm_hopper.{kernel.name}", compilation(kernel, *arguments)
     yield "matmul_small", compilation(matmul_small.matmul, square, square, square)
     x, up, up_bias = matrix(4096, 8192, BF16), matrix(8192, 14336, BF16), vector(14336, BF16)
     hidden, down, down_bias = matrix(4096, 14336, BF16), matrix(14336, 8192, BF16), vector(8192, BF16)
