@@ -100,14 +100,14 @@ def gemm(
     steps = max(tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK)), 1)
     stride = tj.int32(tj.num_ctas(0))
     w = tj.warpgroup_id()
-    # what is loaded next: slice `slice` of tile `coming`, as step `j`
-    coming, j, slice = tj.int32(tj.cta_id(0)), 0, 0
+    # what is loaded next: slice `ahead` of tile `coming`, as step `j`
+    coming, j, ahead = tj.int32(tj.cta_id(0)), 0, 0
     place = place_of(coming, shape)
     if tj.warp_id() == 0 and coming < tiles:
         while j < min(STAGES - 1, steps):
             load(A, B, a, b, ring[j], place, j)
             j += 1
-    j = slice = min(STAGES - 1, steps)
+    j = ahead = min(STAGES - 1, steps)
     i = 0
     for tile in range(tj.int32(tj.cta_id(0)), tiles, stride):
         z, row, column = place_of(tile, shape)
@@ -118,13 +118,13 @@ def gemm(
             tj.wgmma.wait(1)  # the step before is done: its stage is free
             if k > 0:
                 tj.warp.release(ring[i - 1])
-            if slice == steps:
-                slice, coming = 0, coming + stride
+            if ahead == steps:
+                ahead, coming = 0, tj.int32(coming + stride)
                 place = place_of(coming, shape)
             if coming < tiles:
                 if tj.warp_id() == 0:
-                    load(A, B, a, b, ring[j], place, slice)
-                slice, j = slice + 1, j + 1
+                    load(A, B, a, b, ring[j], place, ahead)
+                ahead, j = ahead + 1, j + 1
             i += 1
         tj.wgmma.wait(0)
         tj.warp.release(ring[i - 1])
@@ -218,7 +218,7 @@ def check(m: int, n: int, k: int) -> None:
         grid, arguments = arranged(a, b, c, bias, residual, "relu")
         kernel[grid](*arguments)
         error = np.abs(c - expected).max() / np.abs(expected).max()
-        print(f"{kernel.name}, {m} x {n} x {k} on {tj.device()}: largest error {error:.1e} of the largest value")
+        print(f"{kernel.name}, {m} x {n} x {k} on {tj.device()}: right, the largest error {error:.1e}")
         assert error < 1e-3, "the result is wrong"
 
 
