@@ -26,6 +26,7 @@ def _set(action: str, meaning: str) -> Row:
         scope=WARPGROUP,
         memory=True,
         convergent=True,
+        is_of_all=True,
         called="set_registers",
         source='PTX ISA, "Miscellaneous Instructions: setmaxnreg"',
     )

@@ -188,6 +188,7 @@ def _wgmma(form: WgmmaForm) -> Row:
         asynchronous=True,
         memory=True,
         convergent=True,
+        is_of_all=True,
         source=_SOURCE,
     )
 
@@ -230,6 +231,7 @@ WAIT = Row(
     completes=PRODUCTS,
     memory=True,
     convergent=True,
+    is_of_all=True,
     source=_SOURCE,
 )
 
