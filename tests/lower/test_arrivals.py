@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.programs import statements, tile_ir
-from tilejit.dtypes import int32
+from tests.support.programs import array, statements, tile_ir
+from tilejit.dtypes import float16, int32
 from tilejit.ir import nodes as ir
 from tilejit.ir.text.printer import to_text
 from tilejit.ir.verify import verify
-from tilejit.lower import arrivals, lower
+from tilejit.lower import arrivals, expects, lower, proxies
 from tilejit.target import target
 
 
@@ -90,3 +90,112 @@ def test_what_a_path_or_an_earlier_turn_did_counts() -> None:
     assert meetings("for i in range(n):", "    tj.warp.arrive(b)", f"    {WROTE}") == ["warp"]
     assert meetings("for i in range(n):", "    tj.warp.arrive(b)", f"    {WROTE}", "    tj.cta_sync()") == ["cta"]
     assert meetings("while n > 3:", "    tj.warp.arrive(b)") == []
+
+
+#: two warpgroups that multiply what a warp of a third one fetches
+PRODUCT = """def k(A, B, n):
+    ring = tj.alloc_ring({stages}, consumers={consumers})
+    other = tj.alloc_ring(2, consumers=2)
+    b = tj.alloc_barrier()
+    x = tj.alloc_shared((2, 64, 64), tj.float16, swizzle="128B")
+    y = tj.alloc_shared((64, 64), tj.float16, swizzle="128B")
+    plain = tj.alloc_shared((384,), tj.float32)
+    i = 0
+    if tj.warpgroup_id() == 0:
+        tj.set_registers(24)
+        if tj.warp_id() == 0:
+            for k in range(n):
+                t = ring[i]
+                {acquire}
+                tj.warp.copy_async(x[0], A[0:64, 0:64], barrier=t)
+                tj.warp.commit(t)
+                i += 1
+                u = other[k]
+                u.acquire()
+                tj.warp.copy_async(y, B[0:64, 0:64], barrier=u)
+                tj.warp.commit(u)
+    else:
+        tj.set_registers(240)
+        w = tj.warpgroup_id() - 1
+        acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))
+        for k in range(n):
+{lines}
+        tj.wgmma.wait(0)
+"""
+WAIT, MULTIPLY, RELEASE = "ring[i].wait()", "tj.wg.gemm_async(acc, x[w], y, accumulate=k > 0)", "tj.wg.release(ring[i])"
+RELEASE_LAST, NEXT = ("if k > 0:", "    tj.wg.release(ring[i - 1])"), "i += 1"
+
+
+def in_product(
+    *lines: str, stages: int = 4, consumers: int = 2, acquire: str = "t.acquire()", threads: int = 384
+) -> list[str]:
+    """The barriers in front of the arrivals of a kernel whose consumers do this in each turn."""
+    indented = "".join(f"            {line}\n" for line in lines)
+    text = PRODUCT.format(lines=indented, stages=stages, consumers=consumers, acquire=acquire)
+    made = tile_ir(text, array(float16, 2), array(float16, 2), int32, threads=threads)
+    kernel = expects.with_arrivals(lower(made, target("sm_90a")).kernel)
+    kernel = arrivals.expand(proxies.with_fences(kernel))
+    assert verify(kernel, "lane") == []
+    return [stmt.scope for stmt in statements(kernel.body, ir.Sync)]
+
+
+def test_products_that_were_waited_for_tell_that_all_warps_passed_the_waits_before_them() -> None:
+    assert in_product(WAIT, MULTIPLY, "tj.wgmma.wait(0)", RELEASE, NEXT) == []
+    # the latest product may be unfinished, and it is the one behind the wait
+    assert in_product(WAIT, MULTIPLY, "tj.wgmma.wait(1)", RELEASE, NEXT) == ["warpgroup"]
+    assert in_product(WAIT, MULTIPLY, MULTIPLY, "tj.wgmma.wait(1)", RELEASE, NEXT) == []
+    assert in_product(MULTIPLY, WAIT, "tj.wgmma.wait(0)", RELEASE, NEXT) == ["warpgroup"]
+    assert in_product(WAIT, "if k > 3:", f"    {MULTIPLY}", "tj.wgmma.wait(0)", RELEASE, NEXT) == ["warpgroup"]
+    # so it is with any barrier
+    assert in_product("b.wait(k)", MULTIPLY, "tj.wgmma.wait(0)", "tj.wg.arrive(b)") == []
+
+
+def test_products_are_no_excuse_for_what_threads_did_on_their_own() -> None:
+    for act in ("plain[tj.thread_id()] = 1.0", "z = plain[tj.thread_id()]", "z = A[0, tj.thread_id() % 64]"):
+        assert in_product(WAIT, MULTIPLY, "tj.wgmma.wait(0)", act, RELEASE, NEXT) == ["warpgroup"], act
+        assert in_product(WAIT, act, MULTIPLY, "tj.wgmma.wait(0)", RELEASE, NEXT) == ["warpgroup"], act
+        assert in_product(
+            act, "tj.warpgroup_sync()", WAIT, MULTIPLY, "tj.wgmma.wait(0)", RELEASE, NEXT
+        ) == ["warpgroup"], f"the user's own behind {act}"
+
+
+def test_who_stands_at_a_wait_for_another_stage_is_not_overtaken() -> None:
+    loop = (WAIT, MULTIPLY, "tj.wgmma.wait(1)", *RELEASE_LAST, NEXT)
+    for stages in (2, 3, 4, 5):
+        assert in_product(*loop, stages=stages) == [], stages
+    # of the same stage, and of one that isn't known
+    assert in_product(*loop, stages=1) == ["warpgroup"]
+    assert in_product(*loop[:3], "if k > 3:", "    tj.wg.release(ring[i - 4])", NEXT) == ["warpgroup"]
+    assert in_product(*loop[:3], "if k > 0:", "    tj.wg.release(ring[k - 1])", NEXT) == ["warpgroup"]
+    # the counter has changed since the wait
+    assert in_product(WAIT, NEXT, MULTIPLY, "tj.wgmma.wait(1)", "tj.wg.release(ring[i - 1])") == ["warpgroup"]
+    # nor is who stands at a wait for another ring
+    assert in_product(
+        WAIT, MULTIPLY, "other[k].wait()", MULTIPLY, "tj.wgmma.wait(1)", RELEASE, "tj.wgmma.wait(0)",
+        "tj.wg.release(other[k])", NEXT,
+    ) == []
+    assert in_product("b.wait(k)", MULTIPLY, "tj.wgmma.wait(1)", RELEASE, NEXT) == ["warpgroup"]
+
+
+def test_a_ring_whose_stages_come_round_without_all_consumers_keeps_none_from_being_overtaken() -> None:
+    loop = (WAIT, MULTIPLY, "tj.wgmma.wait(1)", *RELEASE_LAST, NEXT)
+    assert in_product(*loop, acquire="pass") == ["warpgroup"]
+    assert in_product(*loop, acquire="ring[i + 1].acquire()") == ["warpgroup"]
+    assert in_product(*loop, acquire="if k > 3:\n                    t.acquire()") == ["warpgroup"]
+    assert in_product(*loop, consumers=3) == ["warpgroup"]
+
+
+def test_a_warpgroup_that_waits_and_stores_by_tma_meets_before_it_releases() -> None:
+    store = "tj.wg.copy_async(B[0:64, 0:64], x[0])", "tj.bulk.wait_read(0)"
+    assert in_product(WAIT, *store, RELEASE, NEXT) == ["warpgroup"]
+    assert in_product(WAIT, MULTIPLY, "tj.wgmma.wait(0)", *store, RELEASE, NEXT) == []
+
+
+def test_the_leaders_own_warp_may_wait_for_what_it_likes() -> None:
+    def loop(who: str) -> tuple[str, ...]:
+        return (WAIT, MULTIPLY, "tj.wgmma.wait(0)", f"if {who}:", "    b.wait(k)", RELEASE, NEXT)
+
+    assert in_product(*loop("tj.warp_id() == 4")) == []
+    assert in_product(*loop("tj.warp_id() % 4 == 0 and n > 7")) == []
+    assert in_product(*loop("tj.warp_id() == 5")) == ["warpgroup"]
+    assert in_product(*loop("tj.warp_id() == 4 or n > 7")) == ["warpgroup"]

@@ -76,13 +76,17 @@ def _assembled(ptx: str, target: str) -> str | None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.ptx"
         source.write_text(ptx)
-        level = [] if "wgmma" in ptx else ["-O0"]
+        level = [] if _ASYNCHRONOUS.search(ptx) else ["-O0"]
         command = [str(ptxas_path()), *level, f"-arch={target}", "-o", os.devnull, str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = done.stderr + done.stdout
     # what is numbered so costs speed, or leaves instructions out; threads of a checked build may end anywhere
     is_slow = "(C75" in said and not ptx.startswith(CHECKED)
     return said if done.returncode != 0 or is_slow else None
+
+
+#: what ptxas may carry out otherwise than it stands there
+_ASYNCHRONOUS = re.compile("wgmma|setmaxnreg")
 
 
 @dataclass(frozen=True)
@@ -221,12 +225,14 @@ def _bits(number: re.Match[str]) -> str:
 def covering(programs: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
     """Those among (ptx, target, name)s in which some form of line stands first for its target; the shortest first.
 
+    What ptxas makes of asynchronous instructions depends on all that is around them: it is asked of each such program.
+
     Of a thousand programs that properties draw, ptxas reads nothing new in most, which costs it 10 ms each.
     """
     seen: set[tuple[str, str]] = set()
     for ptx, target, name in sorted(programs, key=lambda program: len(program[0])):
         lines = {(target, form) for form in forms(ptx)}
-        if not lines <= seen:
+        if not lines <= seen or (_ASYNCHRONOUS.search(ptx) and not ptx.startswith(CHECKED)):
             seen |= lines
             yield ptx, target, name
 

@@ -31,7 +31,7 @@ from ..ir.walk import Block, Place
 from ..isa import ROWS, WAITS, AsyncWork
 from ..source import Span
 
-__all__ = ["carry"]
+__all__ = ["carry", "unfinished"]
 
 #: groups that are told apart at least, so that an error can say how many a wait may leave unfinished
 _GROUPS = 8
@@ -50,7 +50,7 @@ def carry(kernel: Kernel) -> Kernel:
         return kernel
     # a thread that comes to the end ends there as by a `return`
     body = (*_with_joints(kernel.body), Return())
-    states = solve(_InFlight(max(_GROUPS, *(1 + _unfinished(s) for s in instructions))), body, frozenset())
+    states = solve(_InFlight(max(_GROUPS, *(1 + unfinished(s) for s in instructions))), body, frozenset())
     for stmt, state in zip(walk.statements(body), states, strict=True):
         _check(stmt, state or frozenset())
     before = iter(states)
@@ -127,10 +127,10 @@ def _succeeds(stmt: Instruction, pending: _Pending) -> bool:
 def _completes(stmt: Instruction, pending: _Pending) -> bool:
     """Whether a wait is one for what is pending; one that counts groups leaves what is in none."""
     row = ROWS[stmt.name]
-    return row.completes is pending.work and (row.leaves is None or pending.groups > _unfinished(stmt))
+    return row.completes is pending.work and (row.leaves is None or pending.groups > unfinished(stmt))
 
 
-def _unfinished(stmt: Instruction) -> int:
+def unfinished(stmt: Instruction) -> int:
     """How many of the latest groups a wait leaves unfinished."""
     leaves = ROWS[stmt.name].leaves
     count = None if leaves is None else stmt.inputs[leaves]

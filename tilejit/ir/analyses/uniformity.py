@@ -18,7 +18,9 @@ that no thread writes alone, the scope's. Variables that change are followed to 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from math import prod
+from operator import and_, or_
 
 import numpy as np
 
@@ -36,7 +38,7 @@ from .. import walk
 from .flow import Analysis, LoopStates, solve
 from .register_pool import SETTINGS, Setting, check_pool
 
-__all__ = ["check"]
+__all__ = ["check", "comers"]
 
 #: the levels of what all threads of a CTA agree on, and of what each has to itself
 CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
@@ -48,8 +50,7 @@ def check(kernel: ir.Kernel) -> None:
     The error's place is the branch or loop that keeps them away; its message names the operation. It is also raised
     where the threads of one operation name different regions.
     """
-    stores = (stmt.place for stmt in walk.statements(kernel.body) if isinstance(stmt, ir.Store))
-    uniformity = _Uniformity(kernel.threads, frozenset(place.buffer.root.name for place in stores))
+    uniformity = _Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
     settings: list[Setting] = []
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
@@ -59,6 +60,12 @@ def check(kernel: ir.Kernel) -> None:
         if isinstance(stmt, ir.Instruction) and stmt.name in SETTINGS:
             settings.append(Setting(stmt, state.comers, state.is_exact))
     check_pool(kernel, settings)
+
+
+def comers(kernel: ir.Kernel) -> list[int]:
+    """The threads that may come to each of the kernel's statements, thread i as bit i; at either level."""
+    uniformity = _Uniformity.of(kernel)
+    return [0 if state is None else state.comers for state in solve(uniformity, kernel.body, uniformity.start())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,12 @@ class _Uniformity(Analysis[_ThreadState]):
         self.numbers: dict[str, np.ndarray] = {}
         self.evaluated: dict[int, np.ndarray | None] = {}
 
+    @staticmethod
+    def of(kernel: ir.Kernel) -> _Uniformity:
+        """The analysis for a kernel's CTA."""
+        stores = (stmt.place for stmt in walk.statements(kernel.body) if isinstance(stmt, ir.Store))
+        return _Uniformity(kernel.threads, frozenset(place.buffer.root.name for place in stores))
+
     def start(self) -> _ThreadState:
         partial = frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads))
         return _ThreadState(partial=partial, comers=(1 << self.threads) - 1)
@@ -183,21 +196,11 @@ class _Uniformity(Analysis[_ThreadState]):
 
     def branch(self, stmt: ir.If, state: _ThreadState) -> tuple[_ThreadState, _ThreadState]:
         entered = self.narrowed(state.active, self.level(stmt.cond, state), "the `if`", stmt.span)
-        then, orelse = (
-            frozenset(scope for scope in state.partial if not self.never(stmt.cond, truth, scope))
-            for truth in (True, False)
+        exact = state.is_exact and (
+            self.values(stmt.cond) is not None or self.widened(self.level(stmt.cond, state)) == CTA
         )
-        values, exact = self.values(stmt.cond), state.is_exact
-        if values is None:
-            taking = leaving = state.comers
-            exact = exact and self.widened(self.level(stmt.cond, state)) == CTA
-        else:
-            taking = state.comers & _bits(np.broadcast_to(values, self.ids.shape))
-            leaving = state.comers & ~taking
-        return (
-            replace(state, entered=entered, partial=then, comers=taking, is_exact=exact),
-            replace(state, entered=entered, partial=orelse, comers=leaving, is_exact=exact),
-        )
+        then, orelse = (self.coming(state, self.finding(stmt.cond, truth)) for truth in (True, False))
+        return replace(then, entered=entered, is_exact=exact), replace(orelse, entered=entered, is_exact=exact)
 
     def merged(self, stmt: ir.If, before: _ThreadState, ends: _ThreadState) -> _ThreadState:
         stayed = (ends.returned, ends.broken, ends.continued) == (before.returned, before.broken, before.continued)
@@ -328,18 +331,25 @@ class _Uniformity(Analysis[_ThreadState]):
                     hint=f"name what is the same for the whole {row.scope}",
                 )
 
-    def never(self, cond: ir.Expr, truth: bool, scope: str) -> bool:
-        """Whether no thread of the last, partial instance of `scope` finds the condition to be `truth`."""
+    def coming(self, state: _ThreadState, threads: int) -> _ThreadState:
+        """The state where only these threads may come."""
+        partial = (s for s in state.partial if threads >> self.threads - SCOPES[s].left_over(self.threads))
+        return replace(state, partial=frozenset(partial), comers=state.comers & threads)
+
+    def finding(self, cond: ir.Expr, truth: bool) -> int:
+        """The threads that may find a condition to be `truth`, thread i as bit i."""
+        everybody = (1 << self.threads) - 1
         values = self.values(cond)
         if values is not None:
-            first = self.threads - SCOPES[scope].left_over(self.threads)
-            return not np.any(np.broadcast_to(values, self.ids.shape)[first:] == truth)
-        if not isinstance(cond, ir.Op):
-            return False
-        if cond.name == "logical_not":
-            return self.never(cond.args[0], not truth, scope)
-        deciding = {"logical_and": True, "logical_or": False}.get(cond.name)
-        return deciding is truth and any(self.never(a, truth, scope) for a in cond.args)
+            return _bits(np.broadcast_to(values, self.ids.shape) == truth)
+        match cond:
+            case ir.Op("logical_not", (arg,)):
+                return self.finding(arg, not truth)
+            case ir.Op("logical_and" | "logical_or", args):
+                each = [self.finding(arg, truth) for arg in args]
+                # of one operand's truth it is enough, or all are needed
+                return reduce(or_, each) if truth == (cond.name == "logical_or") else reduce(and_, each)
+        return everybody
 
     def level(self, expr: ir.Expr, state: _ThreadState) -> int:
         """The widest scope whose active threads agree on the value."""

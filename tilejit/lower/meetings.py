@@ -1,0 +1,214 @@
+"""Which arrivals at barriers must have their instances meet first, and which needn't.
+
+Whoever waits for a phase goes by what all threads of the instances that arrived did: so these meet before their leader
+arrives. They needn't where, since they met last, they have done nothing but wait for phases and issue copies or
+products, which is no thread's own; and where the leader can't come ahead of a thread that still stands at a wait, as
+far as that this one finds a later phase of the same parity, and waits for ever. It can't where
+
+- the leader knows that all have passed: behind `elect.sync`, by which a warp's leader is found, all lanes have; and a
+  product is complete only when all warps of a warpgroup have issued it, each behind its waits;
+- the barrier waited for can't come round: each of its arrivals is behind a wait for another barrier, its *guard*, whose
+  phases take an arrival of every instance that waits, and this isn't that arrival. So it is in a ring:
+
+      consumer   full[s].wait     ...   arrive empty[s]
+      producer   empty[s].wait    ...   arrive full[s]       full[s] comes round only when all consumers arrived
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..dataclass import dataclass, replace
+from ..ir import walk
+from ..ir.analyses.flow import Analysis, solve
+from ..ir.analyses.uniformity import comers
+from ..ir.nodes import Arrive, Expr, For, Instruction, Jump, Kernel, Loop, Simple, Stmt, Sync, WaitPhase
+from ..isa import ROWS
+from ..isa.barriers import BAR_SYNC_NUMBERED, BARRIERS
+from ..isa.warp import ELECT
+from ..isa.wgmma import PRODUCTS
+from ..scopes import SCOPES, WARP, WARPGROUP, Scope
+from ..target import WARP as WARP_THREADS
+from .guards import guards
+from .pending import unfinished
+from .stages import Stages, names_in, stage_of
+
+__all__ = ["meetings"]
+
+
+def meetings(kernel: Kernel) -> frozenset[int]:
+    """The arrivals of a kernel at lane level, by identity, before which their instances meet."""
+    statements = walk.statements(kernel.body)
+    coming: dict[int, int] = {}
+    for stmt, threads in zip(statements, comers(kernel), strict=True):
+        coming[id(stmt)] = coming.get(id(stmt), 0) | threads
+    stages = Stages.of(kernel)
+    analysis = _Meetings(stages, guards(kernel, stages, coming), coming, kernel.threads)
+    states = solve(analysis, kernel.body, _Since())
+    return frozenset(
+        id(stmt)
+        for stmt, state in zip(statements, states, strict=True)
+        if isinstance(stmt, Arrive) and state is not None and analysis.must_meet(stmt, state)
+    )
+
+
+_ALL = frozenset(BARRIERS)
+
+#: products since a wait, from where on it makes no difference how many: a wait for products leaves fewer unfinished
+_MOST_PRODUCTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """A wait that some threads of an instance of `scope` may still stand at while its leader is here.
+
+    barrier: the buffer. stage: which of its barriers, as long as that can be said.
+    products: started since by the warpgroup.
+    """
+
+    scope: Scope
+    barrier: str
+    stage: Expr | None
+    products: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Since:
+    """What instances have done since they met last.
+
+    acted: the scopes whose threads have done what others must know of. current: the variables that are, of those that
+    stages follow from.
+    """
+
+    acted: frozenset[Scope] = frozenset()
+    waits: frozenset[_Wait] = frozenset()
+    current: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Meetings(Analysis[_Since]):
+    """guards: a barrier's, both by their buffers. coming: the threads that may come to a statement, by its identity."""
+
+    stages: Stages
+    guards: Mapping[str, str]
+    coming: Mapping[int, int]
+    threads: int
+
+    @property
+    def has_leaders(self) -> bool:
+        """Whether leaders are found by `elect.sync`, behind which all lanes of their warp have passed their waits."""
+        return self.threads % WARP_THREADS == 0
+
+    def must_meet(self, stmt: Arrive, since: _Since) -> bool:
+        scope = SCOPES[stmt.scope]
+        if scope not in BARRIERS:
+            return False
+        if scope in since.acted:
+            return True
+        if scope is WARP and self.has_leaders:
+            return False
+        return any(wait.scope is scope and self.may_miss(wait, stmt, since.current) for wait in since.waits)
+
+    def may_miss(self, wait: _Wait, stmt: Arrive, current: frozenset[str]) -> bool:
+        """Whether a thread at a wait may miss the end of its phase once an arrival is made."""
+        guard = self.guards.get(wait.barrier)
+        if guard is None:
+            return True
+        if guard != stmt.place.buffer.name:
+            return False
+        return wait.stage is None or not self.stages.differ(wait.stage, stage_of(stmt), current)
+
+    def join(self, first: _Since, second: _Since) -> _Since:
+        waits = _fewest_products((*first.waits, *second.waits))
+        return _Since(first.acted | second.acted, waits, first.current & second.current)
+
+    def step(self, stmt: Simple | Jump, state: _Since) -> _Since:
+        state = self.defined(stmt, state)
+        match stmt:
+            case Sync(scope):
+                return _met(SCOPES[scope], state)
+            case WaitPhase():
+                return replace(state, waits=_fewest_products((*state.waits, *self.waits(stmt))))
+            case Arrive(scope=name):
+                arriving = SCOPES[name]
+                if arriving not in BARRIERS:
+                    return state
+                met = _met(arriving, state) if self.must_meet(stmt, state) else state
+                return _passed(met, WARP) if self.has_leaders else met
+            case Instruction(name):
+                return self.instructed(stmt, state)
+        touched = (*walk.reads(stmt), *walk.writes(stmt))
+        return replace(state, acted=_ALL) if _is_shared(touched) else state
+
+    def instructed(self, stmt: Instruction, state: _Since) -> _Since:
+        """The state after an instruction."""
+        row = ROWS[stmt.name]
+        if row is ELECT:
+            return _passed(state, WARP)
+        if row in BARRIERS.values() or row is BAR_SYNC_NUMBERED:
+            return _met(row.scope, state)
+        if row.starts is PRODUCTS:
+            return replace(state, waits=frozenset(_with_a_product(wait) for wait in state.waits))
+        if row.completes is PRODUCTS:
+            return _passed(state, WARPGROUP, unfinished(stmt))
+        return state if row.is_of_all or not row.memory else replace(state, acted=_ALL)
+
+    def waits(self, stmt: WaitPhase) -> Iterator[_Wait]:
+        """The waits at which threads of other warps than the leader's may stand, one for each scope that has such."""
+        for scope in BARRIERS:
+            if not self.has_leaders or scope is WARP or self.coming[id(stmt)] & ~self.leading(scope):
+                yield _Wait(scope, stmt.place.buffer.name, stage_of(stmt))
+
+    def leading(self, scope: Scope) -> int:
+        """The threads of the leaders' warps, thread i as bit i."""
+        size = scope.threads(self.threads)
+        return sum((1 << WARP_THREADS) - 1 << first for first in range(0, self.threads, size))
+
+    def defined(self, stmt: Stmt, state: _Since) -> _Since:
+        """The state with what is still known of stages, where a statement defines a variable."""
+        changed = self.stages.changed(stmt)
+        if not changed:
+            return state
+        waits = _fewest_products(_known(wait, changed) for wait in state.waits)
+        return _Since(state.acted, waits, self.stages.current(stmt, state.current))
+
+    def enter(self, loop: For | Loop, before: _Since) -> _Since:
+        return before if isinstance(loop, Loop) else self.defined(loop, before)
+
+    def repeat(self, loop: For | Loop, head: _Since, ends: _Since) -> _Since:
+        return ends if isinstance(loop, Loop) else self.defined(loop, ends)
+
+
+def _fewest_products(waits: Iterable[_Wait]) -> frozenset[_Wait]:
+    """The waits, of those at one barrier the latest: once it is passed, so are the others."""
+    latest: dict[tuple[Scope, str, Expr | None], _Wait] = {}
+    for wait in waits:
+        before = latest.setdefault((wait.scope, wait.barrier, wait.stage), wait)
+        if wait.products < before.products:
+            latest[wait.scope, wait.barrier, wait.stage] = wait
+    return frozenset(latest.values())
+
+
+def _known(wait: _Wait, changed: frozenset[str]) -> _Wait:
+    """The wait without its stage where that follows from variables that have changed."""
+    return replace(wait, stage=None) if wait.stage is not None and names_in(wait.stage) & changed else wait
+
+
+def _with_a_product(wait: _Wait) -> _Wait:
+    return replace(wait, products=min(wait.products + 1, _MOST_PRODUCTS))
+
+
+def _met(scope: Scope, state: _Since) -> _Since:
+    narrower = frozenset(s for s in _ALL if s.level <= scope.level)
+    waits = frozenset(w for w in state.waits if w.scope not in narrower)
+    return replace(state, acted=state.acted - narrower, waits=waits)
+
+
+def _passed(state: _Since, scope: Scope, products: int = -1) -> _Since:
+    """The state in which all threads of an instance have passed its waits, but those with so many products since."""
+    return replace(state, waits=frozenset(w for w in state.waits if w.scope is not scope or w.products <= products))
+
+
+def _is_shared(places: Iterable[walk.Place]) -> bool:
+    """Whether other threads may have to do with some of these places."""
+    return any(place.buffer.space != "local" for place in places)

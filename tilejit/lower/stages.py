@@ -1,0 +1,96 @@
+"""Which of a buffer's barriers a place names, as far as variables still are what they were.
+
+A stage is a variable, `int32(uint32(i) % 4)`, and `i` changes. So whoever compares two stages says which variables are
+*current*: nothing that they follow from has been defined again since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..dataclass import dataclass
+from ..ir import walk
+from ..ir.arithmetic import build
+from ..ir.nodes import Arrive, Assign, Cast, Const, Expr, For, Kernel, Let, Load, Op, Stmt, Var, Vector, WaitPhase
+
+__all__ = ["Stages", "names_in", "stage_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """values: the definitions of variables that stages follow from. causes: what each of these follows from."""
+
+    values: Mapping[str, Expr]
+    causes: Mapping[str, frozenset[str]]
+
+    @staticmethod
+    def of(kernel: Kernel) -> Stages:
+        """The stages in a kernel at lane level."""
+        statements = walk.statements(kernel.body)
+        # what is loaded may be another value the next time
+        lets = {s.var.name: s.value for s in statements if isinstance(s, Let) and not _loads(s.value)}
+        values: dict[str, Expr] = {}
+        waiting = [stage_of(stmt) for stmt in statements if isinstance(stmt, (Arrive, WaitPhase))]
+        while waiting:
+            for name in names_in(waiting.pop()) & lets.keys() - values.keys():
+                values[name] = lets[name]
+                waiting.append(lets[name])
+        causes: dict[str, frozenset[str]] = {}
+        # in the order of the text, which defines a variable before those that follow from it
+        for name in (name for name in lets if name in values):
+            direct = names_in(values[name])
+            causes[name] = direct.union(*(causes.get(cause, frozenset()) for cause in direct))
+        return Stages(values, causes)
+
+    def changed(self, stmt: Stmt) -> frozenset[str]:
+        """The variables that aren't what they were, where a statement, or a loop's next turn, defines one."""
+        defined = stmt.var if isinstance(stmt, (Assign, For)) else walk.defines(stmt)
+        if not isinstance(defined, Var):
+            return frozenset()
+        return frozenset({defined.name, *(name for name, causes in self.causes.items() if defined.name in causes)})
+
+    def current(self, stmt: Stmt, before: frozenset[str]) -> frozenset[str]:
+        """The current ones behind a statement."""
+        after = before - self.changed(stmt)
+        return after | {stmt.var.name} if isinstance(stmt, Let) and stmt.var.name in self.values else after
+
+    def same(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
+        """Whether two stages are certainly one."""
+        return self._defined(first, current) == self._defined(second, current)
+
+    def differ(self, first: Expr, second: Expr, current: frozenset[str]) -> bool:
+        """Whether two stages are certainly two: those of steps that aren't a multiple of all stages apart."""
+        x, y = self._defined(first, current), self._defined(second, current)
+        match x, y:
+            case Const(a), Const(b):
+                return a != b
+            case Op("mod", (a, Const(stages))), Op("mod", (b, Const(others))) if stages == others:
+                apart = build.difference(a, b)
+                return apart is not None and apart % stages != 0
+        return False
+
+    def _defined(self, stage: Expr, current: frozenset[str]) -> Expr:
+        """What a stage is defined as; it is small enough for any integer type."""
+        while True:
+            match stage:
+                case Var(name) if name in current:
+                    stage = self.values[name]
+                case Cast(x=x):
+                    stage = x
+                case _:
+                    return stage
+
+
+def stage_of(stmt: Arrive | WaitPhase) -> Expr:
+    """Which of its buffer's barriers a statement names."""
+    assert isinstance(stmt.place, Vector), "lowering leaves no Element"
+    return stmt.place.offset
+
+
+def names_in(expr: Expr) -> frozenset[str]:
+    """The variables in an expression."""
+    return frozenset(part.name for part in walk.subexpressions(expr) if isinstance(part, Var))
+
+
+def _loads(expr: Expr) -> bool:
+    return any(isinstance(part, Load) for part in walk.subexpressions(expr))
