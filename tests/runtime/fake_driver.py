@@ -45,7 +45,7 @@ class FakeDriver:
     """Takes the place of `cuda.bindings.driver`; names that it doesn't define are the real module's.
 
     kernel: called at each launch with the addresses of the parameters. calls: names and arguments, in order.
-    clock: what events record, which a kernel may set forward.
+    clock: what events record, which a kernel may set forward. said: what its compiler writes of PTX that it takes.
     """
 
     def __init__(self, devices=2, capability=(9, 0)):
@@ -59,6 +59,7 @@ class FakeDriver:
         self.errors = {}
         self.kernel = lambda parameters: None
         self.refusal = None
+        self.said = b""
         self.refused_cubins = set()
         self.clock = 0.0
         self.attributes = {"NUM_REGS": 32}
@@ -130,6 +131,8 @@ class FakeDriver:
         if self.refusal is not None:
             values[0][: len(self.refusal[1])] = self.refusal[1]
             return self.refusal[0], None
+        if real.CUjit_option.CU_JIT_INFO_LOG_BUFFER in options:
+            values[options.index(real.CUjit_option.CU_JIT_INFO_LOG_BUFFER)][: len(self.said)] = self.said
         return SUCCESS, ("module", self.contexts[-1])
 
     def cuModuleLoadData(self, image):

@@ -9,7 +9,7 @@ pytest.importorskip("cuda.bindings")
 from tests.executable.kernels import EXECUTABLES  # noqa: E402
 from tests.runtime.fake_driver import FakeDriver, install  # noqa: E402
 from tilejit.compiled import Compiled  # noqa: E402
-from tilejit.errors import DeviceError  # noqa: E402
+from tilejit.errors import DeviceError, ResourceError  # noqa: E402
 from tilejit.executable import MachineCode  # noqa: E402
 from tilejit.runtime import cuda  # noqa: E402
 
@@ -24,9 +24,10 @@ def device(fake):
     return cuda.CudaDevice(0)
 
 
-def compiled(code=None):
+def compiled(code=None, entry_registers=None):
     made = EXECUTABLES["nothing"]()
-    return Compiled(replace(made.executable, machine_code=code), {}, made.made)
+    executable = replace(made.executable, machine_code=code, entry_registers=entry_registers)
+    return Compiled(executable, {}, made.made)
 
 
 def test_machine_code_that_was_saved_for_this_gpu_is_loaded_as_it_is(fake, device):
@@ -67,6 +68,40 @@ def test_machine_code_of_another_architecture_is_refused_before_the_driver_sees_
     with pytest.raises(DeviceError, match="can't run code for sm_100a"):
         device.machine_code(EXECUTABLES["pinned"]().executable)
     assert not fake.calls
+
+
+SLOW = "ptxas info    : (C7517) Potential Performance Loss: wgmma.mma_async instructions are serialized"
+IGNORED = "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored"
+
+
+def test_what_the_compiler_says_that_costs_speed_is_kept_once_and_explained(fake, device):
+    fake.said = f"ptxas info    : 0 bytes gmem\n{SLOW}\n{IGNORED}\n  {SLOW}\nptxas info    : Used 24\0x".encode()
+    made = compiled()
+    assert device.load(made).notes == made.measurement.notes == (SLOW, IGNORED)
+    assert SLOW in str(made.explain()) and IGNORED in made.explain()._repr_html_().replace("&#x27;", "'")
+
+
+def test_nothing_is_noted_where_the_compiler_says_nothing_of_speed_or_wasnt_asked(fake, device):
+    fake.said = b"ptxas info    : Compiling entry function 'nothing' for 'sm_90a'"
+    made = compiled()
+    assert device.load(made).notes == made.measurement.notes == ()
+    fake.said = SLOW.encode()
+    assert device.load(compiled(MachineCode(b"cubin", 90))).notes == ()
+
+
+@pytest.mark.parametrize("registers", [168, 170, 175])
+def test_a_kernel_that_sets_registers_is_taken_with_those_it_counts_on(fake, device, registers):
+    fake.attributes = {"NUM_REGS": registers}
+    device.load(compiled(entry_registers=168))
+
+
+@pytest.mark.parametrize("registers", [160, 167, 176, 255])
+def test_a_kernel_that_sets_registers_is_refused_where_it_starts_with_others(fake, device, registers):
+    fake.attributes = {"NUM_REGS": registers}
+    device.load(compiled())
+    with pytest.raises(ResourceError, match=f"counts on 168 for each thread.* gives it {registers}") as error:
+        device.load(compiled(entry_registers=168))
+    assert "max_registers=168" in error.value.hint
 
 
 @pytest.mark.gpu
