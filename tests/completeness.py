@@ -32,6 +32,7 @@ from tilejit.ir.text import printer
 from tilejit.ir.text.parser import from_text
 from tilejit.isa import ROWS, Family, OpenFamily, Row
 from tilejit.lower import VARIANTS, Variant, lowering
+from tilejit.lower.storage import placed
 from tilejit.ops.elementwise import ELEMENTWISE, Elementwise
 from tilejit.ops.tile import TILE_OPERATIONS, TileOperation
 from tilejit.simulator.opcodes import INSTRUCTIONS
@@ -348,7 +349,7 @@ def _golden(path: str) -> Golden:
 
 @cache
 def _generated(kernel: ir.Kernel) -> object:
-    return generate(kernel, target(kernel.target))
+    return generate(placed(kernel), target(kernel.target))
 
 
 REAL = Tables(

@@ -46,7 +46,8 @@ MAY_IMPORT |= dict.fromkeys(ABOVE, ALL)
 IN_IR: dict[str, set[str]] = {
     "values": set(),
     "params": {"values"},
-    "nodes": {"values", "params"},
+    "placements": set(),
+    "nodes": {"values", "params", "placements"},
     "types": set(),
     "watched": set(),
     "allocation": set(),
@@ -55,10 +56,10 @@ IN_IR: dict[str, set[str]] = {
     "names": {"nodes", "walk"},
     "arithmetic": {"nodes", "walk"},
     "combine": {"nodes", "arithmetic"},
-    "text": {"nodes", "params", "walk", "combine"},
+    "text": {"values", "nodes", "params", "placements", "walk", "combine"},
     "analyses": {"nodes", "walk", "arithmetic"},
     "checks": {"nodes", "watched", "params", "walk", "arithmetic", "analyses", "text"},
-    "verify": {"nodes", "params", "walk", "arithmetic", "combine"},
+    "verify": {"values", "nodes", "params", "placements", "walk", "arithmetic", "combine"},
 }
 
 #: what draws progress where it is installed

@@ -34,6 +34,7 @@ from tilejit.ir.params import (
 )
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import S, TileLayout, laneid
+from tilejit.lower import storage
 from tilejit.pipeline import PASSES, Pass, check_order, compile
 from tilejit.source import Span
 from tilejit.target import target
@@ -109,6 +110,18 @@ def test_the_texts_are_those_of_their_level(compiled: Compiled) -> None:
     assert "move " in compiled.lane_ir and "define ptx_kernel void @sqrt_tile" in compiled.llvm_ir
     assert [v.variant for v in compiled.verdicts] == ["gmem_smem", "reg", "reg", "reg", "gmem_smem"]
     assert "gmem_smem" in str(compiled.explain())
+
+
+def test_lane_ir_says_where_buffers_live(compiled: Compiled) -> None:
+    assert "\n  place smem static 0 +: 1024 align 128\n" in compiled.lane_ir and "place" not in compiled.tile_ir
+    assert [(p.name, p.first, p.bytes) for p in compiled.executable.shared_map] == [("smem", 0, 1024)]
+
+
+def test_places_are_verified_though_the_body_is_not_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = storage.placed
+    monkeypatch.setattr(storage, "placed", lambda kernel: replace(place(kernel), memory=()))
+    with pytest.raises(AssertionError, match="pass storage left sqrt_tile at lane level broken:\nsmem has no place"):
+        compile(sqrt_tile(), SIGNATURE, target("sm_90a"))
 
 
 def test_saving_writes_each_text(compiled: Compiled, tmp_path: Path) -> None:

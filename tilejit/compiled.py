@@ -187,12 +187,12 @@ class Compiled:
     def explain(self) -> Explanation:
         """Which variant each tile operation got, and why not another."""
         from .codegen.census import census
-        from .codegen.storage import local_memory, size_bytes
+        from .codegen.storage import local_memory
         from .explain import Density, Explanation, LocalTile, element_accesses
 
         made, params = self.derivation, self.executable.params
         buffers = [b for b in local_memory(made.lane.body) if b.name in made.addressed]
-        tiles = [LocalTile(b.name, size_bytes(b), made.addressed[b.name]) for b in buffers]
+        tiles = [LocalTile(b.name, b.size_bytes, made.addressed[b.name]) for b in buffers]
         written = [p.buffer.dtype for p in params if isinstance(p, PointerParam) and p.written]
         density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
         elements = element_accesses(made.tile)

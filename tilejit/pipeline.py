@@ -3,33 +3,34 @@
 ```
 open IR ─ limits, layouts ─▶
 tile IR ─ initialized, polls, in place, checks, lower ─▶
-lane IR ─ expects, proxies, arrivals, memory, pending, packed, assertions, prune ─▶ ─ codegen ─▶ PTX
+lane IR ─ expects, proxies, arrivals, storage, pending, packed, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .codegen import Generated, generate, limits
 from .codegen.module import sets_registers
-from .codegen.storage import allocations, local_memory, size_bytes
+from .codegen.storage import allocations, local_memory
 from .compiled import Compiled, Derivation
 from .dataclass import dataclass, field, replace
 from .errors import ResourceError
-from .executable import Assertion, Executable, SharedPlace
+from .executable import Assertion, Executable
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.analyses.pressure import Pressure
 from .ir.checks import checked, refuse_overlaps
 from .ir.nodes import Assert, Buffer, Kernel, Open, Var
 from .ir.params import AssertionsParam, Param
+from .ir.placements import DYNAMIC, SHARED, MemoryPlacement, total, within
 from .ir.types import Signature
-from .ir.verify import Examined, examine
+from .ir.verify import Examined, examine, placement_faults
 from .ir.watched import WatchedRegion
-from .lower import Verdict, arrivals, expects, lower, packed, pending, proxies
+from .lower import Verdict, arrivals, expects, lower, packed, pending, proxies, storage
 from .lower.open import LayoutChoice, lay_out
 from .progress import goes_on
 from .source import Span
@@ -92,7 +93,8 @@ def _check_limits(state: PassState) -> None:
             hint="leave cluster= out or compile for a newer target",
         )
     # before lowering, which takes memory and time in proportion to a buffer's size
-    _check_memory(state)
+    buffers = tuple(b for b in allocations(kernel.body) if not isinstance(b.layout, Open))
+    _check_memory(state, buffers, storage.placements(buffers))
 
 
 def _lay_out(state: PassState) -> None:
@@ -154,11 +156,18 @@ def _keep_packed(state: PassState) -> None:
     state.kernel = packed.keep(state.kernel)
 
 
-def _check_memory(state: PassState) -> None:
-    buffers = tuple(b for b in allocations(state.kernel.body) if not isinstance(b.layout, Open))
-    limits.check_shared_memory(state.kernel, state.target, buffers)
+def _place(state: PassState) -> None:
+    """Only where buffers live is new, so only that is verified."""
+    state.kernel = storage.placed(state.kernel)
+    buffers = tuple(allocations(state.kernel.body))
+    _check_memory(state, buffers, state.kernel.memory)
+    _refuse_broken("storage", state.kernel, "lane", tuple(placement_faults(state.kernel, buffers)))
+
+
+def _check_memory(state: PassState, buffers: tuple[Buffer, ...], memory: tuple[MemoryPlacement, ...]) -> None:
+    limits.check_shared_memory(state.kernel, state.target, memory, buffers)
     limits.check_local_memory(state.kernel, _users(state, buffers), state.addressed)
-    limits.check_tensor_memory(state.kernel, buffers)
+    limits.check_tensor_memory(state.kernel, memory, buffers)
 
 
 def _users(state: PassState, buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
@@ -267,9 +276,12 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "memory",
-        _check_memory,
-        after=(("lower", "operations that cross warps allocate scratch when they are lowered"),),
+        "storage",
+        _place,
+        after=(
+            ("lower", "operations that cross warps allocate scratch when they are lowered"),
+            ("arrivals", "an arrival may bring its scope's barrier, which has a number"),
+        ),
     ),
     Pass(
         "pending",
@@ -304,7 +316,7 @@ PASSES: tuple[Pass, ...] = (
             ("polls", "LLVM takes a plain load for one whose value other threads don't change"),
             ("prune", "the PTX's parameters are those that the launch passes"),
             ("pending", "LLVM moves what uses a register in front of a wait that doesn't carry it"),
-            ("memory", "LLVM writes any amount; only the launch would fail"),
+            ("storage", "LLVM gets addresses; and it writes any amount of memory, only the launch would fail"),
         ),
     ),
 )
@@ -333,11 +345,14 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
     verified: Kernel | None = kernel if sound else None
     for step in PASSES:
         goes_on(step.name)
-        began = time.perf_counter()
+        before, began = state.kernel, time.perf_counter()
         step.run(state)
         ended = time.perf_counter()
         state.timings[step.name] = 1e3 * (ended - began)
-        if step.level and state.kernel is not verified:
+        if not step.level and before is verified:
+            # its body is the same
+            verified = state.kernel
+        elif step.level and state.kernel is not verified:
             _verify(step, state)
             verified = state.kernel
             state.timings["verify"] = state.timings.get("verify", 0.0) + 1e3 * (time.perf_counter() - ended)
@@ -352,9 +367,13 @@ def would_check(tile: Kernel) -> bool:
 
 def _verify(step: Pass, state: PassState) -> None:
     state.examined = examine(state.kernel, step.level)
-    if state.examined.violations:
-        listed = "\n".join(str(v) for v in state.examined.violations)
-        raise AssertionError(f"pass {step.name} left {state.kernel.name} at {step.level} level broken:\n{listed}")
+    _refuse_broken(step.name, state.kernel, step.level, state.examined.violations)
+
+
+def _refuse_broken(step: str, kernel: Kernel, level: str, faults: Sequence[object]) -> None:
+    if faults:
+        listed = "\n".join(map(str, faults))
+        raise AssertionError(f"pass {step} left {kernel.name} at {level} level broken:\n{listed}")
 
 
 def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
@@ -369,14 +388,14 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         cluster=kernel.cluster,
         cooperative=kernel.cooperative,
         params=kernel.params,
-        shared_bytes=made.shared_bytes,
-        dynamic_shared=made.dynamic_shared,
-        local_bytes=sum(size_bytes(b) for b in local_memory(kernel.body)),
+        shared_bytes=total(kernel.memory, *SHARED),
+        dynamic_shared=bool(within(kernel.memory, DYNAMIC)),
+        local_bytes=sum(b.size_bytes for b in local_memory(kernel.body)),
         ptx=made.ptx,
         spans=made.spans,
         assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]),
         watched=state.watched,
-        shared_map=tuple([SharedPlace(b.name, var, first, size_bytes(b), b.span) for b, var, first in made.shared]),
+        shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
     )
     derivation = Derivation(

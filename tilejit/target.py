@@ -18,6 +18,9 @@ MAX_THREADS = 1024
 PORTABLE_CLUSTER = 8
 MAX_CLUSTER = 16
 
+#: shared memory that a kernel may have without asking for it at launch
+STATIC_SHARED_BYTES = 48 * 1024
+
 #: of a CTA's tensor memory, 32 bits in every lane
 TMEM_COLUMNS = 512
 

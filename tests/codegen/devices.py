@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tilejit.codegen import Generated, generate
+from tilejit.codegen import generate
 from tilejit.ir.nodes import Kernel
+from tilejit.ir.placements import DYNAMIC, total
 from tilejit.simulator import Pointer, run
 from tilejit.target import target
 
@@ -24,8 +25,8 @@ class Simulator:
 
     def run(self, kernel: Kernel, args: Sequence[Any], grid: int = 1) -> None:
         made = generate(kernel, target(kernel.target))
+        dynamic = total(kernel.memory, DYNAMIC)
         passed = [Pointer(a.view(np.uint8)) if isinstance(a, np.ndarray) else a for a in args]
-        dynamic = made.shared_bytes if made.dynamic_shared else 0
         run(made.ptx, made.entry, (grid,), (kernel.threads,), passed, dynamic_shared_bytes=dynamic)
 
 
@@ -41,16 +42,17 @@ class Gpu:
         from tilejit.runtime.cuda_driver import current
 
         with current(self._device.context):
-            _launch(generate(kernel, target(kernel.target)), kernel.threads, args, grid)
+            _launch(kernel, args, grid)
 
 
-def _launch(made: Generated, threads: int, args: Sequence[Any], grid: int) -> None:
+def _launch(kernel: Kernel, args: Sequence[Any], grid: int) -> None:
     from cuda.bindings import driver
 
     from tilejit.runtime.cuda_driver import call, load
 
+    made = generate(kernel, target(kernel.target))
     module, function = load(made.ptx, made.entry)
-    dynamic = made.shared_bytes if made.dynamic_shared else 0
+    dynamic = total(kernel.memory, DYNAMIC)
     if dynamic:
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         call(driver.cuFuncSetAttribute, function, attribute, dynamic)
@@ -60,7 +62,7 @@ def _launch(made: Generated, threads: int, args: Sequence[Any], grid: int) -> No
         call(driver.cuMemcpyHtoD, pointer, array.ctypes.data, array.nbytes)
     values = [np.asarray(places[id(a)] if isinstance(a, np.ndarray) else a) for a in args]
     addresses = np.array([v.ctypes.data for v in values], np.uint64)
-    call(driver.cuLaunchKernel, function, grid, 1, 1, threads, 1, 1, dynamic, 0, addresses.ctypes.data, 0)
+    call(driver.cuLaunchKernel, function, grid, 1, 1, kernel.threads, 1, 1, dynamic, 0, addresses.ctypes.data, 0)
     for array, pointer in arrays:
         call(driver.cuMemcpyDtoH, array.ctypes.data, pointer, array.nbytes)
         call(driver.cuMemFree, pointer)

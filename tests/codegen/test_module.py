@@ -21,6 +21,7 @@ from tilejit.ir.nodes import (
     Alloc,
     Assert,
     Const,
+    Kernel,
     Let,
     Load,
     Op,
@@ -37,6 +38,7 @@ from tilejit.ir.params import (
     PointerParam,
     ScalarParam,
 )
+from tilejit.ir.placements import DYNAMIC, STATIC, total
 from tilejit.source import Span
 from tilejit.target import target
 
@@ -76,7 +78,7 @@ def test_only_what_is_proved_to_stay_the_same_is_noalias_and_its_loads_stay_wher
 
 
 def test_shared_memory_beyond_48_kb_is_dynamic() -> None:
-    def with_shared(*sizes: int) -> Generated:
+    def with_shared(*sizes: int) -> tuple[Kernel, Generated]:
         buffers = [shared(f"s{n}", float32, size) for n, size in enumerate(sizes)]
         a, v = array("A", float32, 4096), Var("v", float32)
         body: list[Stmt] = [Alloc(b) for b in buffers]
@@ -86,13 +88,18 @@ def test_shared_memory_beyond_48_kb_is_dynamic() -> None:
             Let(v, Load(Vector(buffers[-1], build.bitwise_xor(THREAD, 1)))),
             Store(Vector(a, THREAD), v),
         ]
-        return made(kernel(body, [pointer(a, True)]))
+        lane = kernel(body, [pointer(a, True)])
+        return lane, made(lane)
 
-    small = with_shared(100, 4096)
-    assert not small.dynamic_shared and small.shared_bytes == 512 + 4 * 4096
+    lane, small = with_shared(100, 4096)
+    assert [(p.name, p.where, p.first) for p in lane.memory] == [("s0", STATIC, 0), ("s1", STATIC, 512)]
     assert ".extern" not in small.ptx and ".align 128 .b8 shared1_s1[16384]" in small.ptx
-    large = with_shared(100, 16384)
-    assert large.dynamic_shared and large.shared_bytes == 512 + 4 * 16384
+    in_variables = [("shared0_s0", 0, 400), ("shared1_s1", 0, 4 * 4096)]
+    assert [(p.variable, p.first, p.bytes) for p in small.shared_map] == in_variables
+    lane, large = with_shared(100, 16384)
+    assert [(p.name, p.where, p.first) for p in lane.memory] == [("s0", DYNAMIC, 0), ("s1", DYNAMIC, 512)]
+    assert total(lane.memory, DYNAMIC) == 512 + 4 * 16384
+    assert [(p.variable, p.first) for p in large.shared_map] == [("dynamic_shared", 0), ("dynamic_shared", 512)]
     assert ".extern .shared .align 128 .b8 dynamic_shared[];" in large.ptx
     assert "dynamic_shared+512" in large.ptx or "+512]" in large.ptx
 

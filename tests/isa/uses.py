@@ -28,6 +28,7 @@ from tilejit.ir.params import (
 )
 from tilejit.isa import WAITS, Direction, Kind, Operand, Row
 from tilejit.layout import TileLayout, datapath
+from tilejit.lower.storage import placed
 from tilejit.target import TARGETS, target
 
 #: elements of a register where the row leaves them open, by its constraint
@@ -73,7 +74,7 @@ def _number(row: Row) -> str:
 
 @cache
 def _ptx(row: Row) -> str:
-    return generate(use(row).kernel(), target(oldest(row))).ptx
+    return generate(placed(use(row).kernel()), target(oldest(row))).ptx
 
 
 def local(name: str, dtype: DType, size: int) -> Buffer:

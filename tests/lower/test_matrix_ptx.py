@@ -17,6 +17,7 @@ from tilejit.ir.text.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, operand
+from tilejit.lower.storage import placed
 from tilejit.target import target
 
 COMMIT = Instruction("cp.async.commit")
@@ -90,7 +91,7 @@ def test_a_demonstration_lowers_to_its_golden_lane_ir(name: str, golden: Golden)
 def ptx_of(made: Kernel) -> str:
     """The kernel's PTX, which ptxas accepts for its target."""
     arch = target(made.target)
-    ptx = generate(lower(made, arch).kernel, arch).ptx
+    ptx = generate(placed(lower(made, arch).kernel), arch).ptx
     ptxas_accepts(ptx, made.target)
     return ptx
 

@@ -29,6 +29,7 @@ from tilejit.ir.params import (
     PointerParam,
 )
 from tilejit.layout import TileLayout
+from tilejit.lower.storage import placed
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 
 THREADS = 128
@@ -54,8 +55,9 @@ def pointer(buffer: Buffer, written: bool = False) -> Param:
 
 
 def kernel(body: Sequence[Stmt], params: Sequence[Param], target: str = "sm_90", **options: object) -> Kernel:
-    """A kernel named `k` of 128 threads, unless the options say otherwise."""
-    return Kernel(**{"name": "k", "threads": THREADS, **options}, params=tuple(params), target=target, body=tuple(body))  # type: ignore[arg-type]
+    """A kernel named `k` of 128 threads, unless the options say otherwise; its buffers have their places."""
+    made = Kernel(**{"name": "k", "threads": THREADS, **options}, params=tuple(params), target=target, body=tuple(body))  # type: ignore[arg-type]
+    return placed(made)
 
 
 def const(value: float, dtype: DType = int32) -> Const:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ..ir import walk
 from ..ir.arithmetic import facts
 from ..ir.nodes import Alloc, Sync, Vector, WaitPhase
+from ..ir.placements import BARRIER, within
 from ..isa import mbarrier
-from ..isa.barriers import BAR_SYNC, BARRIERS, OF_WARPGROUPS
-from ..scopes import CTA, SCOPES
+from ..isa.barriers import BAR_SYNC, BARRIERS
+from ..scopes import CTA, SCOPES, Scope
 from .emission import Emission, LLVMValue
 from .expressions import evaluate, special
 from .machine import shared_address
@@ -43,8 +44,14 @@ def sync(emission: Emission, stmt: Sync) -> None:
     barrier, words = BARRIERS[scope], []
     if barrier.arguments and scope.number_id is not None:
         number = special(emission, scope.number_id.name).text
-        words.append(emission.writer.value(f"add i32 {number}, {OF_WARPGROUPS}"))
+        words.append(emission.writer.value(f"add i32 {number}, {_first_barrier(emission, scope)}"))
     emission.machine(barrier, *words, span=stmt.span)
+
+
+def _first_barrier(emission: Emission, scope: Scope) -> int:
+    """The number of the barrier that the scope's first instance has."""
+    (placement,) = [p for p in within(emission.kernel.memory, BARRIER) if p.name == scope.name]
+    return placement.first
 
 
 def wait(emission: Emission, stmt: WaitPhase) -> None:

@@ -8,9 +8,9 @@ from ..errors import ResourceError
 from ..ir.analyses.pressure import Pressure, most_live, words
 from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Buffer, Kernel
+from ..ir.placements import SHARED, TMEM, MemoryPlacement, total, within
 from ..target import MAX_REGISTERS, MAX_THREADS, REGISTERS, TMEM_COLUMNS, Target, most_registers
-from .storage import allocations, most_at_once, shared_plan, size_bytes
-from .tensor_memory import columns_of, tensor_memory_plan
+from .storage import allocations, most_at_once
 from .usage import BESIDE_TILES
 
 __all__ = ["check_local_memory", "check_registers", "check_shared_memory", "check_tensor_memory", "most_words"]
@@ -30,33 +30,43 @@ _TOLERATED = 8
 _NAMED = 5
 
 
-def check_shared_memory(kernel: Kernel, target: Target, buffers: Sequence[Buffer]) -> None:
-    """Refuses more than a CTA has."""
-    total, limit = shared_plan(buffers).total_bytes, target.shared_bytes
-    if total <= limit:
+def check_shared_memory(
+    kernel: Kernel, target: Target, memory: Sequence[MemoryPlacement], buffers: Sequence[Buffer]
+) -> None:
+    """Refuses more than a CTA has. memory: where the buffers live."""
+    wanted, limit = total(memory, *SHARED), target.shared_bytes
+    if wanted <= limit:
         return
-    largest = sorted((b for b in buffers if b.space == "shared"), key=size_bytes, reverse=True)
+    largest = _largest(within(memory, *SHARED), buffers)
+    listed = ", ".join(f"{b.name} {count:,}" for b, count in largest[:_NAMED])
     raise ResourceError(
-        f"{kernel.name} needs {total:,} bytes of shared memory; {target} has {limit:,} for a CTA. "
-        f"Largest: {_sizes(largest)}",
-        span=largest[0].span or kernel.span,
+        f"{kernel.name} needs {wanted:,} bytes of shared memory; {target} has {limit:,} for a CTA. "
+        f"Largest: {listed}",
+        span=largest[0][0].span or kernel.span,
         hint="use smaller tiles or fewer stages, or a narrower dtype",
     )
 
 
-def check_tensor_memory(kernel: Kernel, buffers: Sequence[Buffer]) -> None:
-    """Refuses more columns than a CTA has."""
-    plan = tensor_memory_plan(buffers)
-    if plan.columns <= TMEM_COLUMNS:
+def check_tensor_memory(kernel: Kernel, memory: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -> None:
+    """Refuses more columns than a CTA has. memory: where the buffers live."""
+    columns = total(memory, TMEM)
+    if columns <= TMEM_COLUMNS:
         return
-    largest = sorted((b for b, _ in plan.offsets), key=columns_of, reverse=True)
-    listed = ", ".join(f"{b.name} {columns_of(b)}" for b in largest)
+    largest = _largest(within(memory, TMEM), buffers)
+    listed = ", ".join(f"{b.name} {count}" for b, count in largest)
     raise ResourceError(
-        f"{kernel.name} needs {plan.columns} columns of tensor memory; a CTA has {TMEM_COLUMNS}. "
+        f"{kernel.name} needs {columns} columns of tensor memory; a CTA has {TMEM_COLUMNS}. "
         f"Largest: {listed}",
-        span=largest[0].span or kernel.span,
+        span=largest[0][0].span or kernel.span,
         hint="use narrower tiles, or one buffer for several purposes",
     )
+
+
+def _largest(placements: Sequence[MemoryPlacement], buffers: Sequence[Buffer]) -> list[tuple[Buffer, int]]:
+    """The buffers that have these places and how much each takes, the largest first."""
+    counts = {p.name: p.count for p in placements}
+    placed = [(b, counts[b.name]) for b in buffers if b.name in counts]
+    return sorted(placed, key=lambda pair: pair[1], reverse=True)
 
 
 def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Collection[str] = ()) -> None:
@@ -65,9 +75,9 @@ def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Col
     What no thread's registers could hold counts too: ptxas would spill it.
     """
     local = [b for b in buffers if b.space == "local"]
-    spilled = [b for b in local if b.name in addressed or size_bytes(b) > _LOCAL_LIMIT]
+    spilled = [b for b in local if b.name in addressed or b.size_bytes > _LOCAL_LIMIT]
     _limit_local(kernel, spilled, "local memory", _LOCAL_LIMIT)
-    if sum(size_bytes(b) for b in local) > _THREAD_LIMIT:
+    if sum(b.size_bytes for b in local) > _THREAD_LIMIT:
         names = {b.name for b in local}
         at_once = [b for b in most_at_once(kernel.body) if b.name in names]
         _limit_local(kernel, at_once, "registers and local memory", _THREAD_LIMIT)
@@ -75,20 +85,17 @@ def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Col
 
 def _limit_local(kernel: Kernel, buffers: list[Buffer], memory: str, limit: int) -> None:
     """Refuses local buffers that together need more than a thread has."""
-    total = sum(size_bytes(b) for b in buffers)
-    if total <= limit:
+    wanted = sum(b.size_bytes for b in buffers)
+    if wanted <= limit:
         return
-    largest = sorted(buffers, key=size_bytes, reverse=True)
+    largest = sorted(buffers, key=lambda b: b.size_bytes, reverse=True)
+    listed = ", ".join(f"{b.name} {b.size_bytes:,}" for b in largest[:_NAMED])
     raise ResourceError(
-        f"{kernel.name} needs {total:,} bytes of {memory} a thread; the limit is {limit:,}. "
-        f"Largest: {_sizes(largest)}",
+        f"{kernel.name} needs {wanted:,} bytes of {memory} a thread; the limit is {limit:,}. "
+        f"Largest: {listed}",
         span=largest[0].span or kernel.span,
         hint="use smaller tiles, spread them over more threads, or keep them in shared memory",
     )
-
-
-def _sizes(largest: Sequence[Buffer]) -> str:
-    return ", ".join(f"{b.name} {size_bytes(b):,}" for b in largest[:_NAMED])
 
 
 def most_words(kernel: Kernel) -> int:

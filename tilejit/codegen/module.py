@@ -7,6 +7,7 @@ import time
 from ..dataclass import dataclass
 from ..dtypes import DType
 from ..errors import assert_never
+from ..executable import SharedPlace
 from ..ir.analyses.register_pool import settings_of
 from ..ir.nodes import (
     Assert,
@@ -23,6 +24,7 @@ from ..ir.params import (
     StrideParam,
     TensorMapParam,
 )
+from ..ir.placements import TMEM, within
 from ..source import Span
 from ..target import Target
 from . import barriers, functions, memory, storage
@@ -32,7 +34,7 @@ from .expressions import changing
 from .registers import Registers
 from .statements import block
 from .target_machine import TRIPLE, compile_text
-from .tensor_memory import TensorMemoryPlan, release, reserve, tensor_memory_plan
+from .tensor_memory import release, reserve
 from .types import memory_type, register_type
 from .writer import Writer
 
@@ -42,8 +44,7 @@ class Generated:
     """What code generation makes of one kernel.
 
     entry: the kernel's name in the PTX. spans: column c of a `.loc` (1-based) stands for spans[c - 1].
-    dynamic_shared: the launch must ask for `shared_bytes`; else the PTX declares them.
-    shared: for each shared buffer the variable in which it lies, and its first byte there.
+    shared_map: what lies where in shared memory.
     assertions: those of the kernel; a record's code - 1 counts in it.
     timings: milliseconds by stage.
     """
@@ -52,26 +53,23 @@ class Generated:
     ptx: str
     entry: str
     spans: tuple[Span, ...]
-    shared_bytes: int
-    dynamic_shared: bool
-    shared: tuple[tuple[Buffer, str, int], ...]
+    shared_map: tuple[SharedPlace, ...]
     assertions: tuple[Assert, ...]
     timings: dict[str, float]
 
 
 def generate(kernel: Kernel, target: Target) -> Generated:
-    """PTX of a kernel at lane level.
+    """PTX of a kernel at lane level whose buffers have their places.
 
     raises: KernelTypeError for an operation without implementation, DispatchError for an instruction that the target
     doesn't have.
     """
     began = time.perf_counter()
     buffers = tuple(storage.allocations(kernel.body))
-    plan = storage.shared_plan(buffers)
     entry = storage.legal(kernel.name)
     table = LineTable(entry, kernel.span)
     emission = Emission(kernel, target, Writer(table), changing=frozenset(changing(kernel.body)))
-    text = _module(emission, buffers, plan, entry)
+    text = _module(emission, buffers, entry)
     written = time.perf_counter()
     ptx, timings = compile_text(text, target, version(emission))
     return Generated(
@@ -79,12 +77,18 @@ def generate(kernel: Kernel, target: Target) -> Generated:
         ptx=ptx,
         entry=entry,
         spans=tuple(table.spans),
-        shared_bytes=plan.total_bytes,
-        dynamic_shared=plan.dynamic,
-        shared=tuple([(buffer, name[1:], at) for buffer, name, at in storage.places(plan)]),
+        shared_map=_shared_map(kernel, buffers),
         assertions=tuple(emission.assertions),
         timings={"emit": 1e3 * (written - began), **timings},
     )
+
+
+def _shared_map(kernel: Kernel, buffers: tuple[Buffer, ...]) -> tuple[SharedPlace, ...]:
+    spans = {buffer.name: buffer.span for buffer in buffers}
+    return tuple([
+        SharedPlace(placement.name, variable[1:], first, placement.count, spans[placement.name])
+        for placement, variable, first in storage.shared_variables(kernel.memory)
+    ])
 
 
 def version(emission: Emission) -> tuple[int, int]:
@@ -92,20 +96,20 @@ def version(emission: Emission) -> tuple[int, int]:
     return max(emission.target.ptx, *(instruction.ptx for instruction in emission.used), (6, 3))
 
 
-def _module(emission: Emission, buffers: tuple[Buffer, ...], plan: storage.SharedPlan, entry: str) -> str:
+def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
     kernel, table = emission.kernel, emission.writer.line_table
-    shared, bases = storage.shared_globals(plan)
+    shared, bases = storage.shared_globals(kernel.memory)
     emission.bases.update(bases)
     _bind_parameters(emission)
     addressed = storage.local_memory(kernel.body)
     for buffer in addressed:
-        kind = f"[{storage.size_bytes(buffer)} x i8]"
+        kind = f"[{buffer.size_bytes} x i8]"
         emission.bases[buffer.name] = emission.writer.alloca(kind, memory.WIDEST_BYTES)
     for buffer in buffers:
         if buffer.space == "local" and buffer not in addressed:
             _registers(emission, buffer)
     emission.writer.at(kernel.span)
-    shared += _body(emission, tensor_memory_plan(buffers))
+    shared += _body(emission)
     return "\n".join([
         f'target triple = "{TRIPLE}"',
         *emission.strings.values(),
@@ -125,17 +129,17 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], plan: storage.Share
     ])
 
 
-def _body(emission: Emission, tmem: TensorMemoryPlan) -> list[str]:
+def _body(emission: Emission) -> list[str]:
     """Writes the statements; returns the definitions of shared memory that they need."""
     barriers.set_up(emission)
-    if not tmem.offsets:
+    if not within(emission.kernel.memory, TMEM):
         block(emission, emission.kernel.body)
         emission.writer.leave()
         return []
-    definition, address = reserve(emission, tmem)
+    definition, address = reserve(emission)
     block(emission, emission.kernel.body)
     emission.writer.leave()
-    release(emission, tmem, address)
+    release(emission, address)
     return [definition]
 
 
@@ -219,7 +223,7 @@ def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
 
 def _registers(emission: Emission, buffer: Buffer) -> None:
     """A thread's part of a local buffer."""
-    size = storage.size_bytes(buffer)
+    size = buffer.size_bytes
     # one of 16 bits by itself has a register of that width: nothing is to be put together
     bits = 16 if size * 8 == buffer.dtype.bits == 16 else max(buffer.dtype.bits, 32)
     narrow = buffer.dtype.bits < bits

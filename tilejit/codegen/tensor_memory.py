@@ -10,13 +10,10 @@ source: PTX ISA, "Tensor Memory Addressing" and "Tensor Memory Allocation and Ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from ..dataclass import dataclass
-from ..ir.nodes import Buffer
+from ..ir.nodes import Kernel
+from ..ir.placements import TMEM, total, within
 from ..isa import tcgen05
 from ..isa.barriers import BAR_SYNC, BAR_WARP_SYNC
-from ..layout import TileLayout
 from ..source import Span
 from ..target import WARPGROUP
 from .emission import Emission
@@ -33,37 +30,12 @@ _LANES_SHIFT = 16 + 5
 _ADDRESS = "@tmem_address"
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMemoryPlan:
-    """The tmem buffers of a kernel, each with its first column, and the number of columns that they need."""
-
-    offsets: tuple[tuple[Buffer, int], ...]
-    columns: int
-
-    @property
-    def reserved(self) -> int:
-        """The number of columns that are allocated: a power of two of at least 32, as the hardware demands."""
-        return max(_LEAST, 1 << (self.columns - 1).bit_length())
+def _reserved(kernel: Kernel) -> int:
+    """The number of columns that are allocated: a power of two of at least 32, as the hardware demands."""
+    return max(_LEAST, 1 << (total(kernel.memory, TMEM) - 1).bit_length())
 
 
-def columns_of(buffer: Buffer) -> int:
-    """32-bit columns that a tmem buffer takes."""
-    assert isinstance(buffer.layout, TileLayout)
-    return -(-buffer.layout.span("TCol") * buffer.dtype.bits // 32)
-
-
-def tensor_memory_plan(buffers: Iterable[Buffer]) -> TensorMemoryPlan:
-    """Places the tmem buffers side by side."""
-    at = 0
-    offsets: list[tuple[Buffer, int]] = []
-    for buffer in buffers:
-        if buffer.space == "tmem":
-            offsets.append((buffer, at))
-            at += columns_of(buffer)
-    return TensorMemoryPlan(tuple(offsets), at)
-
-
-def reserve(emission: Emission, plan: TensorMemoryPlan) -> tuple[str, str]:
+def reserve(emission: Emission) -> tuple[str, str]:
     """Writes the allocation by the first warp; binds each buffer's address.
 
     returns: the definition of the shared word that takes the address, and the address.
@@ -73,7 +45,7 @@ def reserve(emission: Emission, plan: TensorMemoryPlan) -> tuple[str, str]:
     w.branch(_is_first_warp(emission), allocate, ready)
     w.start(allocate)
     place = w.value(f"ptrtoint ptr addrspace(3) {_ADDRESS} to i32")
-    emission.machine(tcgen05.ALLOC, place, str(plan.reserved), span=span)
+    emission.machine(tcgen05.ALLOC, place, str(_reserved(emission.kernel)), span=span)
     emission.machine(tcgen05.RELINQUISH, span=span)
     w.jump(ready)
     w.start(ready)
@@ -82,14 +54,14 @@ def reserve(emission: Emission, plan: TensorMemoryPlan) -> tuple[str, str]:
     emission.machine(tcgen05.FENCE_AFTER, span=span)
     address = w.value(f"load i32, ptr addrspace(3) {_ADDRESS}, align 4")
     lanes = _lanes_of_warp(emission, address)
-    for buffer, column in plan.offsets:
-        emission.bases[buffer.name] = w.value(f"add i32 {lanes}, {column}")
+    for placement in within(emission.kernel.memory, TMEM):
+        emission.bases[placement.name] = w.value(f"add i32 {lanes}, {placement.first}")
     w.exit = w.label("exit")
     emission.has_tensor_memory = True
     return f"{_ADDRESS} = internal addrspace(3) global [4 x i8] undef, align 4", address
 
 
-def release(emission: Emission, plan: TensorMemoryPlan, address: str) -> None:
+def release(emission: Emission, address: str) -> None:
     """Writes the kernel's end: once all threads are there the first warp frees the columns."""
     w, span = emission.writer, emission.kernel.span
     assert w.exit is not None
@@ -102,7 +74,7 @@ def release(emission: Emission, plan: TensorMemoryPlan, address: str) -> None:
     w.start(free)
     emission.machine(BAR_WARP_SYNC, span=span)
     emission.machine(tcgen05.FENCE_AFTER, span=span)
-    emission.machine(tcgen05.DEALLOC, address, str(plan.reserved), span=span)
+    emission.machine(tcgen05.DEALLOC, address, str(_reserved(emission.kernel)), span=span)
     w.jump(end)
     w.start(end)
     w.leave()

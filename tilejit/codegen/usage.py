@@ -6,7 +6,7 @@ from ..ir.analyses.pressure import Pressure
 from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Kernel
 from ..usage import Usage
-from .storage import local_memory, most_at_once, size_bytes
+from .storage import local_memory, most_at_once
 
 __all__ = ["BESIDE_TILES", "estimate"]
 
@@ -25,6 +25,6 @@ def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
     limit = most_of_a_thread(kernel)
     addressed = {buffer.name for buffer in local_memory(kernel.body)}
     tiles = [buffer for buffer in most_at_once(kernel.body) if buffer.name not in addressed]
-    wanted = sum(-(-size_bytes(buffer) // 4) for buffer in tiles) + BESIDE_TILES
+    wanted = sum(-(-buffer.size_bytes // 4) for buffer in tiles) + BESIDE_TILES
     needed = 0 if pressure is None else pressure.words + BESIDE_TILES
     return Usage(min(wanted, limit), 4 * max(0, needed - limit), is_estimate=True)

@@ -25,10 +25,10 @@ from ..ops.tile import TILE_OPERATIONS
 from ..remember import remembered
 from ..source import Span
 from .params import Param
+from .placements import MemoryPlacement
 from .values import (
     FALSE,
     ORDERS,
-    SPACES,
     SPECIALS,
     TRUE,
     Buffer,
@@ -51,7 +51,7 @@ __all__ = [
     "Alloc", "Arrive", "Assert", "Assign", "Atomic", "Break", "Buffer", "BufferView", "Cast", "Const", "Continue",
     "Declare", "Descriptor", "Element", "Expect", "Expr", "FALSE", "For", "Gathered", "If", "Input", "Instruction",
     "Jump", "Kernel", "Let", "Load", "Loop", "Move", "ORDERS", "Op", "Open", "Print", "RULES", "Region", "Return",
-    "SPACES", "SPECIALS", "Simple", "Special", "Stmt", "Store", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
+    "SPECIALS", "Simple", "Special", "Stmt", "Store", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
     "WaitPhase",
 ]
 
@@ -479,6 +479,7 @@ class Kernel:
     threads: of a CTA. target: name of the architecture. max_registers: a limit per thread, or None.
     cluster: CTAs of a cluster in each dimension, or None. debug: a checked build: assertions are compiled in.
     cooperative: all CTAs of a launch run at the same time, so that they may wait for each other.
+    memory: where its shared and tmem buffers live, and barriers that have numbers; empty before that is decided.
     """
 
     name: str
@@ -491,4 +492,5 @@ class Kernel:
     debug: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
     cooperative: bool = False
+    memory: tuple[MemoryPlacement, ...] = ()
 

@@ -206,6 +206,16 @@ class Buffer:
         return self.layout
 
     @property
+    def size_bytes(self) -> int:
+        """What it takes: in one thread where it is local; in shared memory with whole periods of a swizzle."""
+        return self.tile_layout.footprint() * self.dtype.bytes
+
+    @property
+    def columns(self) -> int:
+        """How many 32-bit columns of tensor memory it takes."""
+        return -(-self.tile_layout.span("TCol") * self.dtype.bits // 32)
+
+    @property
     def laid_out(self) -> tuple[int | Var, ...]:
         """The shape that its layout has: the slots where there are any."""
         return self.slots or self.shape

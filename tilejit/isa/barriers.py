@@ -10,8 +10,11 @@ from .row import B32, Operand, Row, register
 
 __all__ = [
     "BARRIERS", "BAR_ARRIVE_NUMBERED", "BAR_SYNC", "BAR_SYNC_NAMED", "BAR_SYNC_NUMBERED", "BAR_WARP_SYNC",
-    "OF_WARPGROUPS", "ROWS", "USERS",
+    "OF_A_CTA", "OF_WARPGROUPS", "ROWS", "USERS",
 ]
+
+#: how many have a number
+OF_A_CTA = 16
 
 #: the numbers that users may name, and the first warpgroup's
 USERS = range(1, 8)

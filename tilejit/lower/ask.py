@@ -13,7 +13,8 @@ from ..dtypes import DType, as_dtype, bool_, float32, int32, int64
 from ..errors import DispatchError, KernelTypeError, entry_point
 from ..ir import allocation
 from ..ir.arithmetic import build
-from ..ir.nodes import SPACES, Buffer, Cast, Const, Expr, Op, Region, Special, Strided, TileOp, Var
+from ..ir.nodes import Buffer, Cast, Const, Expr, Op, Region, Special, Strided, TileOp, Var
+from ..ir.values import SPACES
 from ..layout import Swizzle, TileLayout
 from ..ops.record import TILE, AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS

@@ -22,6 +22,7 @@ from tilejit.ir.params import (
     TensorMapParam,
     TensorMapSpec,
 )
+from tilejit.ir.placements import PLACES, MemoryPlacement
 from tilejit.isa.atomics import OPERATIONS
 from tilejit.layout import R, S, Swizzle, TileLayout, laneid, tx
 from tilejit.ops.elementwise import ELEMENTWISE, value_type
@@ -295,14 +296,21 @@ class Writer:
             found.append(TensorMapParam(self.vars[-1], spec, self.draw(st.booleans())))
         return tuple(found)
 
+    def placement(self) -> MemoryPlacement:
+        numbers = st.integers(0, 1 << 18)
+        align = self.draw(st.sampled_from((1, 16, 1024)))
+        where = self.draw(st.sampled_from(PLACES))
+        return MemoryPlacement(self.name(), where, self.draw(numbers), self.draw(numbers), align)
+
     def kernel(self) -> ir.Kernel:
         params = self.params()
         threads = self.draw(st.sampled_from((32, 1024)))
         registers = self.draw(st.sampled_from((None, 64)))
         cluster = self.draw(st.sampled_from((None, (2, 1, 1))))
         body = self.body(2)
+        memory = tuple(self.placement() for _ in range(self.draw(st.integers(0, 3))))
         flags = {"debug": self.draw(st.booleans()), "cooperative": self.draw(st.booleans())}
-        return ir.Kernel(self.name(), params, threads, "sm_90a", body, registers, cluster, **flags)
+        return ir.Kernel(self.name(), params, threads, "sm_90a", body, registers, cluster, memory=memory, **flags)
 
 
 @st.composite

@@ -13,6 +13,8 @@ from ...scopes import LEVELS, SCOPES
 from .. import nodes as ir
 from .. import params as ir_params
 from ..combine import Combine
+from ..placements import PLACES, MemoryPlacement
+from ..values import SPACES
 from .expressions import Names, dtype_name, ends_after_place, expression, looked_up, order, place, region
 from .layout_text import layout_from_text
 from .tokens import Line, lines_of
@@ -33,10 +35,11 @@ def from_text(text: str) -> ir.Kernel:
     name = head.name()
     options = _options(head)
     params = reader.params()
+    memory = reader.memory()
     body = reader.block(0)
     if reader.remaining:
         reader.remaining[0].fail("indented less than the kernel's body")
-    return ir.Kernel(name, params, body=body, **options)  # type: ignore[arg-type]
+    return ir.Kernel(name, params, body=body, memory=memory, **options)  # type: ignore[arg-type]
 
 
 def _options(line: Line) -> dict[str, object]:
@@ -92,6 +95,23 @@ class _Reader:
                     params[number] = self._number(line) if scalar else self._pointer(line)
                     self._end(line)
         return tuple(params[n] for n in range(len(lines)))
+
+    def memory(self) -> tuple[MemoryPlacement, ...]:
+        """Where the buffers live."""
+        memory: list[MemoryPlacement] = []
+        while self.remaining and self.remaining[0].accept("place"):
+            memory.append(self._placement(self.remaining.pop(0)))
+        return tuple(memory)
+
+    def _placement(self, line: Line) -> MemoryPlacement:
+        name, where = line.name(), line.name()
+        if where not in PLACES:
+            line.fail(f"nothing is placed in {where!r}; one of {', '.join(PLACES)}")
+        first = line.integer()
+        line.expect("+:")
+        placement = MemoryPlacement(name, where, first, line.integer(), line.integer() if line.accept("align") else 1)
+        self._end(line)
+        return placement
 
     def _number(self, line: Line) -> ir_params.Param:
         if line.peek.text == "assertions" and len(line.tokens) == line.at + 2:
@@ -397,8 +417,8 @@ class _Reader:
         name = line.name()
         line.expect(":")
         space = line.name()
-        if space not in ir.SPACES:
-            line.fail(f"{space!r} is no memory; one of {', '.join(ir.SPACES)}")
+        if space not in SPACES:
+            line.fail(f"{space!r} is no memory; one of {', '.join(SPACES)}")
         dtype = dtype_name(line)
         line.expect("[")
         shape = tuple(_separated(line, lambda: self._size(line), "]"))
@@ -441,7 +461,7 @@ class _Reader:
 
 def _is_scalar(line: Line) -> bool:
     """Whether a parameter's line defines a variable: NAME: DTYPE, not NAME: SPACE DTYPE."""
-    return len(line.tokens) <= line.at + 2 or line.tokens[line.at + 2].text not in ir.SPACES
+    return len(line.tokens) <= line.at + 2 or line.tokens[line.at + 2].text not in SPACES
 
 
 def _open(line: Line) -> ir.Open:

@@ -10,6 +10,8 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       param assertions                                           where a failed assertion leaves its record
       param BUFFER barrier                                       of all CTAs of a cooperative launch
       param VAR tensormap of ARGUMENT DTYPE axes(AXIS, …) box(EXTENT, …) "SWIZZLE" [written]
+      place NAME PLACE FIRST +: COUNT [align N]                  bytes, static or dynamic, of a shared buffer; columns,
+                                                                 tmem; numbers of a scope's barriers, barrier
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
       alloc BUFFER [addressed] [arrivals N]                      of barriers: how many complete a phase
       view BUFFER of NAME         store PLACE <- EXPR
@@ -55,6 +57,7 @@ from ...ops.record import AttributeValue
 from .. import nodes as ir
 from .. import params as ir_params
 from ..combine import Combine
+from ..placements import MemoryPlacement
 from .grammar import (
     ATOM,
     COMPARISON,
@@ -77,6 +80,7 @@ def to_text(kernel: ir.Kernel) -> str:
     """The kernel as text, ending in a newline."""
     lines = [_header(kernel)]
     lines += [INDENT + _param(p) for p in kernel.params]
+    lines += [INDENT + _placement(p) for p in kernel.memory]
     lines += _block(kernel.body, 1)
     return "\n".join(lines) + "\n"
 
@@ -125,6 +129,11 @@ def _param(param: ir_params.Param) -> str:
             return f"param {_definition(param.var)} tensormap of {_name(param.of)} {boxes}{written}"
         case _:
             return assert_never(param)
+
+
+def _placement(placement: MemoryPlacement) -> str:
+    text = f"place {_name(placement.name)} {placement.where} {placement.first} +: {placement.count}"
+    return text if placement.align == 1 else f"{text} align {placement.align}"
 
 
 def _block(body: Iterable[ir.Stmt], depth: int) -> Iterator[str]:

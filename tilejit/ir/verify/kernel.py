@@ -10,6 +10,7 @@ Control: `Break` and `Continue` stand in a loop that isn't unrolled; a step isn'
 level and have constant bounds.
 Memory: spaces, ranks, extents, layouts and alignments fit together (see `memory`); a region or an element of
 shared, local or tensor memory that is provably outside is a violation, as is one with an unknown scope.
+Places: where any are, every shared and every tmem buffer has one (see `placements`).
 Instructions: their names are in the instruction table; operands have the number, kinds, sizes, types and memory that
 the row says (see `instructions`); at lane level the target has them.
 Functions that a tile operation carries: of their own variables only, each defined once (see `combine`).
@@ -44,6 +45,7 @@ from . import instructions, memory
 from .combine import combine_faults
 from .maps import map_faults
 from .operations import const_fault, op_fault, tile_op_faults
+from .placements import placement_faults
 
 #: how far a kernel has come: tiles may be open; all are laid out; one thread's view
 LEVELS = ("open", "tile", "lane")
@@ -150,6 +152,14 @@ class _Checker:
         for param in sorted(kernel.params, key=lambda p: isinstance(p, ir_params.PointerParam)):
             self.param(param, env)
         self.block(kernel.body, env)
+        if kernel.memory:
+            self.memory_of(kernel)
+
+    def memory_of(self, kernel: ir.Kernel) -> None:
+        if self.is_tile:
+            self.fault("where buffers live is decided at lane level", kernel.span)
+        for message in placement_faults(kernel, self.buffers.values()):
+            self.fault(message, kernel.span)
 
     def param(self, param: ir_params.Param, env: _Environment) -> None:
         match param:

@@ -13,6 +13,7 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from .. import walk
 from ..arithmetic.facts import bounds
+from ..values import SPACES
 
 __all__ = ["access_fault", "arrivals_fault", "buffer_faults", "element_faults", "region_faults", "vector_faults"]
 
@@ -27,7 +28,7 @@ def _is_power_of_two(number: int) -> bool:
 def buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
     """What is wrong with a buffer's definition."""
     name = buffer.name
-    if buffer.space not in ir.SPACES:
+    if buffer.space not in SPACES:
         yield f"{name} is in unknown memory {buffer.space!r}"
     if not _is_power_of_two(buffer.align):
         yield f"{name} is aligned to {buffer.align} bytes, which is no power of two"

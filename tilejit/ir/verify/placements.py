@@ -1,0 +1,82 @@
+"""Invariants of where buffers live: all of them somewhere, aligned, apart, within what the target has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from ...isa.barriers import BARRIERS, OF_A_CTA, OF_WARPGROUPS
+from ...scopes import SCOPES
+from ...target import STATIC_SHARED_BYTES, TARGETS, TMEM_COLUMNS
+from .. import nodes as ir
+from ..placements import BARRIER, DYNAMIC, PLACES, SHARED, STATIC, TMEM, MemoryPlacement, total, within
+
+__all__ = ["placement_faults"]
+
+#: a place's memory, of which all in it is a part
+_MEMORIES: tuple[tuple[str, ...], ...] = (SHARED, (TMEM,), (BARRIER,))
+
+
+def placement_faults(kernel: ir.Kernel, buffers: Iterable[ir.Buffer]) -> Iterator[str]:
+    """What is wrong with `kernel.memory`. buffers: those that the kernel defines."""
+    memory = kernel.memory
+    owners = {b.name: b for b in buffers if b.base is None and b.space in ("shared", "tmem")}
+    for placement in memory:
+        yield from _barrier_faults(placement) if placement.where == BARRIER else _buffer_faults(placement, owners)
+    names = [p.name for p in memory if p.where != BARRIER]
+    yield from (f"{name} has no place" for name in owners if name not in names)
+    for places in _MEMORIES:
+        yield from _overlaps(within(memory, *places))
+    yield from _limit_faults(kernel)
+
+
+def _buffer_faults(placement: MemoryPlacement, owners: dict[str, ir.Buffer]) -> Iterator[str]:
+    name, where, buffer = placement.name, placement.where, owners.get(placement.name)
+    if where not in PLACES:
+        yield f"{name} lives in unknown {where!r}"
+    elif buffer is None or (buffer.space == "tmem") != (where == TMEM):
+        yield f"{name} has a place in {where} memory, and is no buffer there"
+    elif where == TMEM:
+        if placement.count < buffer.columns:
+            yield f"{name} takes {buffer.columns} columns; its place has {placement.count}"
+    else:
+        if placement.count < buffer.size_bytes:
+            yield f"{name} takes {buffer.size_bytes:,} bytes; its place has {placement.count:,}"
+        if placement.align < 1 or placement.align % buffer.align or placement.first % placement.align:
+            yield (
+                f"{name} asks for multiples of {buffer.align} bytes; its place is at byte {placement.first}, "
+                f"aligned to {placement.align}"
+            )
+
+
+def _barrier_faults(placement: MemoryPlacement) -> Iterator[str]:
+    row = BARRIERS.get(SCOPES[placement.name]) if placement.name in SCOPES else None
+    if row is None or not row.arguments:
+        yield f"{placement.name!r} has no barriers by number"
+    if placement.first < OF_WARPGROUPS or placement.end > OF_A_CTA:
+        yield (
+            f"barriers {placement.first} to {placement.end - 1} of {placement.name}: those from {OF_WARPGROUPS} to "
+            f"{OF_A_CTA - 1} are for scopes"
+        )
+
+
+def _overlaps(placements: tuple[MemoryPlacement, ...]) -> Iterator[str]:
+    for before, after in pairwise(sorted(placements, key=lambda p: p.first)):
+        if after.first < before.end:
+            yield f"{before.name} and {after.name} overlap in {after.where} memory, from {after.first} on"
+
+
+def _limit_faults(kernel: ir.Kernel) -> Iterator[str]:
+    memory = kernel.memory
+    shared, columns = total(memory, *SHARED), total(memory, TMEM)
+    if min((p.first for p in memory), default=0) < 0:
+        yield "a place begins in front of its memory"
+    if within(memory, STATIC) and within(memory, DYNAMIC):
+        yield "shared memory is all static or all dynamic"
+    if total(memory, STATIC) > STATIC_SHARED_BYTES:
+        yield f"{shared:,} bytes of shared memory are static; at most {STATIC_SHARED_BYTES:,} can be"
+    if kernel.target in TARGETS and shared > TARGETS[kernel.target].shared_bytes:
+        limit = TARGETS[kernel.target].shared_bytes
+        yield f"{shared:,} bytes of shared memory; {kernel.target} has {limit:,} for a CTA"
+    if columns > TMEM_COLUMNS:
+        yield f"{columns} columns of tensor memory; a CTA has {TMEM_COLUMNS}"

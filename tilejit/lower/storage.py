@@ -1,0 +1,73 @@
+"""Decides where buffers live: bytes of shared memory, columns of tensor memory, numbers of the CTA's barriers.
+
+What it decides stands in `Kernel.memory`, by name; nothing else computes a place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..dataclass import replace
+from ..dtypes import barrier
+from ..ir import walk
+from ..ir.nodes import Alloc, Buffer, Kernel, Sync
+from ..ir.placements import BARRIER, DYNAMIC, STATIC, TMEM, MemoryPlacement
+from ..isa.barriers import BARRIERS, OF_WARPGROUPS
+from ..scopes import SCOPES
+from ..target import STATIC_SHARED_BYTES
+
+__all__ = ["placed", "placements"]
+
+
+def placed(kernel: Kernel) -> Kernel:
+    """The kernel at lane level with a place for each shared and tmem buffer, and numbers for scopes' barriers."""
+    buffers: list[Buffer] = []
+    scopes: dict[str, None] = {}
+    for stmt in walk.statements(kernel.body):
+        if isinstance(stmt, Alloc):
+            buffers.append(stmt.buffer)
+        elif isinstance(stmt, Sync):
+            scopes[stmt.scope] = None
+    return replace(kernel, memory=(*placements(buffers), *_barriers(scopes, kernel.threads)))
+
+
+def placements(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
+    """Where those of the buffers live that are in shared or tensor memory."""
+    in_order = tuple(buffers)
+    return (*_shared(in_order), *_columns(in_order))
+
+
+def _shared(buffers: Iterable[Buffer]) -> tuple[MemoryPlacement, ...]:
+    """One after the other, each aligned as it asks, and dynamic where all together are more than a PTX may declare.
+
+    Those of the widest alignment come first, so that nothing lies between them; barriers come last.
+    """
+    shared = [buffer for buffer in buffers if buffer.space == "shared"]
+    shared.sort(key=lambda b: (b.dtype == barrier, -b.align))
+    firsts: list[int] = []
+    end = 0
+    for buffer in shared:
+        firsts.append(-(-end // buffer.align) * buffer.align)
+        end = firsts[-1] + buffer.size_bytes
+    where = DYNAMIC if end > STATIC_SHARED_BYTES else STATIC
+    places = zip(shared, firsts, strict=True)
+    return tuple([MemoryPlacement(b.name, where, first, b.size_bytes, b.align) for b, first in places])
+
+
+def _columns(buffers: Iterable[Buffer]) -> Iterator[MemoryPlacement]:
+    """Side by side, in the order of the text."""
+    end = 0
+    for buffer in buffers:
+        if buffer.space == "tmem":
+            yield MemoryPlacement(buffer.name, TMEM, end, buffer.columns)
+            end += buffer.columns
+
+
+def _barriers(scopes: Iterable[str], threads: int) -> Iterator[MemoryPlacement]:
+    """One for each instance of a scope whose barrier has a number."""
+    first = OF_WARPGROUPS
+    for scope in map(SCOPES.__getitem__, scopes):
+        if scope in BARRIERS and BARRIERS[scope].arguments:
+            count = -(-threads // scope.threads(threads))
+            yield MemoryPlacement(scope.name, BARRIER, first, count)
+            first += count
