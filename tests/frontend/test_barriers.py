@@ -15,7 +15,7 @@ from tilejit.ir.verify import verify
 PREPARED = """    x = tj.alloc_shared((32,), tj.float32)
     b = tj.alloc_barrier(arrivals=2)
     many = tj.alloc_barrier(stages=4)
-    ring = tj.alloc_ring(3, 2, consumers=4)
+    ring = tj.alloc_ring(3, 4, consumers=4)
 """
 
 
@@ -36,7 +36,7 @@ def test_barriers_are_made_at_the_beginning() -> None:
     made = statements(kernel("if n > 0:", "    c = tj.alloc_barrier(7)").body, ir.Alloc)
     arrivals = {alloc.buffer.name: (alloc.buffer.shape, alloc.arrivals) for alloc in made}
     assert arrivals == {
-        "x": ((32,), 0), "b": ((1,), 2), "many": ((4,), 1), "ring.full": ((3,), 2), "ring.empty": ((3,), 4),
+        "x": ((32,), 0), "b": ((1,), 2), "many": ((4,), 1), "ring.full": ((3,), 4), "ring.empty": ((3,), 4),
         "c": ((1,), 7),
     }
     assert all(alloc.buffer.dtype.bytes == 8 for alloc in made[1:])
@@ -59,8 +59,8 @@ def test_a_step_is_a_stage_and_how_often_it_was_used() -> None:
         "wait ring.full[ring.stage] phase ring.use",
         "warp.arrive ring.empty[ring.stage]",
     ]
-    assert shown("ring[7].acquire()", "tj.warp.commit(ring[7])", "tj.thread.arrive(ring[7].empty)") == [
-        "wait ring.empty[1] phase 1", "warp.arrive ring.full[1]", "thread.arrive ring.empty[1]",
+    assert shown("ring[7].acquire()", "tj.warp.commit(ring[7])", "tj.warp.arrive(ring[7].empty)") == [
+        "wait ring.empty[1] phase 1", "warp.arrive ring.full[1]", "warp.arrive ring.empty[1]",
     ]
     assert "uint64(wide) % 3" in shown("tj.warp.commit(ring[wide])")[0]
 
@@ -149,3 +149,63 @@ def test_named_barriers_are_of_whole_warps_and_seven() -> None:
 def test_older_targets_have_no_barriers() -> None:
     with pytest.raises(ResourceError, match="sm_89 has no barriers in shared memory"):
         kernel(on="sm_89")
+
+
+def step_counts(*lines: str, stages: int = 3, producers: int = 1, consumers: int = 1, threads: int = 384) -> None:
+    head = f"    ring = tj.alloc_ring({stages}, {producers}, {consumers})"
+    text = "\n".join(["def k(A, n):", head, "    i = 0", *(f"    {line}" for line in lines), ""])
+    tile_ir(text, array(float32), int32, threads=threads)
+
+
+RELEASE = ("for k in range(n):", "    tj.wg.release(ring[i])", "    i += 1")
+BY_TWO = ("if tj.warpgroup_id() > 0:", *(f"    {line}" for line in RELEASE))
+
+#: lines, the ring's shape, what is said of it
+MISCOUNTED = [
+    (BY_TWO, {}, "2 warpgroups release each step of ring, which was allocated for 1: the", "consumers=2"),
+    (RELEASE, {"consumers": 2}, "3 warpgroups release each step of ring, which was allocated for 2", "consumers=3"),
+    (BY_TWO, {"consumers": 3}, "2 warpgroups release each step of ring, which was allocated for 3: nobody who", ""),
+    (
+        ("if tj.warp_id() == 0:", "    for k in range(n):", "        tj.warp.commit(ring[k])"), {"producers": 2},
+        "1 warp commits each step of ring, which was allocated for 2: nobody who waits", "producers=1",
+    ),
+    (("if tj.warp_id() == 0 and n > 3:", "    tj.warp.commit(ring[n])"), {"producers": 2}, "1 warp commits", ""),
+    (("tj.warp.commit(ring[n])",), {"producers": 2}, "12 warps commit each step", "producers=12"),
+    (("if n > 3:", "    tj.warp.commit(ring[7])"), {"producers": 2}, "12 warps commit each step", ""),
+]
+
+
+@pytest.mark.parametrize(("lines", "shape", "reason", "hint"), MISCOUNTED)
+def test_a_step_is_committed_and_released_by_as_many_as_the_ring_was_allocated_for(
+    lines: tuple[str, ...], shape: dict[str, int], reason: str, hint: str
+) -> None:
+    with pytest.raises(KernelTypeError) as error:
+        step_counts(*lines, **shape)
+    assert reason in error.value.message and hint in (error.value.hint or "")
+    assert error.value.span is not None and "ring[" in error.value.span.text
+
+
+COUNTED = [
+    (BY_TWO, {"consumers": 2}),
+    (RELEASE, {"consumers": 3}),
+    # in turn, which only the steps' numbers say
+    (("i = tj.warpgroup_id()", "while i < n:", "    tj.wg.release(ring[i])", "    i += 3"), {}),
+    (("for k in range(n):", "    tj.wg.release(ring[3 * k + tj.warpgroup_id()])"), {}),
+    (("for k in range(n):", "    if k % 3 == tj.warpgroup_id():", "        tj.wg.release(ring[k])"), {}),
+    (("if tj.warpgroup_id() > 0:", "    i = 1", "for k in range(n):", "    tj.wg.release(ring[i])", "    i += 3"), {}),
+    (("for k in range(n):", "    tj.wg.release(ring[k])"), {"stages": 1}),
+    # twice each
+    (("t = ring[n]", "for h in range(2):", "    tj.wg.release(t)"), {"consumers": 6}),
+    (("tj.wg.release(ring[n])", "tj.wg.release(ring[n])"), {"consumers": 6}),
+    # a stage of another step in each role
+    (
+        ("if tj.warpgroup_id() == 0:", "    tj.wg.release(ring[n])", "elif tj.warpgroup_id() == 1:",
+         "    tj.wg.release(ring[n + 1])"), {},
+    ),
+    (("ring[n].wait()",), {"consumers": 5}),
+]
+
+
+@pytest.mark.parametrize(("lines", "shape"), COUNTED)
+def test_what_may_add_up_is_taken(lines: tuple[str, ...], shape: dict[str, int]) -> None:
+    step_counts(*lines, **shape)

@@ -14,8 +14,9 @@ from tilejit.target import target
 
 
 def expanded(*lines: str, threads: int) -> ir.Kernel:
-    text = "def k(n):\n    b = tj.alloc_barrier()\n    many = tj.alloc_barrier(stages=4)\n    ring = tj.alloc_ring(3)\n"
-    text += "    x = tj.alloc_shared((1024,), tj.float32)\n" + "".join(f"    {line}\n" for line in lines)
+    text = "def k(n):\n    b = tj.alloc_barrier()\n    many = tj.alloc_barrier(stages=4)\n"
+    text += "    ring = tj.alloc_ring(3, 8)\n    x = tj.alloc_shared((1024,), tj.float32)\n"
+    text += "".join(f"    {line}\n" for line in lines)
     made = arrivals.expand(lower(tile_ir(text, int32, threads=threads), target("sm_90a")).kernel)
     assert verify(made, "lane") == []
     return made
@@ -182,7 +183,8 @@ def test_a_ring_whose_stages_come_round_without_all_consumers_keeps_none_from_be
     assert in_product(*loop, acquire="pass") == ["warpgroup"]
     assert in_product(*loop, acquire="ring[i + 1].acquire()") == ["warpgroup"]
     assert in_product(*loop, acquire="if k > 3:\n                    t.acquire()") == ["warpgroup"]
-    assert in_product(*loop, consumers=3) == ["warpgroup"]
+    # each releases it twice
+    assert in_product(*loop[:3], *RELEASE_LAST, RELEASE_LAST[1], NEXT, consumers=4) == ["warpgroup"]
 
 
 def test_a_warpgroup_that_waits_and_stores_by_tma_meets_before_it_releases() -> None:

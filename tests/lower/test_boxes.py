@@ -227,11 +227,11 @@ def test_what_is_no_run_of_bytes_is_declined_with_numbers(case: str) -> None:
     assert any(reason in each for each in refused.value.declines["bulk"]), refused.value.declines
 
 
-def lines(body: str, threads: int = 64) -> list[str]:
+def lines(body: str, threads: int = 64, producers: int = 2) -> list[str]:
     """The lane IR of a kernel of two copies' operands without what isn't about barriers."""
-    head = """def k(A, B, n):
+    head = f"""def k(A, B, n):
     a, b = tj.alloc_shared((64, 64), A.dtype, swizzle="128B"), tj.alloc_shared((64, 64), A.dtype, swizzle="128B")
-    ring, i = tj.alloc_ring(4), n
+    ring, i = tj.alloc_ring(4, {producers}), n
 """
     text = head + "".join(f"    {line}\n" for line in body.splitlines())
     made = expects.with_arrivals(lower(tile_ir(text, MATRIX, MATRIX, int32, threads=threads), target("sm_90a")).kernel)
@@ -260,13 +260,14 @@ def test_an_arrival_tells_of_the_bytes_of_the_copies_in_front_of_it() -> None:
     ids=["another step", "a way out", "another arrival", "a loop that changes the step"],
 )
 def test_what_isnt_told_with_an_arrival_is_told_in_front_of_the_copy(between: str) -> None:
-    text = told(lines(f"{TWO}{between}\ntj.warp.commit(ring[i])"))
+    producers = 66 if "thread.arrive" in between else 2
+    text = told(lines(f"{TWO}{between}\ntj.warp.commit(ring[i])", producers=producers))
     assert [line for line in text if "expect_tx" in line] == ["instruction mbarrier.expect_tx 8192"] * 2
     assert not any("bytes" in line for line in text)
 
 
 def test_another_scopes_arrival_takes_no_bytes() -> None:
-    assert len([line for line in told(lines(TWO + "tj.cta.commit(ring[i])")) if "expect_tx" in line]) == 2
+    assert len([line for line in told(lines(TWO + "tj.cta.commit(ring[i])", producers=1)) if "expect_tx" in line]) == 2
 
 
 def test_an_arrival_in_another_block_takes_no_bytes() -> None:

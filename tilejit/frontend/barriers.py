@@ -70,8 +70,8 @@ def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     consumers = _count(ctx, arguments, "consumers", "the number of consumers")
     name = ctx.hint or "ring"
     return Ring(
-        _allocated(ctx, node, f"{name}.full", stages, producers),
-        _allocated(ctx, node, f"{name}.empty", stages, consumers),
+        _allocated(ctx, node, f"{name}.full", stages, producers, "commit"),
+        _allocated(ctx, node, f"{name}.empty", stages, consumers, "release"),
     )
 
 
@@ -87,7 +87,7 @@ def _count(ctx: Context, arguments: Arguments, name: str, what: str) -> int:
     return count
 
 
-def _allocated(ctx: Context, node: ast.Call, name: str, stages: int, arrivals: int) -> Buffer:
+def _allocated(ctx: Context, node: ast.Call, name: str, stages: int, arrivals: int, call: str = "") -> Buffer:
     span = ctx.span(node)
     if not ctx.target.has_barriers:
         raise ResourceError(
@@ -101,7 +101,7 @@ def _allocated(ctx: Context, node: ast.Call, name: str, stages: int, arrivals: i
         )
     layout = TileLayout.row_major((stages,))
     buffer = Buffer(ctx.unique(name), "shared", barrier, (stages,), layout, barrier.bytes, None, span)
-    ctx.allocate(Alloc(buffer, arrivals=arrivals, span=span))
+    ctx.allocate(Alloc(buffer, arrivals=arrivals, call=call, span=span))
     return buffer
 
 

@@ -90,11 +90,13 @@ class Alloc:
     addressed: a local buffer lives in the thread's local memory instead of its registers, so that it can be indexed
     by values known only at run time (lane level).
     arrivals: of a buffer of barriers, which are ready before the first statement: how many complete a phase.
+    call: of a ring's barriers: what arrives there once a step, "commit" or "release".
     """
 
     buffer: Buffer
     addressed: bool = False
     arrivals: int = 0
+    call: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

@@ -37,6 +37,7 @@ from .. import nodes as ir
 from .. import walk
 from .flow import Analysis, LoopStates, solve
 from .register_pool import SETTINGS, Setting, check_pool
+from .ring_counts import Come, check_steps
 
 __all__ = ["check", "comers"]
 
@@ -53,13 +54,16 @@ def check(kernel: ir.Kernel) -> None:
     uniformity = _Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
     settings: list[Setting] = []
+    comings: list[Come] = []
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
         if state is None:
             continue
         uniformity.report(stmt, state)
+        comings.append(Come(stmt, state.comers, state.is_exact))
         if isinstance(stmt, ir.Instruction) and stmt.name in SETTINGS:
             settings.append(Setting(stmt, state.comers, state.is_exact))
     check_pool(kernel, settings)
+    check_steps(kernel, comings)
 
 
 def comers(kernel: ir.Kernel) -> list[int]:

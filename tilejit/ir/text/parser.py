@@ -250,7 +250,8 @@ class _Reader:
 
     def _alloc(self, line: Line) -> ir.Stmt:
         buffer, addressed = self._buffer(line), line.accept("addressed")
-        return ir.Alloc(buffer, addressed, line.integer() if line.accept("arrivals") else 0)
+        arrivals = line.integer() if line.accept("arrivals") else 0
+        return ir.Alloc(buffer, addressed, arrivals, line.name() if line.accept("by") else "")
 
     def _view(self, line: Line) -> ir.Stmt:
         return ir.BufferView(self._buffer(line))

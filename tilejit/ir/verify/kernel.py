@@ -328,6 +328,8 @@ class _Checker:
         self.buffer(buffer, env, span)
         if isinstance(stmt, ir.Alloc):
             self.fault(memory.arrivals_fault(buffer, stmt.arrivals), span)
+            if stmt.call and not stmt.arrivals:
+                self.fault(f"{buffer.name}: nothing arrives by {stmt.call}, as it is no barrier", span)
         if isinstance(stmt, ir.Alloc) and (buffer.space == "global" or buffer.base is not None):
             self.fault(f"{buffer.name}: only shared, local and tensor memory is allocated, and no view", span)
         if isinstance(stmt, ir.Alloc) and stmt.addressed:
