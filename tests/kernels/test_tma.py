@@ -46,6 +46,13 @@ def _within(part_of: tuple[slice, ...], at: tuple[int, ...]) -> tuple[slice, ...
     return tuple(slice(max(p.start - a, 0), max(p.stop - a, 0)) for p, a in zip(part_of, at, strict=True))
 
 
+def test_a_batch_of_one_with_an_odd_stride_is_copied_by_boxes() -> None:
+    bits = np.random.default_rng(4).integers(1, 100, (1, 40, 64)).astype(np.float16)
+    odd, got = (np.lib.stride_tricks.as_strided(x, bits.shape, (5474, *x.strides[1:])) for x in (bits, bits * 0 + 7))
+    simulate(moved, 1, odd, got, 0, 3, 0, 0, "128B", 64)
+    np.testing.assert_array_equal(got, expected(bits, 0, 3, 0, 0, 64))
+
+
 @pytest.mark.parametrize("delivery", DELIVERIES)
 @pytest.mark.parametrize("mode", SWIZZLE_BITS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -59,6 +59,16 @@ def test_an_empty_array_without_strides_counts_as_aligned_rows(shape):
     assert (facts.low_bytes, facts.high_bytes) == (0, 0)
 
 
+def test_the_stride_of_a_dimension_of_one_element_says_nothing_of_alignment():
+    facts = facts_of(dtypes.float16, (1, 4, 8), (33, 8, 1), None)
+    assert (facts.strides, facts.stride_align) == ((33, 8, 1), 16)
+    # a kernel may take it for a multiple of the alignment
+    assert facts.passed_strides == (48, 8, 1)
+    assert facts_of(dtypes.float16, (2, 4, 8), (33, 8, 1), None).stride_align == 2
+    # nothing else tells rows of one element apart from columns
+    assert facts_of(dtypes.float16, (1,), (1,), None).passed_strides == (1,)
+
+
 def test_the_same_shape_and_strides_share_their_facts():
     a, b = np.zeros((4, 4)), np.ones((4, 4))
     assert view_of(a).facts is view_of(b).facts

@@ -47,7 +47,9 @@ def device_name(number: int | None) -> str:
 class ArrayFacts:
     """What dtype, shape, strides and device say of an array without its address.
 
-    strides: elements. device: CUDA ordinal, `SIMULATOR` or None for host memory.
+    strides: elements. passed_strides: as kernels get them, which may take all but that of unit_dim for multiples of
+    stride_align: along a dimension of one element nothing lies, so its stride is rounded up to `MAX_ALIGN`.
+    device: CUDA ordinal, `SIMULATOR` or None for host memory.
     low_bytes, high_bytes: from the address of the first element to the lowest byte and past the highest.
     stride_align, extent_align: bytes, see `ArrayType`, up to `MAX_ALIGN`.
     number: another for each combination of all of the above. kind: another for each combination of dtype, rank,
@@ -57,6 +59,7 @@ class ArrayFacts:
     dtype: DType
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    passed_strides: tuple[int, ...]
     device: int | None
     unit_dim: int | None
     stride_align: int
@@ -130,8 +133,13 @@ def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], d
         strides = (*[MAX_ALIGN] * (len(shape) - 1), 1)
     units = [d for d, s in enumerate(strides) if s == 1]
     unit_dim = units[-1] if units else None
+    whole = MAX_ALIGN // item
+    passed = tuple([
+        -(-s // whole) * whole if n == 1 and d != unit_dim else s
+        for d, (n, s) in enumerate(zip(shape, strides, strict=True))
+    ])
     others = MAX_ALIGN
-    for d, stride in enumerate(strides):
+    for d, stride in enumerate(passed):
         if d != unit_dim:
             others |= stride * item
     extent = MAX_ALIGN | shape[unit_dim] * item if unit_dim is not None else 1
@@ -140,7 +148,7 @@ def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], d
     high = (sum(e for e in ends if e > 0) + 1) * item if 0 not in shape else 0
     kind = _kinds.setdefault((dtype.name, len(shape), unit_dim, extent_align), 64 * (len(_kinds) + 1))
     return ArrayFacts(
-        dtype, shape, strides, device, unit_dim, others & -others, extent_align,
+        dtype, shape, strides, passed, device, unit_dim, others & -others, extent_align,
         low_bytes=sum(e for e in ends if e < 0) * item, high_bytes=high, number=next(_numbers), kind=kind,
     )
 

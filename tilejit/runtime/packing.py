@@ -134,7 +134,7 @@ def getter(param: Param, positions: Mapping[str, int], workspace: Workspace) -> 
             return lambda arguments: arguments[array].facts.shape[axis]
         case StrideParam():
             array, axis = positions[param.of], param.axis
-            return lambda arguments: arguments[array].facts.strides[axis]
+            return lambda arguments: arguments[array].facts.passed_strides[axis]
         case AssertionsParam():
             return lambda arguments: workspace.record
         case BarrierParam():
