@@ -42,7 +42,7 @@ from ..ops.copies import CACHE
 from ..scopes import GRID
 from ..source import Span
 from ..target import Target
-from . import grid_barrier, tensor_maps
+from . import grid_barrier, store_groups, tensor_maps
 from .alike import Written, likeness
 from .builder import Builder
 from .engine import Verdict, dispatch
@@ -86,6 +86,7 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
     # last: a refused operation comes with every variant's reasons
     for stmt in walker.instructions:
         ROWS[stmt.name].need(target, stmt.span)
+    store_groups.check(kernel, walker.verdicts)
     params = (*kernel.params, *builder.params)
     prefetches = tensor_maps.prefetches(builder.params, kernel.span)
     body = (*builder.head, *prefetches, *recomputed.without_unread(builder.take()))

@@ -1,0 +1,82 @@
+"""Waits for all but the latest stores from shared memory: what they count must be of one scope.
+
+A leader makes its instance's stores, and each thread counts its own: a warp's leader may be a CTA's, too, or another
+thread. So which stores are the latest is known only where all that may be pending are of one scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..dataclass import dataclass, replace
+from ..errors import KernelTypeError
+from ..ir import walk
+from ..ir.analyses.flow import Analysis, solve
+from ..ir.nodes import Instruction, Jump, Kernel, Simple, TileOp
+from ..isa import ROWS
+from ..isa.tma import BULK_STORES, BULK_WAIT, BULK_WAIT_READ
+from ..source import Span
+from .engine import Verdict
+from .pending import unfinished
+
+__all__ = ["check"]
+
+
+def check(kernel: Kernel, verdicts: Iterable[Verdict[Any]]) -> None:
+    """Looks at the waits of a kernel at tile level; verdicts: on its operations.
+
+    raises: KernelTypeError for one that leaves some unfinished, where stores of several scopes may be pending.
+    """
+    stores = frozenset(v.op for v in verdicts if BULK_STORES in v.chosen.starts and "barrier" not in v.op.options)
+    if len({op.scope for op in stores}) < 2:
+        return
+    statements = walk.statements(kernel.body)
+    states = solve(_InFlight(stores), kernel.body, frozenset[_Store]())
+    for stmt, state in zip(statements, states, strict=True):
+        if state and isinstance(stmt, Instruction) and ROWS[stmt.name].completes is BULK_STORES and unfinished(stmt):
+            _check(stmt, state)
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """A store that may be pending. is_read: its source has been waited for."""
+
+    scope: str
+    span: Span | None
+    is_read: bool = False
+
+
+class _InFlight(Analysis[frozenset[_Store]]):
+    """stores: the operations that are such stores."""
+
+    def __init__(self, stores: frozenset[TileOp]) -> None:
+        self._stores = stores
+
+    def join(self, first: frozenset[_Store], second: frozenset[_Store]) -> frozenset[_Store]:
+        return first | second
+
+    def step(self, stmt: Simple | Jump, state: frozenset[_Store]) -> frozenset[_Store]:
+        if isinstance(stmt, TileOp) and stmt in self._stores:
+            return state | {_Store(stmt.scope, stmt.span)}
+        if not isinstance(stmt, Instruction) or ROWS[stmt.name].completes is not BULK_STORES or unfinished(stmt):
+            return state
+        return frozenset() if stmt.name == BULK_WAIT.name else frozenset(replace(s, is_read=True) for s in state)
+
+
+def _check(stmt: Instruction, state: frozenset[_Store]) -> None:
+    """Raise KernelTypeError where a wait may count stores of several scopes."""
+    counted = [s for s in state if not (stmt.name == BULK_WAIT_READ.name and s.is_read)]
+    # of each scope the first one
+    counted.sort(key=lambda s: (s.scope, s.span.line if s.span is not None else 0))
+    places = {s.scope: s.span for s in reversed(counted)}
+    if len(places) < 2:
+        return
+    call, count = ROWS[stmt.name].spelling, unfinished(stmt)
+    listed = " and ".join(f"tj.{scope}" + (f" at {places[scope]}" if places[scope] else "") for scope in sorted(places))
+    raise KernelTypeError(
+        f"tj.{call}({count}) counts the stores of one thread, and those of {listed} may be pending: their leaders may "
+        "be one thread or several",
+        span=stmt.span,
+        hint=f"start them on one scope, or wait for all of them with tj.{call}(0)",
+    )
