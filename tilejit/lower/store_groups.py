@@ -32,14 +32,14 @@ def check(kernel: Kernel, verdicts: Iterable[Verdict[Any]]) -> None:
     if len({op.scope for op in stores}) < 2:
         return
     statements = walk.statements(kernel.body)
-    states = solve(_InFlight(stores), kernel.body, frozenset[_Store]())
+    states = solve(_StoresInFlight(stores), kernel.body, frozenset[_PendingStore]())
     for stmt, state in zip(statements, states, strict=True):
         if state and isinstance(stmt, Instruction) and ROWS[stmt.name].completes is BULK_STORES and unfinished(stmt):
             _check(stmt, state)
 
 
 @dataclass(frozen=True, slots=True)
-class _Store:
+class _PendingStore:
     """A store that may be pending. is_read: its source has been waited for."""
 
     scope: str
@@ -47,24 +47,24 @@ class _Store:
     is_read: bool = False
 
 
-class _InFlight(Analysis[frozenset[_Store]]):
+class _StoresInFlight(Analysis[frozenset[_PendingStore]]):
     """stores: the operations that are such stores."""
 
     def __init__(self, stores: frozenset[TileOp]) -> None:
         self._stores = stores
 
-    def join(self, first: frozenset[_Store], second: frozenset[_Store]) -> frozenset[_Store]:
+    def join(self, first: frozenset[_PendingStore], second: frozenset[_PendingStore]) -> frozenset[_PendingStore]:
         return first | second
 
-    def step(self, stmt: Simple | Jump, state: frozenset[_Store]) -> frozenset[_Store]:
+    def step(self, stmt: Simple | Jump, state: frozenset[_PendingStore]) -> frozenset[_PendingStore]:
         if isinstance(stmt, TileOp) and stmt in self._stores:
-            return state | {_Store(stmt.scope, stmt.span)}
+            return state | {_PendingStore(stmt.scope, stmt.span)}
         if not isinstance(stmt, Instruction) or ROWS[stmt.name].completes is not BULK_STORES or unfinished(stmt):
             return state
         return frozenset() if stmt.name == BULK_WAIT.name else frozenset(replace(s, is_read=True) for s in state)
 
 
-def _check(stmt: Instruction, state: frozenset[_Store]) -> None:
+def _check(stmt: Instruction, state: frozenset[_PendingStore]) -> None:
     """Raise KernelTypeError where a wait may count stores of several scopes."""
     counted = [s for s in state if not (stmt.name == BULK_WAIT_READ.name and s.is_read)]
     # of each scope the first one

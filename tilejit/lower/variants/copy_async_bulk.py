@@ -16,7 +16,7 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import TRUE, Const, Expect, Instruction, TileOp, Vector
-from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE
+from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES
 from ..builder import Builder
 from ..leaders import leads
 from ..moves.boxes import barrier_of
@@ -164,6 +164,7 @@ VARIANT = Variant(
     ),
     # nothing lies outside
     honours=("fill", "barrier"),
+    starts=(BULK_STORES,),
     plan=plan,
     emit=emit,
 )
