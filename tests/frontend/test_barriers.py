@@ -116,7 +116,10 @@ def test_an_arrival_needs_its_whole_scope_and_one_barrier() -> None:
         kernel("if tj.lane_id() == 0:", "    tj.warp.arrive(b)")
     with pytest.raises(DispatchError, match="which barrier of many it is may differ"):
         kernel("tj.warpgroup.arrive(many[tj.warp_id()])")
-    kernel("tj.warp.arrive(many[tj.warp_id()])", "tj.thread.arrive(many[tj.lane_id() % 4])")
+    copy = "copy_async(x, tj.assume_in_bounds(A[0:32]), barrier=many[tj.lane_id() % 4])"
+    with pytest.raises(DispatchError, match="warp.copy_async reports to one barrier.*which barrier of many it is may"):
+        kernel(f"tj.warp.{copy}")
+    kernel("tj.warp.arrive(many[tj.warp_id()])", "tj.thread.arrive(many[tj.lane_id() % 4])", f"tj.thread.{copy}")
     kernel("if tj.lane_id() == 0:", "    b.wait(n)")
 
 

@@ -232,6 +232,7 @@ def lines(body: str, threads: int = 64, producers: int = 2) -> list[str]:
     head = f"""def k(A, B, n):
     a, b = tj.alloc_shared((64, 64), A.dtype, swizzle="128B"), tj.alloc_shared((64, 64), A.dtype, swizzle="128B")
     ring, i = tj.alloc_ring(4, {producers}), n
+    flag = tj.alloc_shared((1,), tj.int32)
 """
     text = head + "".join(f"    {line}\n" for line in body.splitlines())
     made = expects.with_arrivals(lower(tile_ir(text, MATRIX, MATRIX, int32, threads=threads), target("sm_90a")).kernel)
@@ -256,8 +257,15 @@ def test_an_arrival_tells_of_the_bytes_of_the_copies_in_front_of_it() -> None:
 
 @pytest.mark.parametrize(
     "between",
-    ["i += 1", "if n == 3:\n    return", "tj.thread.arrive(ring[i].full)", "for j in range(2):\n    i += j"],
-    ids=["another step", "a way out", "another arrival", "a loop that changes the step"],
+    [
+        "i += 1", "if n == 3:\n    return", "tj.thread.arrive(ring[i].full)", "for j in range(2):\n    i += j",
+        "ring[i].wait()", "if ring[i].full.test(0):\n    n = 1", "tj.cta_sync()", "tj.named_barrier(1, 64).sync()",
+        "tj.load_acquire(flag[0])", "tj.atomic.add(flag[0], 1)",
+    ],
+    ids=[
+        "another step", "a way out", "another arrival", "a loop that changes the step", "a wait", "a question",
+        "a barrier", "a barrier by its number", "a flag", "a count",
+    ],
 )
 def test_what_isnt_told_with_an_arrival_is_told_in_front_of_the_copy(between: str) -> None:
     producers = 66 if "thread.arrive" in between else 2

@@ -24,6 +24,7 @@ from ..ir.arithmetic import build
 from ..ir.names import defined_names
 from ..ir.nodes import (
     Arrive,
+    Atomic,
     Break,
     Cast,
     Const,
@@ -38,10 +39,13 @@ from ..ir.nodes import (
     Return,
     Special,
     Stmt,
+    Sync,
     Var,
     Vector,
+    WaitPhase,
 )
 from ..ir.walk import Block
+from ..isa import ROWS
 from ..isa.mbarrier import EXPECT
 from .builder import Builder
 from .leaders import leads
@@ -147,14 +151,27 @@ class _Gathering:
 def _without(open: list[_Told], statements: Iterable[Stmt]) -> list[_Told]:
     """What may still be told with an arrival behind these statements.
 
-    Not what a jump may leave behind, nor what belongs to a phase that another arrival may complete.
+    Not what a jump may leave behind, nor what belongs to a phase that another arrival may complete; nor where a thread
+    has learnt what others did: then one of their arrivals may have completed it.
     """
     for stmt in statements:
-        if isinstance(stmt, (Break, Continue, Return)):
+        if isinstance(stmt, (Break, Continue, Return)) or _learns(stmt):
             return []
         if isinstance(stmt, Arrive):
             open = [told for told in open if told.stmt.place.buffer != stmt.place.buffer]
     return open
+
+
+def _learns(stmt: Stmt) -> bool:
+    """Whether a thread may know of what others did from here on."""
+    match stmt:
+        case WaitPhase() | Sync() | Atomic():
+            return True
+        case Let(value=Load() as load):
+            return bool(load.order)
+        case Instruction(name=name):
+            return ROWS[name].memory and not ROWS[name].is_of_all
+    return False
 
 
 def _with_bytes(stmt: Arrive, taken: Iterable[_Told]) -> Arrive:

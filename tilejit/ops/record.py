@@ -203,6 +203,11 @@ class TileOperation:
         return tuple([o.name for o in self.operands if CONDITION in o.kinds])
 
     @cached_property
+    def barriers(self) -> tuple[str, ...]:
+        """The operands that are barriers."""
+        return tuple([o.name for o in self.operands if BARRIER in o.kinds])
+
+    @cached_property
     def options(self) -> tuple[tuple[str, int], ...]:
         """(name, position) of the operands that may be left out."""
         return tuple((o.name, k) for k, o in enumerate(self.operands) if o.optional)

@@ -17,7 +17,7 @@ that no thread writes alone, the scope's. Variables that change are followed to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from math import prod
 from operator import and_, or_
@@ -248,7 +248,7 @@ class _Uniformity(Analysis[_ThreadState]):
                 self.collective(f"{scope}_sync", within, stmt.span, state)
             case ir.Arrive(place, scope):
                 self.collective(f"{scope}.arrive", scope, stmt.span, state)
-                self.barrier(place, scope, stmt.span, state)
+                self.barrier(place.buffer, walk.indices(place), f"{scope}.arrive is an arrival at", stmt, state)
             case ir.Instruction(name):
                 self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
                 self.common(stmt, ROWS[name], state)
@@ -290,6 +290,9 @@ class _Uniformity(Analysis[_ThreadState]):
                     span=operand.span or op.span,
                     hint=f"start at what is the same for the whole {op.scope}, or use the thread scope",
                 )
+        for barrier in map(op.operand, op.record.barriers):
+            if isinstance(barrier, ir.Region):
+                self.barrier(barrier.buffer, barrier.starts, f"{op.scope}.{op.name} reports to", op, state)
         for name in op.record.conditions:
             if self.widened(self.level(op.condition(name), state)) < SCOPES[op.scope].level:
                 raise DispatchError(
@@ -309,18 +312,21 @@ class _Uniformity(Analysis[_ThreadState]):
                 hint=f"take an index that is the same for the whole {op.scope}, a tile of them, or the thread scope",
             )
 
-    def barrier(self, place: ir.Element | ir.Vector, scope: str, span: Span | None, state: _ThreadState) -> None:
-        """Raise DispatchError where the threads of an arrival may name different barriers."""
+    def barrier(
+        self, buffer: ir.Buffer, indices: Iterable[ir.Expr], what: str, stmt: ir.Arrive | ir.TileOp,
+        state: _ThreadState,
+    ) -> None:
+        """Raise DispatchError where the threads of a scope may name different barriers of a buffer."""
+        scope = stmt.scope
         if scope == scopes.THREAD.name:
             return
-        for index in walk.indices(place):
-            if self.widened(self.level(index, state)) < SCOPES[scope].level:
-                raise DispatchError(
-                    f"a {scope} arrives once, but which barrier of {place.buffer.name} it is may differ from thread "
-                    "to thread",
-                    span=place.span or span,
-                    hint=f"take an index that is the same for the whole {scope}, or arrive on the thread scope",
-                )
+        if any(self.widened(self.level(index, state)) < SCOPES[scope].level for index in indices):
+            raise DispatchError(
+                f"{what} one barrier for its whole {scope}, but which barrier of {buffer.name} it is may differ from "
+                "thread to thread",
+                span=stmt.span,
+                hint=f"take an index that is the same for the whole {scope}, or use the thread scope",
+            )
 
     def common(self, stmt: ir.Instruction, row: Row, state: _ThreadState) -> None:
         """Raise DispatchError where threads that execute an instruction together may give different operands."""
