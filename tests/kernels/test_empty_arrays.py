@@ -68,3 +68,23 @@ def test_an_array_without_elements_gives_a_tile_without_elements(device: Device)
 def test_a_grid_without_ctas_is_refused_with_what_to_do() -> None:
     with tj.use_device("sim"), pytest.raises(tj.LaunchError, match=r"grid \(0,\) has no CTAs.*\n*.*skip the launch"):
         copied[0](np.zeros((0, 33), np.float32), np.zeros((0, 33), np.float32))
+
+
+@tj.kernel(threads=64, target="sm_90a")
+def loaded(X: tj.Tensor, turns: tj.Tensor, at_least: tj.int32):
+    s = tj.alloc_shared((64, 64), X.dtype, swizzle="128B")
+    full = tj.alloc_barrier()
+    count = max(tj.cdiv(X.shape[0], 64), at_least)
+    for i in range(count):
+        tj.cta.copy_async(s, X.tile((64, 64), (i, 0)), barrier=full)
+        tj.cta.arrive(full)
+        full.wait(i)
+    turns[tj.thread_id()] = count
+
+
+def test_an_array_without_elements_has_no_tensor_map_and_needs_none() -> None:
+    turns = np.full(64, -1, np.int32)
+    tj.simulate(loaded, 1, np.zeros((0, 64), np.float16), turns, 0)
+    np.testing.assert_array_equal(turns, np.zeros(64))
+    with pytest.raises(tj.SimulationError, match="for the address of a tensor map, and there is none"):
+        tj.simulate(loaded, 1, np.zeros((0, 64), np.float16), turns, 1)

@@ -136,9 +136,12 @@ class BulkCopies:
                 self.stores[position] = stores[len(complete) :]
 
     def check_map(self, where: Any, pc: int) -> None:
-        """prefetch.tensormap: there must be a map."""
+        """prefetch.tensormap: there must be a map, or the bytes of a parameter that are none, which only a copy reads."""
         for i, position in enumerate(self.lanes.positions().tolist()):
-            self.map_at(_of(where, i), position, pc)
+            address = _of(where, i)
+            region = self.access.memory.find("", address)
+            if region is None or region.space != "param":
+                self.map_at(address, position, pc)
 
     # the machine
 
