@@ -136,7 +136,7 @@ class BulkCopies:
                 self.stores[position] = stores[len(complete) :]
 
     def check_map(self, where: Any, pc: int) -> None:
-        """prefetch.tensormap: there must be a map, or the bytes of a parameter that are none, which only a copy reads."""
+        """prefetch.tensormap: there must be a map, or a parameter that is none, as only a copy would see."""
         for i, position in enumerate(self.lanes.positions().tolist()):
             address = _of(where, i)
             region = self.access.memory.find("", address)
