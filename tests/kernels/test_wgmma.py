@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import tilejit as tj
 from tests.lower.running import Run
 from tilejit.dtypes import DType, float32, int64
 from tilejit.ir import allocation
@@ -67,3 +69,25 @@ def test_a_product_is_numpys(one: Product) -> None:
 @pytest.mark.parametrize("one", EVERY, ids=called)
 def test_every_product_is_numpys(one: Product) -> None:
     Run(operation(one, blocks=2, steps=3), seed=1).check()
+
+
+@tj.kernel(threads=128, target="sm_90a")
+def from_its_own_factor(X: tj.Tensor, Y: tj.Tensor, C: tj.Tensor):
+    """The sums begin as what A is, in registers: two values in one, as far as LLVM knows."""
+    b = tj.alloc_shared((64, 64), X.dtype, swizzle="128B")
+    a = tj.alloc_local((64, 64), X.dtype, layout=tj.wgmma.layout_a((64, 64), X.dtype))
+    acc = tj.alloc_local((64, 64), X.dtype, layout=tj.wgmma.layout_c((64, 64)))
+    tj.wg.copy(b, Y[0:64, 0:64])
+    tj.wg.copy(a, X[0:64, 0:64])
+    tj.wg.copy(acc, a)
+    tj.warpgroup_sync()
+    tj.wg.gemm_async(acc, a, b)
+    tj.wgmma.wait(0)
+    tj.wg.copy(C[0:64, 0:64], acc)
+
+
+def test_sums_and_factors_of_equal_values_have_registers_of_their_own() -> None:
+    x, y = np.random.default_rng(0).integers(-2, 3, (2, 64, 64)).astype(np.float16)
+    result = np.zeros_like(x)
+    tj.simulate(from_its_own_factor, 1, x, y, result)
+    np.testing.assert_array_equal(result, x @ y + x)

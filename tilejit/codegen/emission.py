@@ -177,7 +177,9 @@ def _call(row: Row, carried: tuple[Operand, ...], number: int, literals: frozens
     result = "void" if not types else types[0] if len(types) == 1 else "{ " + ", ".join(types) + " }"
     # registers that are both taken and returned come first among the results and among the arguments
     tied = sum(o.direction is Direction.INOUT and o.is_result for o in arguments)
-    constraints = [f"={o.register.constraint}" for o in results]
+    # what goes on after the instruction writes results while it reads: no other operand may have their registers
+    apart = "&" if tied and row.starts is not None and row.starts.fills else ""
+    constraints = [f"={apart}{o.register.constraint}" for o in results]
     constraints += map(str, range(tied))
     constraints += [
         "n" if o.is_immediate and k in literals else o.register.constraint for k, o in enumerate(arguments) if k >= tied
