@@ -184,3 +184,53 @@ def test_a_kernel_of_tiles_alone_lists_no_elements():
 
     explanation = copied.explain(tj.spec((64,), tj.float16), tj.spec((64,), tj.float16))
     assert explanation.elements == () and "element  " not in str(explanation).partition("\n\n")[2].partition("\n")[0]
+
+
+@tj.kernel(threads=64, target="sm_90a")
+def boxes(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    s, full = tj.alloc_shared((2, 64, 128), X.dtype, swizzle="128B"), tj.alloc_barrier()
+    s[0, tj.thread_id(), 0] = 1.0
+    tj.cta_sync()
+    tj.cta.copy_async(s[0], X[0:64, 0:128], barrier=full)
+    tj.cta.copy_async(s[1], X[0:64, 128:256], barrier=full)
+    tj.cta.arrive(full)
+    full.wait(0)
+    if n > 0:
+        full.expect(64)
+        tj.cta.copy_async(s[0], X[0:64, 0:128], barrier=full)
+    tj.cta.copy_async(Y.permute((1, 0))[0:64, 0:128], s[0])
+    tj.bulk.wait(0)
+
+
+def test_tensor_maps_and_what_the_compiler_inserted_for_copies_are_listed():
+    matrix = tj.spec((512, 512), tj.float16)
+    explanation = boxes.explain(matrix, tj.spec((512, 512), tj.float16, strides=(1, 512)), 1)
+    assert [line.cells for line in explanation.maps] == [
+        ("X", "float16", "1, 0", "64 x 64", "128B"), ("Y", "float16", "0, 1", "64 x 64", "128B"),
+    ]
+    first = boxes.source.node.lineno
+    shown = [(int(x.line.partition(":")[2]) - first, *x.cells[1:]) for x in explanation.inserted]
+    fence, awaits = "fence.proxy.async.shared::cta", "a phase of full awaits"
+    # not the one of 64 bytes, which the user wrote
+    assert shown == [
+        (3, fence, "asynchronous accesses see ordinary ones of shared memory", "1"),
+        (6, "mbarrier.arrive.expect_tx", f"{awaits} 32,768 bytes", "1"),
+        (10, "mbarrier.expect_tx", f"{awaits} 16,384 bytes", "1"),
+    ]
+    text, page = str(explanation), explanation._repr_html_()
+    for line in (*explanation.maps, *explanation.inserted):
+        assert any(" ".join(row.split()) == " ".join(line.cells) for row in text.splitlines())
+        assert all(f">{cell}<" in page for cell in line.cells)
+    checker = Checker()
+    checker.feed(page)
+    assert not checker.stack
+
+
+def test_a_kernel_without_copies_by_tma_lists_no_maps_and_insertions():
+    @tj.kernel(threads=32)
+    def copied(X: tj.Tensor, Y: tj.Tensor):
+        tj.cta.store(Y[0:64], tj.cta.load(X[0:64]))
+
+    explanation = copied.explain(tj.spec((64,), tj.float16), tj.spec((64,), tj.float16))
+    assert explanation.maps == explanation.inserted == ()
+    assert "tensor map" not in str(explanation) and "inserted" not in str(explanation)

@@ -13,7 +13,11 @@ from .dataclass import dataclass, replace
 from .dtypes import DType
 from .errors import shown_file
 from .ir import walk
-from .ir.nodes import Atomic, Kernel, Let, Load, Store
+from .ir.nodes import Atomic, Const, Expect, Instruction, Kernel, Let, Load, Store, Vector
+from .ir.params import TensorMapParam
+from .isa import ROWS
+from .isa.fences import PROXY_ASYNC_OF
+from .isa.mbarrier import ARRIVE_EXPECT, EXPECT
 from .ops.copies import CAST
 from .source import Span
 from .target import Target
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from .lower.open import LayoutChoice
 
 _ELEMENT_HEADINGS = ("line", "element", "memory", "width", "times")
+_MAP_HEADINGS = ("tensor map of", "elements", "dimensions, nearest first", "box", "swizzle")
+_INSERTED_HEADINGS = ("line", "inserted", "because", "times")
 _HEADINGS = ("line", "operation", "variant", "width", "rounds", "instructions per thread")
 
 
@@ -109,6 +115,77 @@ def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
     return tuple(replace(access, times=count) for access, count in times.items())
 
 
+@dataclass(frozen=True, slots=True)
+class MapLine:
+    """A tensor map, which a launch makes of an argument.
+
+    dimensions: the argument's, in the order of the hardware, the one with stride 1 first; box: elements along each.
+    """
+
+    of: str
+    dtype: DType
+    dimensions: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """In the order of `_MAP_HEADINGS`."""
+        dimensions, box = ", ".join(map(str, self.dimensions)), " x ".join(map(str, self.box))
+        return self.of, str(self.dtype), dimensions, box, self.swizzle
+
+
+def map_lines(kernel: Kernel) -> tuple[MapLine, ...]:
+    """The tensor maps that a kernel at lane level takes."""
+    specs = [param.map for param in kernel.params if isinstance(param, TensorMapParam)]
+    return tuple([MapLine(spec.of, spec.dtype, spec.axes, spec.box, spec.swizzle) for spec in specs])
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """An instruction that copies need and that nobody wrote. times: how often the line has it."""
+
+    line: str
+    instruction: str
+    reason: str
+    times: int = 1
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """In the order of `_INSERTED_HEADINGS`."""
+        return self.line, self.instruction, self.reason, str(self.times)
+
+
+def insertions(tile: Kernel, lane: Kernel) -> tuple[Insertion, ...]:
+    """What the compiler tells barriers of copies, and its proxy fences, in the order of the text.
+
+    tile, lane: the kernel before and after dispatch: what the user wrote is in both.
+    """
+    written = {stmt.span for stmt in walk.statements(tile.body) if isinstance(stmt, Expect)}
+    spaces = {row.name: space for space, row in PROXY_ASYNC_OF.items()}
+    times: dict[Insertion, int] = {}
+    for stmt in walk.statements(lane.body):
+        if not isinstance(stmt, Instruction):
+            continue
+        if stmt.name in spaces:
+            reason = f"asynchronous accesses see ordinary ones of {spaces[stmt.name]} memory"
+        elif stmt.name == ARRIVE_EXPECT.name or (stmt.name == EXPECT.name and stmt.span not in written):
+            reason = _awaited(stmt)
+        else:
+            continue
+        insertion = Insertion(_line(stmt.span), ROWS[stmt.name].mnemonic, reason)
+        times[insertion] = times.get(insertion, 0) + 1
+    return tuple(replace(insertion, times=count) for insertion, count in times.items())
+
+
+def _awaited(stmt: Instruction) -> str:
+    """What a barrier is told of."""
+    place, size = stmt.inputs[:2]
+    assert isinstance(place, Vector)
+    count = f"{size.value:,}" if isinstance(size, Const) else "copied"
+    return f"a phase of {place.buffer.root.name} awaits {count} bytes"
+
+
 #: instructions of the machine per byte of global memory from which on an H100's time grows: with 24 of a float16's
 #: arithmetic or 56 of a float32's a copy kept its speed, with 32 and 64 it lost 4 to 6 %
 KNEE = 7
@@ -155,7 +232,7 @@ class Explanation:
     """The dispatcher's verdicts on one compiled kernel; prints as text, shows as a table in Jupyter.
 
     layouts: how threads are spread over the axes of tiles that nobody laid out. elements: what single threads access.
-    remarks: what else is to be said, one text each.
+    remarks: what else is to be said, one text each. maps: that a launch makes. inserted: what nobody wrote.
     """
 
     kernel: str
@@ -166,6 +243,8 @@ class Explanation:
     density: Density | None = None
     remarks: tuple[str, ...] = ()
     elements: tuple[ElementAccess, ...] = ()
+    maps: tuple[MapLine, ...] = ()
+    inserted: tuple[Insertion, ...] = ()
 
     @staticmethod
     def of(
@@ -177,9 +256,11 @@ class Explanation:
         density: Density | None = None,
         elements: Sequence[ElementAccess] = (),
         remarks: Sequence[str] = (),
+        maps: Sequence[MapLine] = (),
+        inserted: Sequence[Insertion] = (),
     ) -> Explanation:
         rows = tuple(row(v) for v in verdicts if not _is_renaming(v))
-        whole = tuple(local), tuple(layouts), density, tuple(remarks), tuple(elements)
+        whole = tuple(local), tuple(layouts), density, tuple(remarks), tuple(elements), tuple(maps), tuple(inserted)
         return Explanation(kernel, target.name, rows, *whole)
 
     @property
@@ -187,6 +268,16 @@ class Explanation:
         """What is to be said of the kernel as a whole."""
         whole = () if self.density is None else (str(self.density),)
         return (*map(str, self.layouts), *map(str, self.local), *whole, *self.remarks)
+
+    @property
+    def _tables(self) -> tuple[tuple[tuple[str, ...], list[tuple[str, ...]]], ...]:
+        """The tables behind that of the operations: their headings and rows, those that have any."""
+        every = (
+            (_ELEMENT_HEADINGS, [access.cells for access in self.elements]),
+            (_MAP_HEADINGS, [line.cells for line in self.maps]),
+            (_INSERTED_HEADINGS, [insertion.cells for insertion in self.inserted]),
+        )
+        return tuple([(headings, rows) for headings, rows in every if rows])
 
     def __repr__(self) -> str:
         return f"<explanation of {self.kernel} for {self.target}: {counted(len(self.rows), 'tile operation')}>"
@@ -198,18 +289,18 @@ class Explanation:
             shown += ["", *_aligned((_HEADINGS, *(r.cells for r in self.rows)))]
         for r in self.rows:
             shown.extend(_reasons(r))
-        if self.elements:
-            shown += ["", *_aligned((_ELEMENT_HEADINGS, *(e.cells for e in self.elements)))]
+        for headings, rows in self._tables:
+            shown += ["", *_aligned((headings, *rows))]
         if self.notes:
             shown += ["", *self.notes]
         return "\n".join(shown)
 
     def _repr_html_(self) -> str:
         operations = rows_table((*_HEADINGS, "why not another"), map(_html_cells, self.rows), is_html=True)
-        elements = rows_table(_ELEMENT_HEADINGS, [e.cells for e in self.elements]) if self.elements else ""
+        others = [rows_table(headings, rows) for headings, rows in self._tables]
         notes = "".join(f"<p style='white-space:pre-wrap'>{html.escape(note)}</p>" for note in self.notes)
         title = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
-        return box(title, operations, elements, notes)
+        return box(title, operations, *others, notes)
 
 
 def _is_renaming(verdict: Verdict[Any]) -> bool:
