@@ -201,7 +201,9 @@ def arranged(
     if not c_rows:
         raise ValueError("c: rows must lie together; transpose the product: c.T = b.T @ a.T")
     if A.shape[2 if a_rows else 1] == 0:
-        raise ValueError("a has no columns and b no rows: there is nothing to multiply")
+        raise ValueError(
+            "a has no columns and b no rows: there is nothing to multiply, c is activation(bias) + residual alone"
+        )
     added = None if residual is None else rows_of("residual", residual)[0]
     tiles = A.shape[0] * tj.cdiv(C.shape[1], BM) * tj.cdiv(C.shape[2], BN)
     return min(tj.num_sms(), tiles), (A, B, C, bias, added, a_rows, b_rows, activation)

@@ -188,7 +188,8 @@ def test_a_kernel_of_tiles_alone_lists_no_elements():
 
 @tj.kernel(threads=64, target="sm_90a")
 def boxes(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
-    s, full = tj.alloc_shared((2, 64, 128), X.dtype, swizzle="128B"), tj.alloc_barrier()
+    s = tj.alloc_shared((2, 64, 128), X.dtype, swizzle="128B")
+    full = tj.alloc_barrier()
     s[0, tj.thread_id(), 0] = 1.0
     tj.cta_sync()
     tj.cta.copy_async(s[0], X[0:64, 0:128], barrier=full)
@@ -213,9 +214,9 @@ def test_tensor_maps_and_what_the_compiler_inserted_for_copies_are_listed():
     fence, awaits = "fence.proxy.async.shared::cta", "a phase of full awaits"
     # not the one of 64 bytes, which the user wrote
     assert shown == [
-        (3, fence, "asynchronous accesses see ordinary ones of shared memory", "1"),
-        (6, "mbarrier.arrive.expect_tx", f"{awaits} 32,768 bytes", "1"),
-        (10, "mbarrier.expect_tx", f"{awaits} 16,384 bytes", "1"),
+        (4, fence, "asynchronous accesses see ordinary ones of shared memory", "1"),
+        (7, "mbarrier.arrive.expect_tx.shared::cta.b64", f"{awaits} 32,768 bytes", "1"),
+        (11, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64", f"{awaits} 16,384 bytes", "1"),
     ]
     text, page = str(explanation), explanation._repr_html_()
     for line in (*explanation.maps, *explanation.inserted):

@@ -7,6 +7,7 @@ import pytest
 
 import tilejit as tj
 from tilejit import simulate
+from tilejit.errors import SimulationError
 from tilejit.layout.swizzle import SWIZZLE_BITS
 
 DELIVERIES = ("late", "early", "random:1")
@@ -46,6 +47,29 @@ def _within(part_of: tuple[slice, ...], at: tuple[int, ...]) -> tuple[slice, ...
     return tuple(slice(max(p.start - a, 0), max(p.stop - a, 0)) for p, a in zip(part_of, at, strict=True))
 
 
+@tj.kernel(threads=32, target="sm_90a")
+def rows_copied(A: tj.Tensor, B: tj.Tensor, rows: tj.int32):
+    s, full = tj.alloc_shared((8, 64), A.dtype), tj.alloc_barrier()
+    for i in range(rows // 8):
+        tj.bulk.wait_read(0)
+        tj.warp.copy_async(s, A.tile((8, 64), (i, 0)), barrier=full)
+        tj.warp.arrive(full)
+        full.wait(i)
+        tj.warp.copy_async(B.tile((8, 64), (i, 0)), s)
+    tj.bulk.wait(0)
+
+
+def test_an_array_without_elements_may_be_an_argument_where_no_copy_runs() -> None:
+    nothing = np.zeros((0, 64), np.float32)
+    simulate(rows_copied, 1, nothing, nothing.copy(), 0)
+    bits = np.random.default_rng(5).random((16, 64), np.float32)
+    got = np.zeros_like(bits)
+    simulate(rows_copied, 1, bits, got, 16)
+    np.testing.assert_array_equal(got, bits)
+    with pytest.raises(SimulationError, match="starts a copy of an array without elements, of which there is no"):
+        simulate(rows_copied, 1, nothing, got, 16)
+
+
 def test_a_batch_of_one_with_an_odd_stride_is_copied_by_boxes() -> None:
     bits = np.random.default_rng(4).integers(1, 100, (1, 40, 64)).astype(np.float16)
     odd, got = (np.lib.stride_tricks.as_strided(x, bits.shape, (5474, *x.strides[1:])) for x in (bits, bits * 0 + 7))
@@ -62,6 +86,8 @@ def test_a_region_over_any_edge_arrives_and_leaves(dtype: tj.DType, mode: str, d
     bits = np.random.default_rng(3).integers(1, 100, shape).astype(dtype.numpy)
     for i, j, k, to in (
         (0, 0, 0, 0), (2, -7, 3, unit), (1, 33, -5, -unit), (3, 0, 0, 0), (-1, 5, 5, 0), (0, 39, width + 1, 3 * unit),
+        # boxes that meet inside 16 bytes
+        (1, 2, 0, 1), (0, 0, 1, 1 - unit),
     ):
         got = np.full_like(bits, 7)
         simulate(moved, 1, bits, got, i, j, k, to, mode, width, delivery=delivery)

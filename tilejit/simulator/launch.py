@@ -161,7 +161,8 @@ class _GridRun:
             base = region.memory.__array_interface__["data"][0] if fresh else 0
             parts = [p for p in region.parts if base + p.start in fresh] if fresh else []
             if parts or (stores and region.writable):
-                watch.shadow_global(region, parts)
+                stored = [m for m in self.memory.maps.values() if m.writable and region.holds(m.address)]
+                watch.shadow_global(region, parts, stored)
 
     def run(self, progress: Progress) -> None:
         program = self.program

@@ -117,6 +117,8 @@ class Placing:
     def place_maps(self, args: Sequence[ParameterValue], addresses: dict[int, int]) -> None:
         """Encode the tensor maps among the arguments."""
         for param, arg in zip(self.program.function.params, args, strict=True):
+            if isinstance(arg, bytes) and arg == bytes(MAP_BYTES):
+                self.memory.empty_maps.add(WINDOWS["param"] + param.offset)
             if isinstance(arg, TensorMap):
                 shape = MapShape(arg.dims, arg.strides, arg.box, arg.element_bytes, arg.swizzle)
                 address = addresses[id(arg.array)] + arg.array.offset_bytes

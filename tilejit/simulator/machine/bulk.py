@@ -9,7 +9,6 @@ source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk", "cp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..checks.places import PtxPlaces
 from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index, Lanes
+from .memory import AddressMap
 from .mbarriers import MBarriers
 from .operations import Operation, Operations, Signal
 from .reach import Reach, Run
@@ -42,17 +42,17 @@ class Store:
 
 
 class BulkCopies:
-    """The copies of a chunk's threads. maps: by their generic addresses.
+    """The copies of a chunk's threads. memory: it knows the tensor maps.
 
     committed: groups of each thread; read: how many of them have been waited for, so that their sources are free.
     stores: of each thread, those that may not have been waited for until they landed.
     """
 
     def __init__(
-        self, maps: Mapping[int, EncodedMap], lanes: Lanes, access: Access, operations: Operations,
+        self, memory: AddressMap, lanes: Lanes, access: Access, operations: Operations,
         mbarriers: MBarriers, places: PtxPlaces,
     ) -> None:
-        self.maps = maps
+        self.memory = memory
         self.lanes = lanes
         self.access = access
         self.operations = operations
@@ -136,12 +136,10 @@ class BulkCopies:
                 self.stores[position] = stores[len(complete) :]
 
     def check_map(self, where: Any, pc: int) -> None:
-        """prefetch.tensormap: there must be a map, or a parameter that is none, as only a copy would see."""
+        """prefetch.tensormap: there must be a map, or zeros in place of one."""
         for i, position in enumerate(self.lanes.positions().tolist()):
-            address = _of(where, i)
-            region = self.access.memory.find("", address)
-            if region is None or region.space != "param":
-                self.map_at(address, position, pc)
+            if _of(where, i) not in self.memory.empty_maps:
+                self.map_at(_of(where, i), position, pc)
 
     # the machine
 
@@ -216,14 +214,16 @@ class BulkCopies:
         return int(self.lanes.full["chunk_cta"][position])
 
     def map_at(self, address: int, position: int, pc: int) -> EncodedMap:
-        encoded = self.maps.get(address)
-        if encoded is None:
-            raise SimulationError(
-                f"{self.lanes.describe_position(position)} takes {address:#x} for the address of a tensor map, and "
-                f"there is none\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.lanes.numbers(np.array([position])),
-            )
-        return encoded
+        encoded = self.memory.maps.get(address)
+        if encoded is not None:
+            return encoded
+        what = f"takes {address:#x} for the address of a tensor map, and there is none"
+        if address in self.memory.empty_maps:
+            what = "starts a copy of an array without elements, of which there is no tensor map"
+        raise SimulationError(
+            f"{self.lanes.describe_position(position)} {what}\n  {self.places.describe(pc)}",
+            instructions=(pc,), threads=self.lanes.numbers(np.array([position])),
+        )
 
     def check_writable(self, encoded: EncodedMap, site: Site, position: int) -> None:
         if not encoded.writable:

@@ -87,6 +87,10 @@ class MemoryRegion:
             self.views[key] = (self.memory[lead : lead + usable].view(ELEMENTS[dtype]), lead)
         return self.views[key]
 
+    def holds(self, address: int) -> bool:
+        """Whether an address of its state space lies in it."""
+        return 0 <= address - self.base < self.size
+
     def part_at(self, offset: int) -> Part | None:
         return next((p for p in self.parts if p.start <= offset < p.start + p.size_bytes), None)
 
@@ -108,13 +112,17 @@ class Bound:
 
 
 class AddressMap:
-    """All regions, by generic address. maps: tensor maps, by theirs; their bytes are in no region."""
+    """All regions, by generic address. maps: tensor maps, by theirs; their bytes are in no region.
+
+    empty_maps: addresses of zeros in place of maps, as launches pass for arrays without elements.
+    """
 
     def __init__(self) -> None:
         self.regions: list[MemoryRegion] = []
         self.starts: list[int] = []
         self.next_global = GLOBAL_BASE
         self.maps: dict[int, EncodedMap] = {}
+        self.empty_maps: set[int] = set()
 
     def add(self, region: MemoryRegion) -> None:
         at = WINDOWS[region.space] + region.base

@@ -83,9 +83,8 @@ class Units:
     def bulk(self) -> BulkCopies:
         """Made at the first use."""
         if self.made_bulk is None:
-            maps = self.access.memory.maps
             self.made_bulk = BulkCopies(
-                maps, self.lanes, self.access, self.operations, self.mbarriers, self.places
+                self.access.memory, self.lanes, self.access, self.operations, self.mbarriers, self.places
             )
         return self.made_bulk
 
