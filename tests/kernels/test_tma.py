@@ -7,7 +7,6 @@ import pytest
 
 import tilejit as tj
 from tilejit import simulate
-from tilejit.errors import SimulationError
 from tilejit.layout.swizzle import SWIZZLE_BITS
 
 DELIVERIES = ("late", "early", "random:1")
@@ -45,29 +44,6 @@ def expected(bits: np.ndarray, i: int, j: int, k: int, to: int, width: int) -> n
 
 def _within(part_of: tuple[slice, ...], at: tuple[int, ...]) -> tuple[slice, ...]:
     return tuple(slice(max(p.start - a, 0), max(p.stop - a, 0)) for p, a in zip(part_of, at, strict=True))
-
-
-@tj.kernel(threads=32, target="sm_90a")
-def rows_copied(A: tj.Tensor, B: tj.Tensor, rows: tj.int32):
-    s, full = tj.alloc_shared((8, 64), A.dtype), tj.alloc_barrier()
-    for i in range(rows // 8):
-        tj.bulk.wait_read(0)
-        tj.warp.copy_async(s, A.tile((8, 64), (i, 0)), barrier=full)
-        tj.warp.arrive(full)
-        full.wait(i)
-        tj.warp.copy_async(B.tile((8, 64), (i, 0)), s)
-    tj.bulk.wait(0)
-
-
-def test_an_array_without_elements_may_be_an_argument_where_no_copy_runs() -> None:
-    nothing = np.zeros((0, 64), np.float32)
-    simulate(rows_copied, 1, nothing, nothing.copy(), 0)
-    bits = np.random.default_rng(5).random((16, 64), np.float32)
-    got = np.zeros_like(bits)
-    simulate(rows_copied, 1, bits, got, 16)
-    np.testing.assert_array_equal(got, bits)
-    with pytest.raises(SimulationError, match="starts a copy of an array without elements, of which there is no"):
-        simulate(rows_copied, 1, nothing, got, 16)
 
 
 def test_a_batch_of_one_with_an_odd_stride_is_copied_by_boxes() -> None:

@@ -20,8 +20,8 @@ from ..checks.places import PtxPlaces
 from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index, Lanes
-from .memory import AddressMap
 from .mbarriers import MBarriers
+from .memory import AddressMap
 from .operations import Operation, Operations, Signal
 from .reach import Reach, Run
 from .swizzle import CHUNK_BYTES
