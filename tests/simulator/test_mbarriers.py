@@ -11,10 +11,12 @@ from tilejit.errors import (
     AsyncHazardError,
     DeadlockError,
     DivergenceError,
+    RaceError,
     SimulationError,
     UnsupportedInstructionError,
 )
 from tilejit.simulator import run
+from tilejit.simulator.machine.mbarriers import MBarriers
 
 START = """
 mov.u32 %r1, %tid.x; mov.u32 %r2, sm; ld.param.u64 %x1, [out]; mad.wide.u32 %x2, %r1, 4, %x1;
@@ -52,7 +54,7 @@ def test_a_phase_takes_its_arrivals(arrivals, phase):
     assert results(body + asks(1), count=3) == [1 - phase % 2] * 32
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 32, 40])
+@pytest.mark.parametrize("count", [1, 2, 5, 20, 32, 40])
 def test_the_lanes_of_an_instruction_arrive_one_by_one(count):
     body = (
         "mbarrier.arrive.shared::cta.b64 %x3, [%r3]; mbarrier.pending_count.b64 %r11, %x3;\n"
@@ -60,7 +62,51 @@ def test_the_lanes_of_an_instruction_arrive_one_by_one(count):
     )
     phases = 32 // count
     expected = [count - i % count + 100 * (i // count < phases) for i in range(32)]
-    assert results(body, count=count) == expected
+    out = np.zeros(32, "u4")
+    report = launch(module(START.format(count=count) + body + END), out, block=32, on_finding="collect")
+    assert out.tolist() == expected
+    # a state is good for the phase of its arrival and the one behind it
+    late = [x.message.split(": a state")[0].split("sm+1024 ")[1] for x in report.findings]
+    assert late == ([f"is waited for in phase 0, but is in phase {phases}"] if phases > 1 else [])
+
+
+EXCHANGE = """
+mad.lo.u32 %r6, %r1, 4, %r2; st.shared.u32 [%r6], %r1;
+mbarrier.arrive.shared::cta.b64 %x3, [%r3];
+W: mbarrier.test_wait.shared::cta.b64 %p9, [%r3], %x3; @!%p9 bra W;
+xor.b32 %r6, %r1, 127; mad.lo.u32 %r6, %r6, 4, %r2; ld.shared.u32 %r10, [%r6];
+"""
+
+
+def test_a_phase_brings_nothing_of_those_who_arrive_behind_its_end():
+    assert results(EXCHANGE, block=128, count=128) == list(range(127, -1, -1))
+    # threads 96 to 127 arrive in the second phase, and have nothing to wait for
+    few = EXCHANGE.replace("W: ", "mov.u32 %r10, 0; setp.gt.u32 %p8, %r1, 95; @%p8 bra END;\nW: ")
+    for schedule in range(3):
+        with pytest.raises(RaceError, match=r"(?s)ld\.shared.*st\.shared|st\.shared.*ld\.shared"):
+            results(few, block=128, count=96, schedule=schedule)
+
+
+STEPS_ALONE = """
+mov.u32 %r4, %ctaid.x; mov.u32 %r7, 0; setp.eq.u32 %p2, %r4, 0; selp.u32 %r8, 1, 40, %p2;
+LOOP: bar.sync 0; @%p1 bra W; mbarrier.arrive.shared::cta.b64 _, [%r3];
+{wait}add.u32 %r7, %r7, 1; setp.lt.u32 %p3, %r7, %r8; @%p3 bra LOOP; mov.u32 %r10, %r7;
+"""
+
+
+def test_what_is_kept_of_waits_does_not_grow_with_those_of_a_longer_cta(monkeypatch):
+    """The first CTA's barrier stays in its first phase while the other's goes through forty."""
+    most, note = 0, MBarriers.note_passed
+
+    def watched(self, site, barrier, threads, asked):
+        nonlocal most
+        note(self, site, barrier, threads, asked)
+        most = max(most, len(barrier.passed))
+
+    monkeypatch.setattr(MBarriers, "note_passed", watched)
+    got = results(STEPS_ALONE.format(wait=wait("W", "%r3", "%r7")), grid=2)
+    assert got == [1] * 32 + [40] * 32
+    assert 0 < most < 6
 
 
 def test_an_arrival_may_count_for_several():

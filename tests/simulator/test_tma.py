@@ -19,6 +19,7 @@ from tilejit.errors import (
     UnsupportedInstructionError,
 )
 from tilejit.simulator import run
+from tilejit.simulator.checks.clocks import Clocks
 from tilejit.simulator.machine.swizzle import SWIZZLES
 from tilejit.simulator.machine.tensor_map import MapShape
 
@@ -254,6 +255,46 @@ def test_a_load_that_nobody_waits_for_is_in_flight_at_the_exit():
     args = [programs.tensor_map(some((16, 64), np.float16), (64, 8), "128B"), pointer(np.zeros(256, np.uint8))]
     with pytest.raises(AsyncHazardError, match="exits while a TMA load to its shared memory is in flight"):
         run(alone, "k", (1,), (32,), args)
+
+
+def test_a_load_is_in_flight_at_the_exit_of_its_cta_though_another_goes_on():
+    """The second CTA waits for its load; the first one's may land meanwhile."""
+    text = programs.load_text((64, 8), (0, 0), 2)
+    first = "WAIT: mov.u32 %r9, %ctaid.x; setp.eq.u32 %p5, %r9, 0; @%p5 ret; AGAIN:"
+    alone = text[: text.index("COPY:")].replace("WAIT:", first).replace("bra WAIT;", "bra AGAIN;")
+    alone = alone.replace("@%p1 bra AGAIN;", "@%p1 bra WAIT;", 1) + "ret;\n}\n"
+    args = [programs.tensor_map(some((16, 64), np.float16), (64, 8), "128B"), pointer(np.zeros(256, np.uint8))]
+    for schedule in range(6):
+        with pytest.raises(AsyncHazardError, match=r"exits while a TMA load .* of CTA \(0, 0, 0\)"):
+            run(alone, "k", (2,), (32,), args, schedule=schedule)
+
+
+EACH_STORES = """
+mov.u32 %r1, %tid.x; mov.u32 %r2, sm; mov.u32 %r5, %ctaid.x; mad.lo.u32 %r3, %r1, 16, %r2; ld.param.u64 %x3, [out];
+st.shared.v4.b32 [%r3], {%r5, %r5, %r5, %r5}; fence.proxy.async.shared::cta;
+mad.lo.u32 %r4, %r5, 32, %r1; mad.wide.u32 %x3, %r4, 16, %x3;
+cp.async.bulk.global.shared::cta.bulk_group [%x3], [%r3], 16; cp.async.bulk.commit_group;
+cp.async.bulk.wait_group.read 0;
+"""
+
+
+def test_what_is_kept_of_stores_does_not_grow_with_the_grid(monkeypatch):
+    """A thread's stores have the same columns in all CTAs: each one costs time wherever threads synchronise."""
+    widths, agent = [], Clocks.agent
+
+    def watched(self, name):
+        number = agent(self, name)
+        widths.append(len(self.agents))
+        return number
+
+    monkeypatch.setattr(Clocks, "agent", watched)
+    for grid in (1, 5):
+        widths.clear()
+        out = aligned(np.zeros((grid, 32, 4), np.uint32))
+        args = [programs.tensor_map(some((16, 64), np.float16), (64, 8), "128B"), pointer(out)]
+        run(programs.kernel(EACH_STORES), "k", (grid,), (32,), args)
+        assert (out == np.arange(grid)[:, None, None]).all()
+        assert max(widths) == 2 * 32
 
 
 def test_stores_land_though_nobody_waits_for_them():

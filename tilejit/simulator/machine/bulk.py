@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...dataclass import dataclass, replace
 from ...errors import MisalignedError, SimulationError
@@ -128,10 +129,10 @@ class BulkCopies:
             self.read[position] = max(self.read[position], done)
             complete = [x for x in stores if x.group < done]
             if self.agents is not None and complete:
-                me = np.array([position])
-                self.agents.waited(me, reader_of(position), complete[-1].event)
+                me, thread = np.array([position]), self.thread(position)
+                self.agents.waited(me, reader_of(thread), complete[-1].event)
                 if not read:
-                    self.agents.waited(me, writer_of(position), complete[-1].landed)
+                    self.agents.waited(me, writer_of(thread), complete[-1].landed)
             if not read:
                 self.stores[position] = stores[len(complete) :]
 
@@ -143,8 +144,24 @@ class BulkCopies:
 
     # the machine
 
-    def check_exit(self, positions: Index) -> None:
-        """Threads exit: their stores must have read their sources."""
+    def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
+        """Threads exit: nothing in flight may need their shared memory any more. alive: the threads that are left."""
+        self.check_stores_read(positions)
+        cta_of = self.lanes.full["chunk_cta"]
+        gone = np.setdiff1d(cta_of[positions], cta_of[alive])
+        for operation in self.operations.pending:
+            lands_there = any(span.region.space == "shared" for span in operation.writes)
+            if lands_there and cta_of[operation.issuer] in gone:
+                self.access.findings.add(
+                    "in-flight",
+                    f"a CTA exits while a {operation.what} to its shared memory is in flight, started by "
+                    f"{self.lanes.describe_position(operation.issuer)}\n  {self.places.describe(operation.pc)}",
+                    operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
+                    hint="wait for the phase of its mbarrier in front of the exit",
+                )
+
+    def check_stores_read(self, positions: Index) -> None:
+        """The stores of threads that exit must have read their sources."""
         if self.agents is None:
             return
         for position in set(positions.tolist()) & self.stores.keys():
@@ -178,7 +195,7 @@ class BulkCopies:
         self.operations.issue(operation)
 
     def issue_store(self, what: str, position: int, source: Run, target: Run) -> None:
-        cta, pc = self.cta(position), source.site.pc
+        cta, thread, pc = self.cta(position), self.thread(position), source.site.pc
         operation = Operation(
             pc, position, what, lambda: None, source.spans(), target.spans(), (), pipe_of(position)
         )
@@ -186,7 +203,7 @@ class BulkCopies:
         agents = self.agents
         if agents is not None:
             issuers = np.array([position])
-            store.event = agents.read(operation.reads, Start(what, issuers, source.site), reader_of(position), cta)
+            store.event = agents.read(operation.reads, Start(what, issuers, source.site), reader_of(thread), cta)
             agents.write(operation.writes, Start(what, issuers, target.site))
 
         def carry_out() -> None:
@@ -194,7 +211,7 @@ class BulkCopies:
                 self.access.watched.written_elsewhere()
             target.write(source.read())
             if agents is not None:
-                store.landed = agents.land(operation.writes, writer_of(position), cta, pc)
+                store.landed = agents.land(operation.writes, writer_of(thread), cta, pc)
 
         operation.carry_out = carry_out
         self.stores.setdefault(position, []).append(store)
@@ -212,6 +229,10 @@ class BulkCopies:
 
     def cta(self, position: int) -> int:
         return int(self.lanes.full["chunk_cta"][position])
+
+    def thread(self, position: int) -> int:
+        """A thread's number in its CTA."""
+        return int(self.lanes.full["thread"][position])
 
     def map_at(self, address: int, position: int, pc: int) -> EncodedMap:
         encoded = self.memory.maps.get(address)
@@ -271,14 +292,14 @@ def pipe_of(position: int) -> tuple[str, int]:
     return "stores", position
 
 
-def reader_of(position: int) -> tuple[str, int]:
-    """The agent that reads the sources of a thread's stores."""
-    return "reads", position
+def reader_of(thread: int) -> tuple[str, int]:
+    """The agent of each CTA that reads the sources of a thread's stores."""
+    return "reads", thread
 
 
-def writer_of(position: int) -> tuple[str, int]:
-    """The agent that writes what a thread stores."""
-    return "stores", position
+def writer_of(thread: int) -> tuple[str, int]:
+    """The agent of each CTA that writes what a thread stores."""
+    return "stores", thread
 
 
 def _of(value: Any, i: int) -> int:

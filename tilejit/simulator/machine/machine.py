@@ -90,16 +90,7 @@ class Machine(Units):
             self.made_tmem.allocator.check_all_freed()
 
     def settle(self) -> None:
-        """All threads have exited: what is in flight lands, but none of it in shared memory, which is gone."""
-        for operation in self.operations.pending:
-            if any(span.region.space == "shared" for span in operation.writes):
-                self.access.findings.add(
-                    "in-flight",
-                    f"a CTA exits while a {operation.what} to its shared memory is in flight, started by "
-                    f"{self.lanes.describe_position(operation.issuer)}\n  {self.places.describe(operation.pc)}",
-                    operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
-                    hint="wait for the phase of its mbarrier in front of the exit",
-                )
+        """All threads have exited: what is in flight lands."""
         while self.operations.deliver_one():
             pass
 
@@ -266,12 +257,12 @@ class Machine(Units):
 
     def finish(self, group: Index | None) -> None:
         """Threads exit; barriers that waited only for them complete."""
-        if self.made_bulk is not None:
-            self.made_bulk.check_exit(self.everybody if group is None else group)
         if group is None:
             self.alive[:] = False
         else:
             self.alive[group] = False
+        if self.made_bulk is not None:
+            self.made_bulk.check_exit(self.everybody if group is None else group, self.alive)
         if self.barriers.waiting:
             self.release(self.barriers.complete())
 

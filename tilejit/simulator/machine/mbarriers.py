@@ -209,15 +209,18 @@ class MBarriers:
                 np.where(late, phases + 1 + (before - pending) // expects, phases),
                 np.where(late, expects - (before - pending) % expects, pending - before),
             )
+            arrived_in = (states[threads] >> PENDING_BITS).astype(np.int64)
             barrier.note(
-                Arrivals(site.pc, self.lanes.positions()[threads], (states[threads] >> PENDING_BITS).astype(np.int64)),
-                self.lanes.full["chunk_cta"],
+                Arrivals(site.pc, self.lanes.positions()[threads], arrived_in), self.lanes.full["chunk_cta"]
             )
             if drop:
                 barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
-            if releases:
-                self.release(barrier, threads)
-            self.count(site, barrier, threads, each, incomplete)
+            # a phase brings nothing of those who arrive once it is complete
+            for later in distinct(arrived_in - phases).tolist():
+                at = np.flatnonzero(arrived_in - phases == later)
+                if releases:
+                    self.release(barrier, threads[at])
+                self.count(site, barrier, threads[at], each[at], incomplete)
             self.changed()
         return states if wanted else None
 
@@ -250,8 +253,9 @@ class MBarriers:
             if kind == "state":
                 asked >>= PENDING_BITS
                 done = now > asked
+                self.check_phase(site, barrier, threads, asked, now, "a state says nothing about that")
             elif kind == "number":
-                self.check_number(site, barrier, threads, asked, now)
+                self.check_phase(site, barrier, threads, asked, now, "its parity says nothing about that")
                 done = (now ^ asked) & 1 != 0
                 self.note_passed(site, barrier, threads[done], asked[done])
             else:
@@ -443,8 +447,8 @@ class MBarriers:
             return
         event = self.order.tick(site.pc)
         positions = self.lanes.positions()[threads]
-        oldest = int(barrier.phase.min()) - 1
-        barrier.passed = [x for x in barrier.passed if x.phase >= oldest]
+        cta_of = self.lanes.full["chunk_cta"]
+        barrier.passed = [x for x in barrier.passed if (barrier.phase[cta_of[x.positions]] < x.phase + 2).any()]
         for n in distinct(asked).tolist():
             who = positions[asked == n]
             barrier.passed.append(Passed(n, site.pc, event, who, np.full(who.size, -1), np.zeros(who.size, np.int64)))
@@ -493,14 +497,16 @@ class MBarriers:
             hint="let those who have waited synchronise before one of them arrives for all",
         )
 
-    def check_number(self, site: Site, barrier: MBarrier, threads: Index, asked: Index, now: Index) -> None:
-        """A barrier shows one bit of its phase: who asks for phase n must do so in n or n + 1."""
+    def check_phase(
+        self, site: Site, barrier: MBarrier, threads: Index, asked: Index, now: Index, reason: str
+    ) -> None:
+        """Who asks for phase n must do so in n or n + 1: a barrier knows no more of phases, and no older states."""
         wrong = np.flatnonzero((now != asked) & (now != asked + 1))
         if wrong.size:
             n, phase = int(asked[wrong[0]]), int(now[wrong[0]])
             self.misuse(
                 site, barrier, threads[wrong],
-                f"is waited for in phase {n}, but is in phase {phase}: its parity says nothing about that",
+                f"is waited for in phase {n}, but is in phase {phase}: {reason}",
                 *(pc for pc, _ in self.last_arrivals(barrier, int(self.ctas(threads[wrong])[0]))),
             )
 

@@ -49,9 +49,10 @@ class Warps:
         self.places = places
         self.count = lanes.ctas * lanes.warps_per_cta
         self.exact = lanes.threads % WARP == 0
-        random = np.random.default_rng(seed)
-        leaders = random.integers(WARP, size=lanes.warps_per_cta) if seed else np.zeros(1, np.int64)
-        self.leader = np.resize(leaders, self.count).astype(np.uint32)
+        self.leader = np.zeros(self.count, np.uint32)
+        if seed:
+            leaders = np.random.default_rng(seed).integers(WARP, size=lanes.warps_per_cta)
+            self.leader = np.tile(leaders, lanes.ctas).astype(np.uint32)
         self.failed: tuple[int, int] | None = None
 
     def slots(self) -> NDArray[np.int64]:
