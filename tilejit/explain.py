@@ -142,7 +142,7 @@ def map_lines(kernel: Kernel) -> tuple[MapLine, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class InsertedCall:
+class InsertedInstruction:
     """An instruction that copies need and that nobody wrote. times: how often the line has it."""
 
     line: str
@@ -156,14 +156,14 @@ class InsertedCall:
         return self.line, self.instruction, self.reason, str(self.times)
 
 
-def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedCall, ...]:
+def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
     """What the compiler tells barriers of copies, and its proxy fences, in the order of the text.
 
     tile, lane: the kernel before and after dispatch: what the user wrote is in both.
     """
     written = {stmt.span for stmt in walk.statements(tile.body) if isinstance(stmt, Expect)}
     spaces = {row.name: space for space, row in PROXY_ASYNC_OF.items()}
-    times: dict[InsertedCall, int] = {}
+    times: dict[InsertedInstruction, int] = {}
     for stmt in walk.statements(lane.body):
         if not isinstance(stmt, Instruction):
             continue
@@ -173,9 +173,9 @@ def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedCall, ...]:
             reason = _awaited(stmt)
         else:
             continue
-        call = InsertedCall(_line(stmt.span), ROWS[stmt.name].mnemonic, reason)
-        times[call] = times.get(call, 0) + 1
-    return tuple(replace(call, times=count) for call, count in times.items())
+        inserted = InsertedInstruction(_line(stmt.span), ROWS[stmt.name].mnemonic, reason)
+        times[inserted] = times.get(inserted, 0) + 1
+    return tuple(replace(inserted, times=count) for inserted, count in times.items())
 
 
 def _awaited(stmt: Instruction) -> str:
@@ -244,7 +244,7 @@ class Explanation:
     remarks: tuple[str, ...] = ()
     elements: tuple[ElementAccess, ...] = ()
     maps: tuple[MapLine, ...] = ()
-    inserted: tuple[InsertedCall, ...] = ()
+    inserted: tuple[InsertedInstruction, ...] = ()
 
     @staticmethod
     def of(
@@ -257,7 +257,7 @@ class Explanation:
         elements: Sequence[ElementAccess] = (),
         remarks: Sequence[str] = (),
         maps: Sequence[MapLine] = (),
-        inserted: Sequence[InsertedCall] = (),
+        inserted: Sequence[InsertedInstruction] = (),
     ) -> Explanation:
         rows = tuple(row(v) for v in verdicts if not _is_renaming(v))
         whole = tuple(local), tuple(layouts), density, tuple(remarks), tuple(elements), tuple(maps), tuple(inserted)
@@ -275,7 +275,7 @@ class Explanation:
         every = (
             (_ELEMENT_HEADINGS, [access.cells for access in self.elements]),
             (_MAP_HEADINGS, [line.cells for line in self.maps]),
-            (_INSERTED_HEADINGS, [call.cells for call in self.inserted]),
+            (_INSERTED_HEADINGS, [each.cells for each in self.inserted]),
         )
         return tuple([(headings, rows) for headings, rows in every if rows])
 

@@ -1,8 +1,8 @@
 """TMA on a GPU: the driver's encoder against the simulator's, copies against NumPy, a 1 GiB copy against the GPU's own.
 
 Run on a machine with a GPU of sm_90: `python -m tests.bench.bench_tma`. Copies of each element type and swizzle run in
-a process of their own, because a fault ends a context. GB/s count bytes read and written; medians of single copies, the
-ways in turn, far larger than L2.
+a process of their own, because a fault ends a context. `... bench_tma bandwidth [NAME ...]` only times the ways to copy
+of `copy_ways.py`. GB/s count bytes read and written; medians of single copies, the ways in turn, far larger than L2.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import numpy as np
 from cuda.bindings import driver
 
 import tilejit as tj
-from examples import copy_tma
+from tests.bench.copy_ways import WAYS, copied
 from tests.kernels.test_tma import DTYPES, expected, moved
 from tilejit.errors import LaunchError
 from tilejit.ir.params import TensorMapSpec
 from tilejit.layout.swizzle import SWIZZLE_BITS
 from tilejit.runtime import cuda, cuda_driver, cuda_tensor_map
+from tilejit.runtime.arrays import DeviceArray
 from tilejit.runtime.tensor_maps import MappedArray
 from tilejit.simulator.machine.tensor_map import MapShape
 
@@ -120,14 +121,22 @@ def launches() -> None:
     print("launches, us:", {name: round(statistics.median(each[10:]), 2) for name, each in times.items()})
 
 
-def bandwidth() -> None:
-    """A 1 GiB copy."""
-    a, b = (tj.to_device(np.random.default_rng(2).random((ROWS, COLUMNS), np.float32)) for _ in range(2))
-    call, size = cuda_driver.call, ROWS * COLUMNS * 4
+def bandwidth(names: list[str]) -> None:
+    """A 1 GiB copy, in the ways that are named, or all; each of an array with rows of 32 KB, and of one with 1 KB."""
+    bits = np.random.default_rng(2).random((ROWS, COLUMNS), np.float32)
+    a, b = tj.to_device(bits), tj.to_device(np.zeros_like(bits))
+    narrow = [DeviceArray(x.memory, tj.float32, (bits.size // 256, 256)) for x in (a, b)]
+    call, size = cuda_driver.call, bits.nbytes
     begin, end = (call(driver.cuEventCreate, driver.CUevent_flags.CU_EVENT_DEFAULT) for _ in range(2))
     ways = {"device to device": lambda: call(driver.cuMemcpyDtoDAsync, b.memory.pointer, a.memory.pointer, size, 0)}
-    for grid in (132, 264):
-        ways[f"TMA, {grid} CTAs"] = copy_tma.copy[grid].bind(a, b)
+    for name in names or WAYS:
+        way = WAYS[name]
+        for rows, arrays in (("32 KB", (a, b)), ("1 KB", narrow)):
+            run = copied[way.ctas * tj.num_sms()].bind(*arrays, *way.constants)
+            ways[f"{name}, rows of {rows}"] = run
+            call(driver.cuMemsetD8Async, b.memory.pointer, 0, size, 0)
+            run()
+            print(f"{name}, rows of {rows}: {'right' if np.array_equal(b.numpy(), bits) else 'WRONG'}", flush=True)
     times: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(ROUNDS):
         for name, way in ways.items():
@@ -137,7 +146,6 @@ def bandwidth() -> None:
             call(driver.cuEventSynchronize, end)
             if number > 3:
                 times[name].append(call(driver.cuEventElapsedTime, begin, end))
-    assert np.array_equal(a.numpy(), b.numpy())
     own = statistics.median(times["device to device"])
     for name, each in times.items():
         median = statistics.median(each)
@@ -146,11 +154,15 @@ def bandwidth() -> None:
 
 def main() -> None:
     with cuda_driver.current(cuda.CudaDevice(0).context):
+        if sys.argv[1:2] == ["bandwidth"]:
+            bandwidth(sys.argv[2:])
+            return
         if len(sys.argv) > 1:
             copies(next(t for t in DTYPES if t.name == sys.argv[1]), sys.argv[2])
             return
-        for each in (encoders, launches, bandwidth):
-            each()
+        encoders()
+        launches()
+        bandwidth(["example"])
     for dtype, mode in itertools.product(DTYPES, SWIZZLE_BITS):
         subprocess.run([sys.executable, "-m", "tests.bench.bench_tma", dtype.name, mode], check=False)
 
