@@ -107,8 +107,8 @@ CASES = {
         "shared", 512, "cta", "[512, 2] S[(512, 2) : (1 @ tx, 1)]", "[2] S[2 : 1] + R[512 : 1 @ tx]", (0,)
     ),
     "halves": Case(
-        "shuffle", 64, "cta", "[64, 16] S[(8, 8, 8, 2) : (2, 8 @ tx, 1 @ tx, 1)]",
-        "[64] S[(8, 8) : (1, 8 @ tx)] + R[8 : 1 @ tx]", (1,),
+        "shuffle", 64, "cta", "[16, 64] S[(8, 2, 32, 2) : (2, 32 @ tx, 1 @ tx, 1)]",
+        "[16] S[(8, 2) : (1, 32 @ tx)] + R[32 : 1 @ tx]", (1,),
     ),
     "partial warps": Case(
         "shared", 100, "cta", "[100, 3] S[(100, 3) : (1 @ tx, 1)]", "[3] S[3 : 1] + R[100 : 1 @ tx]", (0,)
@@ -249,27 +249,29 @@ def test_the_order_of_a_rows_sum_is_the_documented_one() -> None:
 @pytest.mark.parametrize(
     ("results", "distances", "count"),
     [
-        (1, (1, 2, 4, 8, 16), 5), (4, (1, 2, 4), 7), (2, (1,), 2), (2, (1, 2), 3), (8, (1, 2, 4), 14), (3, (1, 2), 6),
-        (32, (1, 16), 48),
+        (1, (1, 2, 4, 8, 16), 5), (4, (1, 2, 4), 12), (2, (1,), 2), (2, (1, 2), 4), (8, (1, 2, 4), 24), (3, (1, 2), 6),
+        (4, (1, 2, 4, 8, 16), 9), (8, (1, 2, 4, 8, 16), 16), (16, (1, 2, 4, 8, 16), 31), (32, (1, 16), 64),
     ],
 )
-def test_lanes_share_results_out_where_that_takes_fewer_shuffles(
-    results: int, distances: tuple[int, ...], count: int
-) -> None:
+def test_lanes_share_results_out_where_that_costs_less(results: int, distances: tuple[int, ...], count: int) -> None:
+    """A shuffle counts for two selections, of which each half that is sent or gathered takes one a result."""
     k = len(distances)
     h = min(k, (results & -results).bit_length() - 1)
     halved = results >> h
-    assert Shuffles(results, distances).count == count == min(results * k, 2 * (results - halved) + (k - h) * halved)
+    shared_out, selections = 2 * (results - halved) + (k - h) * halved, 4 * (results - halved)
+    by_itself = results * k
+    assert Shuffles(results, distances).count == count
+    assert count == (shared_out if 2 * shared_out + selections < 2 * by_itself else by_itself)
 
 
 def test_shared_out_or_not_the_sums_have_the_same_bits() -> None:
     case = CASES["halves"]
     x = np.random.default_rng(3).normal(size=case.shape(case.src)).astype(np.float32)
-    of_lane = x.reshape(64, 8, 2)
+    of_lane = x.reshape(16, 32, 2)
     sums = of_lane[:, :, 0] + of_lane[:, :, 1]
-    for distance in (1, 2, 4):
-        sums = sums + sums[:, np.arange(8) ^ distance]
-    assert dict(case.verdict("sum").plan.instructions)["shfl.sync.bfly.b32"] == 14
+    for distance in (1, 2, 4, 8, 16):
+        sums = sums + sums[:, np.arange(32) ^ distance]
+    assert dict(case.verdict("sum").plan.instructions)["shfl.sync.bfly.b32"] == 16
     np.testing.assert_array_equal(case.run("sum", x).view(np.uint32), sums[:, 0].view(np.uint32))
 
 

@@ -19,6 +19,10 @@ __all__ = ["Lanes", "SharedPartials", "Shuffles", "by_redux", "exchanged", "gath
 
 _WORD_BITS = 32
 
+#: in cycles of a multiprocessor, beside a selection's 1
+#: source: CUDA C++ Programming Guide, "Arithmetic Instructions": 32 shuffles a cycle, 64 selections
+_SHUFFLE_COST = 2
+
 
 def by_redux(b: Builder, combining: Combining, instruction: str, partials: Sequence[Partial]) -> list[Partial]:
     """Each partial combined with those of all other lanes of the warp."""
@@ -33,11 +37,12 @@ class Shuffles:
     """How lanes combine several results, each lane with those whose numbers differ by the distances, single bits.
 
     Two lanes may share the results out: each sends the half that the other keeps. So `halvings` of the distances, the
-    first ones, take half as many shuffles each time; afterwards the results are gathered again. The pairs that are
-    combined are the same either way, and so are the bits.
+    first ones, take half as many shuffles each time; afterwards the results are gathered again. What a lane sends and
+    keeps it chooses, which takes a selection for each. The pairs that are combined are the same either way, and so are
+    the bits.
 
-        4 results, 8 lanes    each distance by itself            4 + 4 + 4 = 12 shuffles
-                              two halvings, one, two gatherings  2 + 1 + 1 + 1 + 2 = 7
+        8 results, 32 lanes   each distance by itself            5 · 8 = 40 shuffles
+                              three halvings, and gatherings     4 + 2 + 1 + 1 + 1 + 1 + 2 + 4 = 16, and 28 selections
     """
 
     results: int
@@ -45,9 +50,14 @@ class Shuffles:
 
     @property
     def halvings(self) -> int:
-        """As many as the results can be halved, where that takes fewer shuffles."""
+        """As many as the results can be halved, or none, whichever costs less."""
         most = min(len(self.distances), (self.results & -self.results).bit_length() - 1)
-        return most if self._count(most) < self._count(0) else 0
+        return most if self._cost(most) < self._cost(0) else 0
+
+    def _cost(self, halvings: int) -> int:
+        """Of shuffles and selections."""
+        selections = 4 * (self.results - (self.results >> halvings))
+        return _SHUFFLE_COST * self._count(halvings) + selections
 
     def _count(self, halvings: int) -> int:
         left = self.results >> halvings
