@@ -71,7 +71,8 @@ def copies(dtype: tj.DType, mode: str) -> None:
     bits = random.integers(1, 100, shape).astype(dtype.numpy)
     a = tj.to_device(bits)
     for number in range(CASES):
-        ends = ((-1, 4), (-17, 42), (-width, shape[2] + 1), (-width, shape[2] + 1))
+        along = (-width * dtype.bytes // 16, shape[2] * dtype.bytes // 16 + 1)
+        ends = ((-1, 4), (-17, 42), along, (0, along[1]))
         i, j, k, to = (int(random.integers(*each)) for each in ends) if number else (0, 0, 0, 0)
         b = tj.to_device(np.full_like(bits, 7))
         try:
@@ -153,6 +154,9 @@ def bandwidth(names: list[str]) -> None:
 
 
 def main() -> None:
+    problem = cuda.problem()
+    if problem is not None:
+        raise SystemExit(problem)
     with cuda_driver.current(cuda.CudaDevice(0).context):
         if sys.argv[1:2] == ["bandwidth"]:
             bandwidth(sys.argv[2:])

@@ -19,12 +19,16 @@ def moved(
     A: tj.Tensor, B: tj.Tensor, i: tj.int32, j: tj.int32, k: tj.int32, to: tj.int32, mode: tj.constexpr,
     width: tj.constexpr,
 ):
+    """Copies a box, which may begin in front of A, to B, but not in front of B. k, to: in chunks of 16 bytes."""
+    k *= 16 // A.dtype.bytes
+    to *= 16 // A.dtype.bytes
     s = tj.alloc_shared((32, width), A.dtype, swizzle=mode)
     full = tj.alloc_barrier()
     tj.cta.copy_async(s[8:24], A[i, j : j + 16, k : k + width], barrier=full)
     tj.cta.arrive(full)
     full.wait(0)
     tj.cta_sync()
+    i, j = max(i, 0), max(j, 0)
     tj.cta.copy_async(B[i, j : j + 16, to : to + width], s[8:24])
     tj.bulk.wait(0)
 
@@ -36,10 +40,11 @@ def part(at: tuple[int, int, int], shape: tuple[int, int, int], width: int) -> t
 
 def expected(bits: np.ndarray, i: int, j: int, k: int, to: int, width: int) -> np.ndarray:
     """What `moved` leaves of an array of sevens."""
+    k, to = (chunk * 16 // bits.itemsize for chunk in (k, to))
     box, wanted = np.zeros((1, 16, width), bits.dtype), np.full_like(bits, 7)
-    source, target = part((i, j, k), bits.shape, width), part((i, j, to), bits.shape, width)
+    source, target = part((i, j, k), bits.shape, width), part((max(i, 0), max(j, 0), to), bits.shape, width)
     box[_within(source, (i, j, k))] = bits[source]
-    wanted[target] = box[_within(target, (i, j, to))]
+    wanted[target] = box[_within(target, (max(i, 0), max(j, 0), to))]
     return wanted
 
 
@@ -62,9 +67,7 @@ def test_a_region_over_any_edge_arrives_and_leaves(dtype: tj.DType, mode: str, d
     shape = (3, 40, width + 2 * unit)
     bits = np.random.default_rng(3).integers(1, 100, shape).astype(dtype.numpy)
     for i, j, k, to in (
-        (0, 0, 0, 0), (2, -7, 3, unit), (1, 33, -5, -unit), (3, 0, 0, 0), (-1, 5, 5, 0), (0, 39, width + 1, 3 * unit),
-        # boxes that meet inside 16 bytes
-        (1, 2, 0, 1), (0, 0, 1, 1 - unit),
+        (0, 0, 0, 0), (2, -7, 1, 1), (1, 33, -2, 2), (3, 0, 0, 0), (-1, 5, 2, 0), (0, 39, width // unit + 1, 3),
     ):
         got = np.full_like(bits, 7)
         simulate(moved, 1, bits, got, i, j, k, to, mode, width, delivery=delivery)

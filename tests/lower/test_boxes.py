@@ -88,7 +88,10 @@ def test_what_boxes_move_is_what_the_layouts_say(mode: str, dtype: DType, loads:
     shape = (stages, -(-rows // 8) * 8, e * blocks)
     window = [(data.draw(st.integers(0, stages - 1)), 1), (0, rows), (0, e * blocks)]
     tile = shared(shape, mode, dtype, window)
-    starts = [data.draw(st.one_of(st.integers(-40, 40), st.just(sym(f"i{d}")))) for d in range(3)]
+    # along rows in chunks of 16 bytes; what is stored doesn't begin in front of the tensor
+    first, unit = -40 if loads else 0, 16 // dtype.bytes
+    starts = [data.draw(st.one_of(st.integers(first, 40), st.just(sym(f"i{d}")))) for d in range(2)]
+    starts.append(unit * data.draw(st.integers(first // unit, 40 // unit)))
     place = tensor((40, 600, 80), list(zip(starts, (1, rows, e * blocks), strict=True)), dtype)
     sides = (tile, place) if loads else (place, tile)
     variant = "tma_load" if loads else "tma_store"
@@ -122,6 +125,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "strides of which little is known": (
         {"src": tensor((512, 512), [(0, 64), (0, 64)], align=8)}, "A is aligned to 8 bytes; TMA needs 16",
+    ),
+    "a start between chunks": (
+        {"src": tensor((512, 512), [(0, 64), (4, 64)])},
+        "dimension 1 of A starts at a multiple of 8 bytes; TMA needs a multiple of 16",
+    ),
+    "a start of which nothing is known": (
+        {"src": tensor((512, 512), [(0, 64), (sym("i"), 64)])},
+        "dimension 1 of A starts at a multiple of 2 bytes; TMA needs a multiple of 16",
     ),
     "no neighbours": (
         {"src": tensor((64, 64), [(0, 64), (0, 64)], strides=(1024, 2))},

@@ -42,7 +42,7 @@ def box_for(swizzle, size):
 def test_boxes_arrive_where_the_isa_says_over_every_edge(swizzle, size):
     array = some((5, 7, 256 // size), f"u{size}")
     box = box_for(swizzle, size)
-    for at in [(0, 0, 0), (16 // size, 2, 1), (-3, -2, -1), (256 // size - 2, 5, 4), (-box[0], 0, 0), (0, -9, 0)]:
+    for at in [(0, 0, 0), (16 // size, 2, 1), (-32 // size, -2, -1), (240 // size, 5, 4), (-box[0], 0, 0), (0, -9, 0)]:
         got = programs.load(array, box, swizzle, at)
         for address, value in programs.box_bytes(array, box, swizzle, at).items():
             assert got[address] == value, (at, address)
@@ -53,7 +53,7 @@ def test_boxes_arrive_where_the_isa_says_over_every_edge(swizzle, size):
 def test_stores_write_what_lies_inside_and_nothing_else(swizzle, size):
     box = box_for(swizzle, size)
     memory = some((programs.SHARED,), np.uint8, 1)
-    for at in [(0, 0, 0), (16 // size, 2, 1), (-3, -2, -1), (256 // size - 2, 5, 4), (0, 0, 9)]:
+    for at in [(0, 0, 0), (16 // size, 2, 1), (240 // size, 5, 4), (0, 0, 9)]:
         array = aligned(np.zeros((5, 7, 256 // size), f"u{size}"))
         programs.store(array, box, swizzle, at, memory)
         # where each element of the tensor would lie in the box, told by a load of the elements' own numbers
@@ -66,6 +66,19 @@ def test_stores_write_what_lies_inside_and_nothing_else(swizzle, size):
                 address ^= (address >> 7 & ((1 << programs.BITS[swizzle]) - 1)) << 4
                 expected[where] = memory[address : address + size].view(f"u{size}")[0]
         assert (array == expected).all(), at
+
+
+def test_boxes_begin_at_chunks_and_those_that_are_stored_not_in_front():
+    array, memory = aligned(np.zeros((5, 7, 64), np.float32)), some((programs.SHARED,), np.uint8)
+    with pytest.raises(MisalignedError, match="begins at element 1 of its rows, 4 bytes from their start"):
+        programs.load(array, (8, 4, 3), "none", (1, 0, 0))
+    with pytest.raises(MisalignedError, match="begins at element 2 of its rows"):
+        programs.store(array, (8, 4, 3), "none", (2, 0, 0), memory)
+    for axis in range(3):
+        at = tuple(-4 * (d == axis) for d in range(3))
+        programs.load(array, (8, 4, 3), "none", at)
+        with pytest.raises(OutOfBoundsError, match=f"begins at -4 along dimension {axis}"):
+            programs.store(array, (8, 4, 3), "none", at, memory)
 
 
 @pytest.mark.parametrize("rank", [2, 3, 4, 5])

@@ -157,7 +157,7 @@ class _Drawing:
 
     def _window(self, name: str, extent: int, *, apart: bool, edges: bool) -> tuple[Expr, int]:
         """Where a dimension's region starts, and the dimension's size."""
-        grain = 8 if self.tidy else self.draw(st.sampled_from((1, 1, 2, 4, 8)))
+        grain = 16 if self.tidy else self.draw(st.sampled_from((1, 1, 2, 4, 8)))
         steps = self.draw(st.integers(-1 if edges else 0, 2))
         first = steps * grain
         kind = self.draw(st.sampled_from(("static", "static", "multiple", "product", "sum")))

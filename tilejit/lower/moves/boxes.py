@@ -175,7 +175,7 @@ def _coordinate(start: Expr, more: int) -> Expr:
     """A coordinate as int32: one that lies outside of that is outside of every tensor, and stays so."""
     at = build.add(start, build.const(more, int64))
     if not facts.fits(facts.bounds(at), int32):
-        low, high = facts.full_range(int32)
+        low, high = facts.full_range(int32)[0], TensorMapSpec.EXTENT_END
         at = build.minimum(build.maximum(at, build.const(low, int64)), build.const(high, int64))
     return build.cast(at, int32)
 
@@ -190,6 +190,9 @@ def box_copy(tensor: Region, tile: Region, context: DispatchContext, *, loads: b
     major = placement.places[atoms.major]
     axes = _axes(tensor)
     _need_strides(tensor, major)
+    _need_start(tensor, major)
+    if not loads:
+        _need_inside(tensor)
     ones = [d for d in reversed(range(len(axes))) if d not in placement.places and axes[d] is not None]
     dims = (major, *(placement.places[d] for d in reversed(atoms.row_dims)), *ones)
     box, issues = _boxes(atoms, len(ones))
@@ -262,6 +265,36 @@ def _need_strides(tensor: Region, major: int) -> None:
             raise LayoutError(
                 f"rows of {buffer.name} start every {step}; TMA needs a multiple of {unit}",
                 hint="pad the rows, or use a variant that copies element by element",
+            )
+
+
+def _need_start(tensor: Region, major: int) -> None:
+    """Raise LayoutError where the region may start between two chunks of 16 bytes: there TMA stops the kernel.
+
+    source: measured on an H100 (CUDA_ERROR_ILLEGAL_INSTRUCTION); Triton's Gluon tutorial on TMA says it, too.
+    """
+    unit, size = TensorMapSpec.UNIT_BYTES, tensor.buffer.dtype.bytes
+    multiple = facts.multiple_of(tensor.starts[major])
+    if multiple * size % unit:
+        raise LayoutError(
+            f"dimension {major} of {tensor.buffer.name} starts at a multiple of {multiple * size} bytes; "
+            f"TMA needs a multiple of {unit}",
+            hint=f"count in steps of {unit // size} elements: i * {unit // size}, or .tile(...)",
+        )
+
+
+def _need_inside(tensor: Region) -> None:
+    """Raise LayoutError where a region that is stored begins in front of the tensor: there TMA stops the kernel.
+
+    What is known only at run time the simulator finds. Loads may begin there, and both may go past the end.
+    source: measured on an H100 (CUDA_ERROR_ILLEGAL_INSTRUCTION)
+    """
+    for d, start in enumerate(tensor.starts):
+        _, high = facts.bounds(start)
+        if high is not None and high < 0:
+            raise LayoutError(
+                f"dimension {d} of {tensor.buffer.name} starts in front of it; TMA stores nothing there",
+                hint="store the part that lies inside",
             )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass, replace
-from ...errors import MisalignedError, SimulationError
+from ...errors import MisalignedError, OutOfBoundsError, SimulationError
 from ..checks.agents import Agents, Start
 from ..checks.places import PtxPlaces
 from ..opcodes.memory import Site
@@ -87,9 +87,24 @@ class BulkCopies:
             begin = self.start(site, _of(start, i), BOX_ALIGNMENT, position)
             at = tuple(_of(c, i) for c in coordinates)
             self.check_writable(encoded, self.access.sites[target], position)
+            self.check_stored_at(at, site, position)
             run = self.box_in_global(encoded, at, self.access.sites[target], position)
             shared = self.box_in_shared(encoded, begin, site, position)
             self.issue_store("TMA store", position, shared.part(run.which), run.alone())
+
+    def check_stored_at(self, coordinates: tuple[int, ...], site: Site, position: int) -> None:
+        """A box that is stored begins nowhere in front of the tensor; one that is loaded may.
+
+        source: measured on an H100
+        """
+        for axis, first in enumerate(coordinates):
+            if first < 0:
+                raise OutOfBoundsError(
+                    f"{self.lanes.describe_position(position)} stores a box that begins at {first} along dimension "
+                    f"{axis} of its map, in front of the tensor\n  {self.places.describe(site.pc)}",
+                    instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
+                    hint="a GPU ends the kernel there: CUDA_ERROR_ILLEGAL_INSTRUCTION; past the tensor's end it may go",
+                )
 
     def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
         """cp.async.bulk from global to shared memory."""
@@ -277,6 +292,15 @@ class BulkCopies:
     def box_in_global(self, encoded: EncodedMap, coordinates: tuple[int, ...], site: Site, position: int) -> Run:
         """The elements of a box that lie inside the tensor."""
         boxes = encoded.boxes
+        begins = coordinates[0] * boxes.shape.element_bytes
+        if begins % CHUNK_BYTES:
+            raise MisalignedError(
+                f"{self.lanes.describe_position(position)} copies a box that begins at element {coordinates[0]} of its "
+                f"rows, {begins} bytes from their start, which is no multiple of {CHUNK_BYTES}\n"
+                f"  {self.places.describe(site.pc)}",
+                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
+                hint="a GPU ends the kernel there: CUDA_ERROR_ILLEGAL_INSTRUCTION",
+            )
         addresses = boxes.in_global + (encoded.address + boxes.first(coordinates))
         inside = boxes.inside(coordinates)
         element = _of_elements(site, boxes.shape.element_bytes)
