@@ -17,7 +17,7 @@ LEAD = STAGES - 2
 
 
 @tj.kernel(threads=32, target="sm_90")
-def copy(A: tj.Tensor, B: tj.Tensor):
+def copy(A: tj.Tensor, B: tj.Tensor) -> None:
     tiles = tj.alloc_shared((STAGES, ROWS, COLUMNS), A.dtype)
     full = tj.alloc_barrier(stages=STAGES)
     across = tj.cdiv(A.shape[1], COLUMNS)

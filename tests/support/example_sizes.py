@@ -8,6 +8,7 @@ from typing import Any
 
 import tilejit as tj
 from examples import (
+    attention,
     attention_small,
     autotune,
     bias_gelu,
@@ -150,6 +151,10 @@ def _products() -> Iterator[tuple[str, Make]]:
     for kernel in (gemm_hopper.gemm, gemm_hopper.gemm_with_producer):
         arguments = (batch, batch, batch, None, None, True, True, None)
         yield f"gemm_hopper.{kernel.name}", compilation(kernel, *arguments)
+    for d, causal in ((128, False), (128, True), (64, False)):
+        x, lse = tj.spec((4, 32, 4096, d), F16), tj.spec((4, 32, 4096), F32)
+        kind = "causal" if causal else "full"
+        yield f"attention {kind} {d}", compilation(attention.attention, x, x, x, x, lse, D=d, causal=causal)
     yield "matmul_small", compilation(matmul_small.matmul, square, square, square)
     x, up, up_bias = matrix(4096, 8192, BF16), matrix(8192, 14336, BF16), vector(14336, BF16)
     hidden, down, down_bias = matrix(4096, 14336, BF16), matrix(14336, 8192, BF16), vector(8192, BF16)
