@@ -285,6 +285,13 @@ def test_what_isnt_told_with_an_arrival_is_told_in_front_of_the_copy(between: st
     assert not any("bytes" in line for line in text)
 
 
+def test_a_barrier_whose_number_is_loaded_again_may_be_another_one() -> None:
+    copy = "tj.thread.copy_async(a, A[0:64, 0:64], barrier=many[{}])\ntj.thread.arrive(many[{}])"
+    prepared = "many = tj.alloc_barrier(stages=4)\nm = flag[0]\n"
+    assert not any("expect_tx" in line for line in told(lines(prepared + copy.format("m", "m"))))
+    assert any("expect_tx" in line for line in told(lines(prepared + copy.format("flag[0]", "flag[0]"))))
+
+
 def test_another_scopes_arrival_takes_no_bytes() -> None:
     assert len([line for line in told(lines(TWO + "tj.cta.commit(ring[i])", producers=1)) if "expect_tx" in line]) == 2
 

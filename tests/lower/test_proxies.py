@@ -82,6 +82,8 @@ def test_what_a_loop_left_dirty_is_fenced_in_its_next_turn() -> None:
 def test_cp_async_writes_where_it_is_waited_for() -> None:
     copy = "tj.cta.copy_async(a, A[0:64, 0:64])\ntj.cp_async.commit()\ntj.cp_async.wait(0)"
     assert order(copy, "tj.cta_sync()", STORE) == "(cfsS"
+    early = copy.replace("commit()\n", "commit()\ntj.cta_sync()\n")
+    assert order(early, "tj.cta_sync()", STORE) == "(fscfsS"
 
 
 def test_global_memory_has_a_fence_of_its_own() -> None:
@@ -93,6 +95,9 @@ def test_global_memory_has_a_fence_of_its_own() -> None:
 
 def test_what_is_acquired_from_others_is_fenced_in_front_of_the_copy() -> None:
     assert order("x = tj.load_acquire(B[0, 0])", STORE) == "gS"
+    # what it comes after may be of any memory
+    assert order("x = tj.load_acquire(A[0, 0])", STORE) == "gS"
+    assert order("x = A[0, 0]", STORE) == "S"
 
 
 @pytest.mark.parametrize("release", ['tj.fence("gpu")', "tj.store_release(B[0, 0], 1.0)"])
