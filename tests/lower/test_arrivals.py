@@ -183,6 +183,10 @@ def test_a_ring_whose_stages_come_round_without_all_consumers_keeps_none_from_be
     assert in_product(*loop, acquire="pass") == ["warpgroup"]
     assert in_product(*loop, acquire="ring[i + 1].acquire()") == ["warpgroup"]
     assert in_product(*loop, acquire="if k > 3:\n                    t.acquire()") == ["warpgroup"]
+    # it is committed once more without a wait, or waited for by one who doesn't release it
+    again = "t.acquire()\n                tj.warp.commit(t)"
+    assert in_product(*loop, acquire=again) == ["warpgroup"]
+    assert in_product(*loop, acquire="t.acquire()\n                t.wait()") == ["warpgroup"]
     # each releases it twice
     assert in_product(*loop[:3], *RELEASE_LAST, RELEASE_LAST[1], NEXT, consumers=4) == ["warpgroup"]
 

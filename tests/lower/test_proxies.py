@@ -67,6 +67,11 @@ def test_between_two_copies_and_behind_a_wait_there_is_none() -> None:
     assert order(LOAD, "tj.cta.arrive(full)", "full.wait(0)", "tj.cta_sync()", STORE) == "LawsS"
 
 
+def test_barriers_are_no_memory_that_a_copy_is_ordered_with() -> None:
+    # the bytes are told to the barrier in front of the copy, which reports to it
+    assert order(LOAD, LOAD) == "LL"
+
+
 def test_an_arrival_is_fenced_before_it_synchronises() -> None:
     assert order("a[i, 0] = 1.0", "tj.cta.arrive(full)", "full.wait(0)", STORE) == "ofawS"
 
