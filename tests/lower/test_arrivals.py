@@ -191,6 +191,23 @@ def test_a_ring_whose_stages_come_round_without_all_consumers_keeps_none_from_be
     assert in_product(*loop[:3], *RELEASE_LAST, RELEASE_LAST[1], NEXT, consumers=4) == ["warpgroup"]
 
 
+@pytest.mark.parametrize("scope", ["warpgroup", "cta"])
+def test_copies_of_another_warp_than_the_leaders_come_before_the_arrival(scope: str) -> None:
+    load = "tj.warp.copy_async(x, A[0:64, 0:64], barrier=b)"
+    store = "tj.warp.copy_async(A[0:64, 0:64], x); tj.bulk.wait_read(0)"
+    for copy in (load, store, "tj.thread.arrive(b); b.expect(16)"):
+        for warp, barriers in ((0, []), (2, [scope])):
+            text = f"""def k(A):
+    x, b, c = tj.alloc_shared((64, 64), A.dtype), tj.alloc_barrier(), tj.alloc_barrier()
+    if tj.warp_id() == {warp}:
+        {copy}
+    tj.{scope}.arrive(c)
+"""
+            made = lower(tile_ir(text, array(float16, 2), threads=128), target("sm_90a")).kernel
+            kernel = arrivals.expand(proxies.with_fences(expects.with_arrivals(made)))
+            assert [stmt.scope for stmt in statements(kernel.body, ir.Sync)] == barriers, (copy, warp)
+
+
 def test_a_warpgroup_that_waits_and_stores_by_tma_meets_before_it_releases() -> None:
     store = "tj.wg.copy_async(B[0:64, 0:64], x[0])", "tj.bulk.wait_read(0)"
     assert in_product(WAIT, *store, RELEASE, NEXT) == ["warpgroup"]

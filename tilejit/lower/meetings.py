@@ -1,9 +1,9 @@
 """Which arrivals at barriers must have their instances meet first, and which needn't.
 
 Whoever waits for a phase goes by what all threads of the instances that arrived did: so these meet before their leader
-arrives. They needn't where, since they met last, they have done nothing but wait for phases and issue copies or
-products, which is no thread's own; and where the leader can't come ahead of a thread that still stands at a wait, as
-far as that this one finds a later phase of the same parity, and waits for ever. It can't where
+arrives. They needn't where, since they met last, they have done nothing but wait for phases, issue products, which are
+no thread's own, or copies, by the leader's warp; and where the leader can't come ahead of a thread that still stands at
+a wait, as far as that this one finds a later phase of the same parity, and waits for ever. It can't where
 
 - the leader knows that all have passed: behind `elect.sync`, by which a warp's leader is found, all lanes have; and a
   product is complete only when all warps of a warpgroup have issued it, each behind its waits;
@@ -25,9 +25,10 @@ from ..ir.analyses.uniformity import comers
 from ..ir.nodes import Arrive, Expr, For, Instruction, Jump, Kernel, Loop, Simple, Stmt, Sync, WaitPhase
 from ..isa import ROWS
 from ..isa.barriers import BAR_SYNC_NUMBERED, BARRIERS
+from ..isa.mbarrier import EXPECT
 from ..isa.warp import ELECT
 from ..isa.wgmma import PRODUCTS
-from ..scopes import SCOPES, WARP, WARPGROUP, Scope
+from ..scopes import SCOPES, THREAD, WARP, WARPGROUP, Scope
 from ..target import WARP as WARP_THREADS
 from .guards import guards
 from .pending import unfinished
@@ -151,12 +152,18 @@ class _Meetings(Analysis[_Since]):
             return replace(state, waits=frozenset(_with_a_product(wait) for wait in state.waits))
         if row.completes is PRODUCTS:
             return _passed(state, WARPGROUP, unfinished(stmt))
+        if row.scope is THREAD and (row.asynchronous or row is EXPECT):
+            return replace(state, acted=state.acted.union(s for s in _ALL if self.comes_beside_leader(stmt, s)))
         return state if row.is_of_all or not row.memory else replace(state, acted=_ALL)
+
+    def comes_beside_leader(self, stmt: Stmt, scope: Scope) -> bool:
+        """Whether threads may come to a statement whom `elect.sync` doesn't keep together with a scope's leader."""
+        return not self.has_leaders or bool(self.coming[id(stmt)] & ~self.leading(scope))
 
     def waits(self, stmt: WaitPhase) -> Iterator[_Wait]:
         """The waits at which threads of other warps than the leader's may stand, one for each scope that has such."""
         for scope in BARRIERS:
-            if not self.has_leaders or scope is WARP or self.coming[id(stmt)] & ~self.leading(scope):
+            if scope is WARP or self.comes_beside_leader(stmt, scope):
                 yield _Wait(scope, stmt.place.buffer.name, stage_of(stmt))
 
     def leading(self, scope: Scope) -> int:
