@@ -161,8 +161,7 @@ class _GridRun:
             base = region.memory.__array_interface__["data"][0] if fresh else 0
             parts = [p for p in region.parts if base + p.start in fresh] if fresh else []
             if parts or (stores and region.writable):
-                stored = [m for m in self.memory.maps.values() if m.writable and region.holds(m.address)]
-                watch.shadow_global(region, parts, stored)
+                watch.shadow_global(region, parts)
 
     def run(self, progress: Progress) -> None:
         program = self.program

@@ -1,7 +1,6 @@
 """What every cell of memory remembers of its last write and reads.
 
-A cell is as wide as the kernel's narrowest access to that state space; in an array to which boxes are copied it is no
-wider than an element. It keeps three records:
+A cell is as wide as the kernel's narrowest access to that state space. It keeps three records:
 
 - its last write;
 - the first thread that read it since the last barrier;

@@ -9,7 +9,6 @@ import numpy as np
 from ..decode.translate import Program
 from ..machine.lanes import WARP, Lanes
 from ..machine.memory import MemoryRegion, Part
-from ..machine.tensor_map import EncodedMap
 from .access_findings import AccessFindings
 from .definedness import Definedness
 from .findings import Findings
@@ -40,13 +39,9 @@ class Watch:
         self.order.begin(lanes)
         self.order.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
 
-    def shadow_global(self, region: MemoryRegion, fresh: Sequence[Part], stored: Sequence[EncodedMap]) -> None:
-        """Keep records of global memory; the parts `fresh` must be written before they are read.
-
-        stored: the maps through which copies may write it: their boxes may begin at any element.
-        """
-        shifts = [m.boxes.shape.element_bytes.bit_length() - 1 for m in stored]
-        shift = min(self.program.cell_shift["global"], *shifts) if shifts else self.program.cell_shift["global"]
+    def shadow_global(self, region: MemoryRegion, fresh: Sequence[Part]) -> None:
+        """Keep records of global memory; the parts `fresh` must be written before they are read."""
+        shift = self.program.cell_shift["global"]
         shadow = Shadow(region, shift, True)
         lead = region.view("u1", 0)[1] if not shift else -region.base % (1 << shift)
         for p in fresh:

@@ -87,10 +87,6 @@ class MemoryRegion:
             self.views[key] = (self.memory[lead : lead + usable].view(ELEMENTS[dtype]), lead)
         return self.views[key]
 
-    def holds(self, address: int) -> bool:
-        """Whether an address of its state space lies in it."""
-        return 0 <= address - self.base < self.size
-
     def part_at(self, offset: int) -> Part | None:
         return next((p for p in self.parts if p.start <= offset < p.start + p.size_bytes), None)
 
