@@ -83,3 +83,25 @@ def test_every_way_to_copy_that_is_timed_copies(name: str, delivery: str) -> Non
         got = np.zeros_like(source)
         simulate(copied, ctas, source, got, *WAYS[name].constants, delivery=delivery)
         np.testing.assert_array_equal(got, source)
+
+
+@tj.kernel(threads=32, target="sm_90a")
+def far(A: tj.Tensor, B: tj.Tensor, at: tj.int64):
+    s = tj.alloc_shared((8, 64), A.dtype)
+    full = tj.alloc_barrier()
+    tj.warp.copy_async(s, A[at : at + 8, 0:64], barrier=full)
+    tj.warp.arrive(full)
+    full.wait(0)
+    tj.warp.copy_async(B[0:8, 0:64], s)
+    tj.bulk.wait(0)
+
+
+@pytest.mark.parametrize("at", [1 << 32, -(1 << 32), (1 << 32) - 4, (1 << 31) - 4, -(1 << 40), -4])
+def test_a_start_past_what_a_coordinate_holds_is_outside(at: int) -> None:
+    bits = np.arange(1, 513).reshape(8, 64).astype(np.float16)
+    got = np.full_like(bits, 7)
+    simulate(far, 1, bits, got, at)
+    wanted = np.zeros_like(bits)
+    if at == -4:
+        wanted[4:] = bits[:4]
+    np.testing.assert_array_equal(got, wanted)

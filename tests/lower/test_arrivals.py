@@ -170,6 +170,10 @@ def test_who_stands_at_a_wait_for_another_stage_is_not_overtaken() -> None:
     assert in_product(*loop[:3], "if k > 0:", "    tj.wg.release(ring[k - 1])", NEXT) == ["warpgroup"]
     # the counter has changed since the wait
     assert in_product(WAIT, NEXT, MULTIPLY, "tj.wgmma.wait(1)", "tj.wg.release(ring[i - 1])") == ["warpgroup"]
+    assert in_product(*loop[:3], "if k > 5:", "    tj.wg.release(ring[i - 6])", NEXT, stages=3) == ["warpgroup"]
+    assert in_product(*loop[:3], "if k > 5:", "    tj.wg.release(ring[i - 5])", NEXT, stages=3) == []
+    # a stage of an earlier turn is another one by now
+    assert in_product(WAIT, MULTIPLY, "tj.wgmma.wait(2)", *RELEASE_LAST, NEXT) == ["warpgroup"]
     # nor is who stands at a wait for another ring
     assert in_product(
         WAIT, MULTIPLY, "other[k].wait()", MULTIPLY, "tj.wgmma.wait(1)", RELEASE, "tj.wgmma.wait(0)",
