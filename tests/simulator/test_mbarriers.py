@@ -366,3 +366,22 @@ def test_without_maxntid_ptxas_ignores_it():
     out, report = with_registers(ROLES.format(less=32, more=240), "")
     assert out.tolist() == [2] * 128 + [1] * 256
     assert [(x.rule, x.level) for x in report.findings] == [("registers", "warning")] * 2
+
+
+GIVEN_BACK = """
+mbarrier.arrive.shared::cta.b64 %x3, [%r3];
+W: mbarrier.test_wait.shared::cta.b64 %p9, [%r3], %x3; @!%p9 bra W;
+bar.sync 0; // used
+@%p1 bra FREE; mbarrier.inval.shared::cta.b64 [%r3];
+FREE: bar.sync 0; // free
+mov.u32 %r10, %r1; setp.eq.u32 %p4, %r1, 64; @%p4 st.shared.u32 [%r3], %r1;
+"""
+
+
+@pytest.mark.parametrize("schedule", range(3))
+def test_the_bytes_of_a_barrier_are_given_back_between_its_uses_and_the_next(schedule):
+    assert results(GIVEN_BACK, block=128, count=128, schedule=schedule) == list(range(128))
+    with pytest.raises(RaceError, match=r"(?s)given back with nothing that orders that.*inval.*after.*wait"):
+        results(GIVEN_BACK.replace("bar.sync 0; // used\n", ""), block=128, count=128, schedule=schedule)
+    with pytest.raises(RaceError, match=r"(?s)thread 64 .*writes 4 bytes.*thread 0 .*mbarrier\.inval"):
+        results(GIVEN_BACK.replace("bar.sync 0; // free\n", ""), block=128, count=128, schedule=schedule)

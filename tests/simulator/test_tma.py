@@ -20,6 +20,7 @@ from tilejit.errors import (
 )
 from tilejit.simulator import run
 from tilejit.simulator.checks.clocks import Clocks
+from tilejit.simulator.launch import CHUNK_THREADS
 from tilejit.simulator.machine.swizzle import SWIZZLES
 from tilejit.simulator.machine.tensor_map import MapShape
 
@@ -328,3 +329,75 @@ def test_cells_of_a_store_that_lie_outside_the_tensor_may_be_undefined():
         with report or nullcontext():
             programs.store(array, (64, 8), "128B", (0, row), np.zeros(16, np.uint8), text)
         assert array[12:].any() == defined
+
+
+RUNS = """
+mov.u32 %r1, %tid.x; mov.u32 %r2, sm; mov.u32 %r5, %ctaid.x; mov.u32 %r20, 1; ld.param.u64 %x3, [out];
+setp.ne.u32 %p1, %r1, 0; @!%p1 st.shared.u32 [%r2+8192], %r5;
+mad.lo.u32 %r6, %r1, 4, %r2; st.shared.u32 [%r6], %r1;
+"""
+ROW = "cp.async.bulk.global.shared::cta.bulk_group [%x3], [%r2], 256; cp.async.bulk.commit_group;\n"
+WAITED = "cp.async.bulk.wait_group 0; // before\n"
+
+
+def ran(body, grid, block=64, elements=256, **options):
+    """What a kernel that stores runs of bytes leaves behind."""
+    out = aligned(np.zeros(elements, np.uint32))
+    args = [programs.tensor_map(some((16, 64), np.float16), (64, 8), "128B"), pointer(out, "out")]
+    run(programs.kernel(RUNS + body), "k", (grid,), (block,), args, **options)
+    return out
+
+
+ACROSS = f"""
+fence.proxy.async.shared::cta; bar.sync 0;
+setp.ne.u32 %p2, %r5, 0; @%p2 bra OTHER; @%p1 bra DONE;
+{ROW}{WAITED}st.release.gpu.global.u32 [%x3+512], %r20; cp.async.bulk.wait_group 0; bra DONE;
+OTHER: @%p1 bra TOLD;
+SPIN: ld.acquire.gpu.global.u32 %r21, [%x3+512]; setp.eq.u32 %p3, %r21, 0; @%p3 bra SPIN;
+TOLD: bar.sync 0; mad.wide.u32 %x5, %r1, 4, %x3; ld.global.u32 %r22, [%x5]; st.global.u32 [%x5+256], %r22;
+DONE:
+"""
+
+
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_a_flag_tells_another_cta_of_stores_that_were_waited_for(delivery):
+    for schedule in range(3):
+        out = ran(ACROSS, 2, delivery=delivery, schedule=schedule)
+        assert out[64:128].tolist() == list(range(64))
+        for wait in ("", "cp.async.bulk.wait_group.read 0;\n"):
+            with pytest.raises(AsyncHazardError, match="(?s)CTA .1, 0, 0. reads .*before the copy that writes it"):
+                ran(ACROSS.replace(WAITED, wait), 2, delivery=delivery, schedule=schedule)
+
+
+INSIDE = f"""
+{{fence}}setp.eq.u32 %p2, %r1, 32; bar.sync 1, 64; @%p2 bra OTHER; @%p1 bra DONE;
+st.shared.u32 [%r2], %r20; {{fence}}st.release.cta.shared.u32 [%r2+8192], %r20; bra DONE;
+OTHER: ld.acquire.cta.shared.u32 %r21, [%r2+8192]; setp.eq.u32 %p3, %r21, 0; @%p3 bra OTHER;
+{{behind}}{ROW}cp.async.bulk.wait_group.read 0;
+DONE:
+"""
+
+
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_a_flag_in_a_cta_tells_of_what_was_fenced(delivery):
+    fence = "fence.proxy.async.shared::cta;\n"
+    for schedule in range(3):
+        for before, behind in ((fence, ""), ("", fence)):
+            out = ran(INSIDE.format(fence=before, behind=behind), 1, delivery=delivery, schedule=schedule)
+            assert out[:64].tolist() == [1, *range(1, 64)]
+        with pytest.raises(AsyncHazardError, match="with no fence.proxy.async between the two"):
+            ran(INSIDE.format(fence="", behind=""), 1, delivery=delivery, schedule=schedule)
+
+
+def test_stores_of_ctas_that_are_far_apart_race():
+    """Each waits for a store of its own first: that tells nothing of what another CTA's threads stored."""
+    far = CHUNK_THREADS // 1024
+    body = f"""
+    fence.proxy.async.shared::cta; bar.sync 0; @%p1 bra DONE; mov.u64 %x6, %x3;
+    mad.lo.u32 %r7, %r5, 256, 256; cvt.u64.u32 %x5, %r7; add.u64 %x3, %x6, %x5; {ROW}{WAITED}mov.u64 %x3, %x6;
+    setp.ne.u32 %p4, %r5, 0; setp.ne.and.u32 %p4, %r5, {far}, %p4; @%p4 bra DONE;
+    {ROW}{WAITED}DONE:
+    """
+    assert ran(body.replace(f"%r5, {far}, %p4", "%r5, 0, %p4"), 2 * far, 1024, 4096).any()
+    with pytest.raises(SimulationError, match=rf"CTA .{far}, 0, 0. starts a bulk copy that writes out\+0 bytes"):
+        ran(body, 2 * far, 1024, 4096)

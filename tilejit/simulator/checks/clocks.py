@@ -46,10 +46,12 @@ class Clocks:
     views: plane x CTA x row x column → event. rows, columns: of a CTA's threads, -1 for those without.
     rows_of: warp → the rows of its threads.
     agents: what each agent is called by those who made it → its column; who they are to records: see `agent_record`.
+    last_agent: the first agent to records; those of earlier chunks have greater numbers.
     """
 
-    def __init__(self, lanes: Lanes, proxies: bool) -> None:
-        """proxies: whether the kernel has fences or operations of the asynchronous proxy."""
+    def __init__(self, lanes: Lanes, proxies: bool, before: Clocks | None) -> None:
+        """proxies: whether the kernel has fences or operations of the asynchronous proxy. before: of the last chunk."""
+        self.last_agent = LAST_AGENT if before is None else before.next_agent
         self.lanes = lanes
         self.warps = lanes.warps_per_cta
         planes = 1 + len(PROXY_PLANES) * proxies
@@ -111,15 +113,25 @@ class Clocks:
     def agent_record(self, agent: int, cta: int) -> int:
         """Who a CTA's agent is in records of accesses."""
         # each is a warp of its own, so that of two agents that read one place none hides the other
-        return LAST_AGENT - WARP * (agent * self.lanes.ctas + cta)
+        return self.last_agent - WARP * (agent * self.lanes.ctas + cta)
 
     def agent_of(self, who: Index) -> tuple[Index, Index]:
-        """(agent, CTA of the chunk) of those whom records name."""
-        agent, cta = np.divmod((LAST_AGENT - who) // WARP, self.lanes.ctas)
+        """(agent, CTA of the chunk) of those whom records name; the agent is negative for one of an earlier chunk."""
+        agent, cta = np.divmod((self.last_agent - who) // WARP, self.lanes.ctas)
         return agent, cta
 
+    @property
+    def next_agent(self) -> int:
+        """Who the next agent of the first CTA would be in records."""
+        return self.agent_record(len(self.agent_columns), 0)
+
+    @property
+    def any_agents(self) -> bool:
+        """Whether records may name some."""
+        return self.next_agent < LAST_AGENT
+
     def is_agent(self, who: Index) -> NDArray[np.bool_]:
-        result: NDArray[np.bool_] = who > LAST_AGENT - WARP * len(self.agent_columns) * self.lanes.ctas
+        result: NDArray[np.bool_] = who > self.next_agent
         return result
 
     def widen(self, count: int) -> None:

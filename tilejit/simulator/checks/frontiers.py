@@ -1,7 +1,7 @@
-"""Frontiers: up to which event the accesses of other threads, warps and CTAs have happened, as one thread knows it.
+"""Frontiers: up to which event what other threads, warps, CTAs and agents did has happened, as one thread knows it.
 
-A frontier is a number; what it says never changes. It is a row of a table, with a column for each thread, warp or CTA
-that any frontier speaks of:
+A frontier is a number; what it says never changes. It is a row of a table, with a column for each thread, warp, CTA or
+agent that any frontier speaks of:
 
     row 0       nothing
     column 0    nobody: 0 in every row
@@ -23,7 +23,7 @@ from ...distinct import distinct
 from ..machine.lanes import Index
 from .pages import PAGE_BITS, Page, Rows, page_of
 
-THREAD, WARP_OF, CTA_OF = 0, 1, 2
+THREAD, WARP_OF, CTA_OF, AGENT = 0, 1, 2, 3
 #: the frontier that says nothing
 NOTHING = 0
 #: elements of the rows that one step works on: 4 MiB
@@ -36,14 +36,15 @@ _ROW_OF_PAGE = (1 << PAGE_BITS) - 1
 class Frontiers:
     """All frontiers of a launch. Numbers that nobody keeps are used again after `sweep`.
 
-    tables: the column of each thread, warp and CTA of the grid, 0 for none. width: of columns; count: of rows.
+    tables: the column of each thread, warp and CTA of the grid, and of agents, 0 for none. width: of columns; count: of
+    rows.
     pages: by their numbers; opened: the page looked at last.
     """
 
     def __init__(self, threads: int, warps: int, ctas: int) -> None:
         """threads, warps, ctas: of the grid."""
-        # threads count from 1
-        self.tables = [np.zeros(size, np.int32) for size in (threads + 1, warps, ctas)]
+        # threads count from 1; how many agents there are shows as they come
+        self.tables = [np.zeros(size, np.int32) for size in (threads + 1, warps, ctas, 0)]
         self.table = np.zeros((64, 128), np.uint32)
         self.width = 1
         self.count = 1
@@ -55,7 +56,7 @@ class Frontiers:
         self.sweep_pages_at = 8 * STEP_ELEMENTS
 
     def columns(self, kind: int, who: Index) -> Index:
-        """The columns of threads, warps or CTAs."""
+        """The columns of threads, warps or CTAs, and of agents."""
         table = self.tables[kind]
         missing = table[who] == 0
         if np.count_nonzero(missing):
@@ -68,6 +69,15 @@ class Frontiers:
                 self.table = wider
         result: Index = table[who].astype(np.int64)
         return result
+
+    def columns_of_agents(self, agents: Index) -> Index:
+        self.need_agents(int(agents.max(initial=-1)) + 1)
+        return self.columns(AGENT, agents)
+
+    def need_agents(self, count: int) -> None:
+        missing = count - self.tables[AGENT].size
+        if missing > 0:
+            self.tables[AGENT] = np.pad(self.tables[AGENT], (0, missing))
 
     def rows(self, numbers: Index) -> Rows:
         """What frontiers say; a copy."""
@@ -222,14 +232,22 @@ class Frontiers:
     def reach(self, numbers: Index, thread: Index, warp: Index, cta: Index, events: Index) -> NDArray[np.bool_]:
         """Whether each frontier of `numbers` includes an event of a thread of a warp of a CTA."""
         until = np.zeros(numbers.size, np.uint32)
-        inside = np.where(numbers < PAGED, numbers, NOTHING)
-        for table, who in zip(self.tables, (thread, warp, cta), strict=True):
-            columns = table[who]
-            said = self.table[inside, columns]
-            for at, rows in self.paged(numbers) if self.pages else ():
-                # a page tells nothing of columns that are newer than it is
-                narrow = np.where(columns[at] < rows.shape[1], columns[at], 0)
-                said[at] = rows[numbers[at] & _ROW_OF_PAGE, narrow]
-            np.maximum(until, said, out=until)
+        for table, who in zip(self.tables[:AGENT], (thread, warp, cta), strict=True):
+            np.maximum(until, self.said(numbers, table[who]), out=until)
         result: NDArray[np.bool_] = events <= until
+        return result
+
+    def reach_agents(self, numbers: Index, agents: Index, events: Index) -> NDArray[np.bool_]:
+        """Whether each frontier of `numbers` includes an event of an agent."""
+        self.need_agents(int(agents.max(initial=-1)) + 1)
+        result: NDArray[np.bool_] = events <= self.said(numbers, self.tables[AGENT][agents])
+        return result
+
+    def said(self, numbers: Index, columns: NDArray[np.int32]) -> NDArray[np.uint32]:
+        """The element of each frontier in a column of its own."""
+        result: NDArray[np.uint32] = self.table[np.where(numbers < PAGED, numbers, NOTHING), columns]
+        for at, rows in self.paged(numbers) if self.pages else ():
+            # a page tells nothing of columns that are newer than it is
+            narrow = np.where(columns[at] < rows.shape[1], columns[at], 0)
+            result[at] = rows[numbers[at] & _ROW_OF_PAGE, narrow]
         return result

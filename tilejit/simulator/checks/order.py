@@ -79,6 +79,7 @@ class Order:
         self.collectives_order = collectives_order
         self.facts = facts
         self.made_frontiers: Frontiers | None = None
+        self.clocks: Clocks | None = None
         # where something has been released
         self.shadows: list[Shadow] = []
         self.begin(lanes)
@@ -87,7 +88,7 @@ class Order:
         """Start a chunk."""
         self.lanes = lanes
         self.frontier: Index | None = None
-        self.clocks = Clocks(lanes, self.facts.proxies) if self.facts.clocks else None
+        self.clocks = Clocks(lanes, self.facts.proxies, self.clocks) if self.facts.clocks else None
         self.lane_clock: Index | None = None
         self.fences = False
         self.shadows = [shadow for shadow in self.shadows if not shadow.shared]
@@ -265,8 +266,19 @@ class Order:
 
     def seen_by_proxy(self, space: str, who: Index, events: Index, by: Index) -> NDArray[np.bool_]:
         """Whether accesses of threads of a CTA may be seen by the asynchronous proxy where threads `by` start it."""
-        seen = self.need_clocks().events_of(PROXY_PLANES[space], who, self.position(by))
-        result: NDArray[np.bool_] = events <= seen
+        clocks, plane = self.need_clocks(), PROXY_PLANES[space]
+        mine = self.position(by)
+        result: NDArray[np.bool_] = events <= clocks.events_of(plane, who, mine)
+        if self.frontier is None:
+            return result
+        # flags tell nothing of fences: of who learnt by one it is enough that either side has fenced since the access
+        told = np.flatnonzero(~result & (events > clocks.events_of(GENERIC, who, mine)))
+        (cta, warp), (_, my_warp) = self.home(who[told]), self.home(by[told])
+        by_barrier = events[told] < self.cta_start[cta]
+        by_barrier |= (warp == my_warp) & (events[told] < self.warp_start[warp])
+        told = told[~by_barrier]
+        fenced = np.maximum(clocks.events_of(plane, who, self.position(who)), clocks.events_of(plane, by, mine))
+        result[told] = events[told] <= fenced[told]
         return result
 
     def pass_on(self, row: Rows, waiting: Index) -> None:
@@ -428,7 +440,15 @@ class Order:
         said = view[:, clocks.columns[threads]]
         at, other = np.nonzero(said)
         others = full["cta"][positions[at]] * self.lanes.threads + threads[other] + 1
-        return [*leaves, (at, self.frontiers.columns(THREAD, others), said[at, other])]
+        leaves.append((at, self.frontiers.columns(THREAD, others), said[at, other]))
+        said = view[:, clocks.agent_columns]
+        at, other = np.nonzero(said)
+        agents = self.frontiers.columns_of_agents(self.numbered(other, cta[at]))
+        return [*leaves, (at, agents, said[at, other])]
+
+    def numbered(self, agents: Index, ctas: Index) -> Index:
+        """What frontiers call agents of CTAs of the chunk."""
+        return agents * self.lanes.ctas + ctas
 
     def released(self, positions: Index, site: Site) -> tuple[Rows, Rows]:
         """What a strong write of each thread releases: to all, and to its own CTA."""
@@ -586,7 +606,7 @@ class Order:
         result |= (warp == my_warp) & (events < self.warp_start[my_warp])
         agents = np.zeros(0, np.int64)
         if self.clocks is not None:
-            if self.clocks.agent_columns:
+            if self.clocks.any_agents:
                 # a barrier waits for no agent
                 agents = np.flatnonzero(self.clocks.is_agent(thread))
                 result[agents] = False
@@ -602,9 +622,11 @@ class Order:
         if self.frontier is not None:
             numbers = self.frontier[self.position(by)]
             asked = ~result & (numbers != NOTHING)
-            # flags tell nothing of another CTA's agents: who got one may have been told by a thread that waited
-            result[agents] |= asked[agents] & (cta[agents] != my_cta[agents])
-            asked[agents] = False
+            if agents.size:
+                at = agents[asked[agents]]
+                asked[agents] = False
+                which = self.numbered(*self.need_clocks().agent_of(thread[at]))
+                result[at] = self.frontiers.reach_agents(numbers[at], which, events[at])
             ask = np.flatnonzero(asked)
             if ask.size:
                 result[ask] = self.frontiers.reach(numbers[ask], thread[ask], warp[ask], cta[ask], events[ask])
@@ -616,13 +638,14 @@ class Order:
         return self.clocks is not None and bool(self.clocks.is_agent(np.array([who]))[0])
 
     def home(self, thread: Index) -> tuple[Index, Index]:
-        """(CTA, warp) of thread numbers, both counted over the grid; of an agent its CTA, and -1."""
+        """(CTA, warp) of thread numbers, both counted over the grid; of an agent its CTA, -1 if it is gone, and -1."""
         at = thread - 1
         cta = at // self.lanes.threads
         warp = cta * self.lanes.warps_per_cta + at % self.lanes.threads // WARP
-        if self.clocks is not None and self.clocks.agent_columns:
+        if self.clocks is not None and self.clocks.any_agents:
             agents = np.flatnonzero(self.clocks.is_agent(thread))
-            cta[agents] = self.clocks.agent_of(thread[agents])[1] + self.lanes.first
+            number, home = self.clocks.agent_of(thread[agents])
+            cta[agents] = np.where(number >= 0, home + self.lanes.first, -1)
             warp[agents] = -1
         return cta, warp
 

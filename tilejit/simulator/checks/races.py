@@ -327,6 +327,16 @@ class AccessChecker:
         self.report_reads(region, cells, me, at, site)
         shadow.mark(cells, BARRIER)
 
+    def free_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:
+        """Threads give the bytes of mbarriers back, a row of cells each: ordinary memory that nothing has written."""
+        shadow: Shadow = region.shadow
+        me = np.repeat(self.lanes.get("gid")[threads], cells.shape[1])
+        cells = cells.reshape(-1)
+        shadow.mark(cells, UNWRITTEN)
+        # who writes there next must be ordered behind this
+        stamp = me + np.uint64(self.order.tick(site.pc) << 32)
+        self.record_read(shadow, cells, me, stamp, self.base(shadow, site, cells.size))
+
     def mark_several(self, shadow: Shadow, cells: Index, stamps: Record, winners: Record) -> None:
         """The cells of `winners` were stored to by the threads of `stamps` too."""
         places, records = shadow.log.gathered(cells, stamps, winners)

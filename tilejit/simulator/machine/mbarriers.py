@@ -19,7 +19,6 @@ from ...dataclass import dataclass
 from ...distinct import distinct
 from ..checks.order import Message, Order
 from ..checks.places import PtxPlaces
-from ..checks.records import UNWRITTEN
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .access import Access
@@ -69,9 +68,11 @@ class MBarrier:
     made_by, made_at, made: the instruction, the thread and the event that made it. fenced: whether that thread has
     made it visible to other agents (fence.mbarrier_init).
     passed: who has passed it, and must have before the barrier's parity comes back.
+    used: of each thread of the chunk, the event at which it used its CTA's barrier last, 0 for never.
     """
 
-    def __init__(self, address: int, region: MemoryRegion, ctas: int) -> None:
+    def __init__(self, address: int, region: MemoryRegion, lanes: Lanes) -> None:
+        ctas = lanes.ctas
         self.address = address
         self.region = region
         self.coming: Message | None = None
@@ -82,6 +83,7 @@ class MBarrier:
         self.made_by, self.made_at, self.made = np.zeros((3, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
         self.passed: list[Passed] = []
+        self.used: Index = np.zeros(lanes.total, np.int64)
 
     def cells(self, ctas: Index) -> Index:
         """The cells of the barriers' bytes in their region's shadow, a row for each CTA."""
@@ -173,10 +175,10 @@ class MBarriers:
         """mbarrier.inval: its bytes are ordinary memory again."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
+            self.check_used(site, barrier, threads)
             barrier.live[self.ctas(threads)] = False
             if self.checker is not None:
-                # ordinary memory again, which nothing has written
-                barrier.region.shadow.mark(barrier.cells(self.ctas(threads)).reshape(-1), UNWRITTEN)
+                self.checker.free_barriers(barrier.region, barrier.cells(self.ctas(threads)), threads, site)
             self.changed()
 
     def fence_init(self) -> None:
@@ -336,7 +338,7 @@ class MBarriers:
             return None
         if shared % BYTES and self.access.is_misaligned(site, np.atleast_1d(address)):
             return None
-        barrier = self.at[shared] = MBarrier(shared, region, self.lanes.ctas)
+        barrier = self.at[shared] = MBarrier(shared, region, self.lanes)
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
@@ -348,6 +350,8 @@ class MBarriers:
                 threads = threads[live]
             if threads.size:
                 self.check_made(site, barrier, threads)
+                if self.order is not None:
+                    barrier.used[self.lanes.positions()[threads]] = self.order.tick(site.pc)
                 yield barrier, threads
 
     def check_made(self, site: Site, barrier: MBarrier, threads: Index) -> None:
@@ -365,6 +369,23 @@ class MBarriers:
         if wrong.size:
             pc = int(barrier.made_by[ctas[wrong[0]]])
             self.misuse(site, barrier, threads[wrong], "is used with nothing that orders that", pc, rule="race")
+
+    def check_used(self, site: Site, barrier: MBarrier, threads: Index) -> None:
+        """Whoever gives a barrier's bytes back must be ordered behind all that its CTA did with it."""
+        if self.order is None:
+            return
+        gid, cta_of = self.lanes.full["gid"].astype(np.int64), self.lanes.full["chunk_cta"]
+        for thread, cta in zip(threads.tolist(), self.ctas(threads).tolist(), strict=True):
+            others = np.flatnonzero((barrier.used > 0) & (cta_of == cta))
+            others = others[others != self.lanes.positions()[thread]]
+            events = barrier.used[others]
+            me = np.full(others.size, self.lanes.get("gid")[thread], np.int64)
+            wrong = np.flatnonzero(~self.order.ordered(gid[others], events, me))
+            if wrong.size:
+                pc = int(self.order.pcs[int(events[wrong[0]])])
+                self.misuse(
+                    site, barrier, np.array([thread]), "is given back with nothing that orders that", pc, rule="race"
+                )
 
     def ctas(self, threads: Index) -> Index:
         """The CTAs of executing threads, in the chunk."""
