@@ -204,6 +204,23 @@ def test_a_view_of_another_shape_is_declined() -> None:
     assert "V is a view that has not the dimensions of A in some order" in refused.value.declines["tma_load"][0]
 
 
+@pytest.mark.parametrize(
+    ("start", "is_taken"), [(0, True), (1, False), (sym("i"), False)], ids=["0", "1", "a variable"]
+)
+def test_a_dimension_that_a_view_adds_has_no_coordinate(start: int | Var, is_taken: bool) -> None:
+    root = operand("global", (64, 64), float16, strides=(64, 1), align=16).named("A").buffer
+    view = Buffer("V", "global", float16, (1, 64, 64), Strided((4096, 64, 1), 16), 16, root)
+    zero = build.const(0, PLACE.buffer.index_dtype)
+    first = start if isinstance(start, Var) else build.const(start, zero.dtype)
+    region = Region(view, (first, zero, zero), (1, 64, 64))
+    if is_taken:
+        assert asked(TILE, region).plan.map.axes == (1, 0)
+        return
+    with pytest.raises(DispatchError) as refused:
+        asked(TILE, region, variant="tma_load")
+    assert "V is a view that has not the dimensions of A in some order" in refused.value.declines["tma_load"][0]
+
+
 #: what `bulk` declines: (operands, reason)
 NO_RUN: dict[str, tuple[dict[str, Any], str]] = {
     "rows apart": (
@@ -226,6 +243,9 @@ NO_RUN: dict[str, tuple[dict[str, Any], str]] = {
     "part of a row": (
         {"dst": shared((4, 32), "rows"), "src": tensor((8, 64), [(0, 4), (0, 32)], strides=(64, 1))},
         "elements of A lie 128 bytes apart behind 64; needs one run of bytes",
+    ),
+    "another order": (
+        {"dst": shared((16, 16), "rows"), "src": tensor((16, 16), strides=(1, 16))}, "s and A lie in another order",
     ),
 }
 
