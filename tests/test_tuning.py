@@ -499,6 +499,9 @@ def test_autotune_stands_above_kernel() -> None:
         (lambda: tj.Config(3), "3 are no values of a configuration"),
         (lambda: tj.Config({1: 2}), "are no values of a configuration"),
         (lambda: tj.Config({"B": 1}, threads=0), "0 is not a number of threads"),
+        (lambda: tj.Config({"B": 1}, num_warps=4), "there is no option num_warps=\n.*threads=: 32 for each warp"),
+        (lambda: tj.kernel(num_warps=4), "there is no option num_warps="),
+        (lambda: tj.Config({"B": 1}, num_stages=3), "there is no option num_stages="),
         (lambda: tj.Config({"B": []}), "B is a constexpr; a list can't be one"),
     ],
 )

@@ -841,7 +841,7 @@ class _Atomic:
     def add(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def add(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place has value added; gives what was there
+        """the place has value added; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
 
         Example:
             i = tj.thread_id()
@@ -851,7 +851,7 @@ class _Atomic:
     def sub(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def sub(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place has value subtracted; gives what was there
+        """the place has value subtracted; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
 
         Example:
             i = tj.thread_id()
@@ -861,7 +861,7 @@ class _Atomic:
     def max(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def max(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place becomes value where that is greater; gives what was there
+        """the place becomes value where that is greater; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
 
         Example:
             i = tj.thread_id()
@@ -871,7 +871,7 @@ class _Atomic:
     def min(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def min(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place becomes value where that is less; gives what was there
+        """the place becomes value where that is less; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
 
         Example:
             i = tj.thread_id()
@@ -881,7 +881,7 @@ class _Atomic:
     def and_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def and_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place keeps the bits that value has; gives what was there
+        """the place keeps the bits that value has; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
 
         Example:
             i = tj.thread_id()
@@ -891,7 +891,7 @@ class _Atomic:
     def or_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def or_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place gets the bits that value has; gives what was there
+        """the place gets the bits that value has; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
 
         Example:
             i = tj.thread_id()
@@ -901,7 +901,7 @@ class _Atomic:
     def xor(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def xor(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place has the bits of value inverted; gives what was there
+        """the place has the bits of value inverted; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
 
         Example:
             i = tj.thread_id()
@@ -911,7 +911,7 @@ class _Atomic:
     def exch(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def exch(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place becomes value; gives what was there
+        """the place becomes value; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
 
         Example:
             i = tj.thread_id()
@@ -921,7 +921,7 @@ class _Atomic:
     def cas(self, place: _RegionElement, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def cas(self, place: Region | _Gather, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place becomes desired where it was expected; gives what was there
+        """the place becomes desired where it was expected; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
 
         Example:
             i = tj.thread_id()

@@ -286,6 +286,29 @@ def assert_never(node: NoReturn) -> NoReturn:
     raise AssertionError(f"no case for {type(node).__name__}")
 
 
+def without(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Refuses options that other libraries have. instead: what to write, by the option's name."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+            for option in instead.keys() & kwargs.keys():
+                raise LaunchError(f"there is no option {option}=", hint=instead[option])
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+#: Triton's options of a launch
+without_triton_options = without(
+    num_warps="write threads=: 32 for each warp",
+    num_stages="leave it out: a loop has the stages that the kernel writes, with copy_async and a ring",
+    num_ctas="write cluster= above the kernel",
+)
+
+
 def entry_point(function: Callable[P, T]) -> Callable[P, T]:
     """Marks what users call: an error of ours, or Ctrl-C, leaves it without the frames of the library's inside.
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from .cells import box, facts_table, rows_table
-from .errors import KernelSyntaxError, LaunchError, entry_point
+from .errors import KernelSyntaxError, LaunchError, entry_point, without_triton_options
 from .frontend import KernelSource, Parameter, parameters
 from .ir.types import Signature
 from .launches import Launcher, Options, no_grid
@@ -307,6 +307,7 @@ def kernel(
 
 
 @entry_point
+@without_triton_options
 def kernel(
     fn: Callable[..., Any] | None = None,
     /,

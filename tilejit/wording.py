@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["array", "counted", "is_array", "shown", "typed", "with_article"]
+__all__ = ["array", "counted", "guessed", "is_array", "shown", "typed", "with_article"]
+
+#: how alike a name and a guess are at least: 0.75 is two letters of four that have changed places
+_ALIKE = 0.7
 
 #: how much of a value a message shows
 _SHOWN = 60
@@ -29,6 +34,12 @@ def with_article(noun: str) -> str:
 def counted(number: int, noun: str) -> str:
     """The number with its noun: `1 index`, `3 indices`."""
     return f"{number} {noun}" if number == 1 else f"{number} {_PLURALS.get(noun, noun + 's')}"
+
+
+def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
+    """What a hint says of a name that isn't there: which of these is much like it, else something else."""
+    close = difflib.get_close_matches(name, names, 1, _ALIKE)
+    return f"did you mean {close[0]}?" if close else otherwise
 
 
 def is_array(value: Any) -> bool:

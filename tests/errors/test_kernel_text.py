@@ -193,7 +193,7 @@ TYPE_CASES = [
     ),
     (
         "x = tj.cta.load(A[0:16, 0:16])\ny = «x @ x»",
-        'float32 operands need precision="tf32"', 's.gemm(acc, a, b, precision="tf32")',
+        'float32 operands need precision="tf32"', 'tj.cta.gemm(acc, a, b, precision="tf32")',
     ),
     (
         "x = tj.cta.load(A[0:13, 0:7])\ny = tj.cta.load(A[0:5, 0:9])\nz = «x @ y»",

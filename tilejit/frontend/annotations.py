@@ -147,10 +147,18 @@ class Region:
     def permute(self, *axes: int) -> Region:
         """The dimensions in another order; nothing is moved."""
 
-    def view(self, shape: int | Sequence[int] | DType | DTypeLike, layout: TileLayout | None = None) -> Region:
+    @overload
+    def view(self, shape: int | Sequence[int] | DType | DTypeLike, layout: TileLayout | None = None) -> Region: ...
+    @overload
+    def view(self, *shape: int) -> Region: ...
+    def view(self, *shape: Any, layout: TileLayout | None = None) -> Region:
         """The same memory with another shape and layout, or as another element type."""
 
-    def reshape(self, shape: int | Sequence[int]) -> Tile:
+    @overload
+    def reshape(self, shape: int | Sequence[int]) -> Tile: ...
+    @overload
+    def reshape(self, *shape: int) -> Tile: ...
+    def reshape(self, *shape: Any) -> Tile:
         """The elements in row-major order, in another shape."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
@@ -248,13 +256,21 @@ class Tile:
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Tile:
         """Converted; fp8 saturates as hardware does, or overflows as in ml_dtypes."""
 
-    def reshape(self, shape: int | Sequence[int]) -> Tile:
+    @overload
+    def reshape(self, shape: int | Sequence[int]) -> Tile: ...
+    @overload
+    def reshape(self, *shape: int) -> Tile: ...
+    def reshape(self, *shape: Any) -> Tile:
         """The elements in row-major order, in another shape; one extent may be -1."""
 
     def permute(self, *axes: int) -> Tile:
         """The dimensions in another order."""
 
-    def view(self, shape: int | Sequence[int] | DType | DTypeLike, layout: TileLayout | None = None) -> Tile:
+    @overload
+    def view(self, shape: int | Sequence[int] | DType | DTypeLike, layout: TileLayout | None = None) -> Tile: ...
+    @overload
+    def view(self, *shape: int) -> Tile: ...
+    def view(self, *shape: Any, layout: TileLayout | None = None) -> Tile:
         """The same registers with another shape and layout, or as another element type."""
 
     def tile(self, shape: int | Sequence[int], index: int | Sequence[int]) -> Tile:

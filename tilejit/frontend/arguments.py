@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Callable
 
-from ..wording import counted
+from ..wording import counted, guessed
 from .context import Context
 from .values import Constant, Value
 
-__all__ = ["Arguments", "Handler", "bind", "is_none", "optional"]
+__all__ = ["Arguments", "Handler", "bind", "is_none", "optional", "with_one_shape"]
 
 #: parameter's name -> the expression that a call gives for it
 Arguments = dict[str, ast.expr]
@@ -49,8 +48,7 @@ def bind(
                 keyword, f"{what} with {keyword.arg}= is not available in this version", NOT_YET[keyword.arg]
             )
         if keyword.arg not in parameters:
-            close = difflib.get_close_matches(keyword.arg, parameters, 1)
-            hint = f"did you mean {close[0]}?" if close else f"its parameters: {', '.join(parameters) or 'none'}"
+            hint = guessed(keyword.arg, parameters, f"its parameters: {', '.join(parameters) or 'none'}")
             raise ctx.type_error(keyword, f"{what} has no parameter {keyword.arg}", hint)
         if keyword.arg in expressions:
             raise ctx.type_error(keyword, f"{what} gets {keyword.arg} twice", "give it once")
@@ -59,6 +57,15 @@ def bind(
     if missing:
         raise ctx.type_error(node, f"{what} needs {', '.join(missing)}", f"its parameters: {', '.join(parameters)}")
     return expressions
+
+
+def with_one_shape(node: ast.Call) -> ast.Call:
+    """A call whose extents may stand side by side, as NumPy's, with a tuple of them: `x.reshape(8, 8)`."""
+    if len(node.args) < 2 or any(isinstance(argument, ast.Starred) for argument in node.args):
+        return node
+    shape = ast.copy_location(ast.Tuple(node.args, ast.Load()), node.args[0])
+    shape.end_lineno, shape.end_col_offset = node.args[-1].end_lineno, node.args[-1].end_col_offset
+    return ast.copy_location(ast.Call(node.func, [shape], node.keywords), node)
 
 
 def _count(parameters: tuple[str, ...]) -> str:

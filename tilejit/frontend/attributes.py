@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -12,6 +11,7 @@ from ..dtypes import DType
 from ..ir.nodes import Expr, Strided
 from ..layout import TileLayout
 from ..scopes import SCOPES
+from ..wording import guessed
 from . import barriers, foreign
 from . import memory as mem
 from .context import Context
@@ -51,8 +51,7 @@ def attribute(ctx: Context, node: ast.Attribute, base: Value) -> Value:
 
 
 def _missing(ctx: Context, node: ast.Attribute, what: str, names: tuple[str, ...]) -> Exception:
-    close = difflib.get_close_matches(node.attr, names, 1)
-    hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
+    hint = guessed(node.attr, names, f"it has {', '.join(names)}")
     return ctx.type_error(node, f"{what} has no attribute {node.attr}", foreign.instead(node.attr) or hint)
 
 
@@ -68,8 +67,7 @@ def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exc
         what = f"{module.__name__}.{node.attr}, {NOT_YET[node.attr]}, is not available in this version"
         return ctx.type_error(node, what, f"dir({module.__name__}) lists what there is")
     names = [n for n in dir(module) if n[0] != "_" and not isinstance(vars(module).get(n), ModuleType)]
-    close = difflib.get_close_matches(node.attr, names, 1)
-    hint = f"did you mean {close[0]}?" if close else f"dir({module.__name__}) lists its names"
+    hint = guessed(node.attr, names, f"dir({module.__name__}) lists its names")
     members = [getattr(module, name, None) for name in names]
     scopes = dict.fromkeys(str(s) for s in members if isinstance(s, ScopeNamespace) and node.attr in s.operations)
     if scopes:

@@ -17,12 +17,12 @@ from ..layout.iters import groups_to
 from ..layout.stock import swizzled_atom_layout
 from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import shown
-from .arguments import Arguments, bind, optional
+from .arguments import Arguments, bind, optional, with_one_shape
 from .context import Context
 from .enclosures import Construct
 from .fixing import fixed_layout
 from .regions import reinterpreted
-from .values import Constant, Items, Memory, Value, describe
+from .values import Constant, Items, Memory, Value, describe, is_number
 
 __all__ = [
     "along", "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "axis_of", "element_type", "injective_layout",
@@ -227,22 +227,24 @@ def axis_of(ctx: Context, node: ast.expr, rank: int) -> int:
 
 
 def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
-    """`.view(shape, layout=None)` or `.view(dtype)`."""
-    arguments = bind(ctx, node, ".view", ("shape", "layout"), 1)
+    """`.view(shape, layout=None)`, `.view(rows, columns)` or `.view(dtype)`."""
+    arguments = bind(ctx, _with_shape(ctx, node), ".view", ("shape", "layout"), 1)
     first = arguments["shape"]
     value = ctx.evaluate(first)
+    is_dtype = isinstance(value, Constant) and as_dtype(value.value) is not None
+    if not is_dtype and isinstance(memory.buffer.layout, Strided):
+        raise ctx.type_error(
+            node, f"{memory.buffer.name} has strides that are known only at launch: it can't take another shape",
+            _pinned(memory),
+        )
     base = _sliced_layout(ctx, node, memory)
-    if isinstance(value, Constant) and as_dtype(value.value) is not None:
+    if is_dtype:
         if "layout" in arguments:
             raise ctx.type_error(node, ".view(dtype) takes no layout", "chain them: .view(dtype).view(shape, layout)")
         return _with_element_type(ctx, node, memory, base, element_type(ctx, first, value))
     shape = static_shape(ctx, first, value)
     user_layout = optional(ctx, arguments.get("layout"))
-    if isinstance(base, Strided):
-        raise ctx.type_error(
-            node, f"{memory.buffer.name} has strides that are known only at launch: it can't take another shape",
-            "pin its type with tj.spec(shape, dtype) as the parameter's default",
-        )
+    assert not isinstance(base, Strided)
     if user_layout is not None:
         layout = buffer_layout(ctx, arguments["layout"], user_layout, shape, memory.buffer.space)
         _check_storage(ctx, node, memory, layout)
@@ -254,6 +256,16 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
         )
     with ctx.located(node):
         return reinterpreted(ctx, node, memory, shape, memory.dtype, regrouped(base, shape))
+
+
+def _with_shape(ctx: Context, node: ast.Call) -> ast.Call:
+    """A call of `.view` with its extents as one argument; a second one may be a layout."""
+    has_layout = len(node.args) == 2 and not is_number(ctx.evaluate(node.args[1]))
+    return node if has_layout else with_one_shape(node)
+
+
+def _pinned(memory: Memory) -> str:
+    return f"pin its type: {memory.buffer.root.name}: tj.Tensor = tj.spec(shape, dtype)"
 
 
 def regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
@@ -305,7 +317,7 @@ def _with_element_type(
     if isinstance(layout, Strided) or not shape or not isinstance(shape[-1], int):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has strides that are known only at launch: {dtype} has another width than "
-            f"{memory.dtype}", "pin its type with tj.spec(shape, dtype) as the parameter's default",
+            f"{memory.dtype}", _pinned(memory),
         )
     last = shape[-1] * before
     if last % after != 0:

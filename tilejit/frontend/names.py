@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Container, Iterable, Sized
 from types import ModuleType, NoneType
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..layout import TileLayout
-from ..wording import array, is_array, with_article
+from ..wording import array, guessed, is_array, with_article
 from .context import Context
 from .foreign import hint_for_name
 from .language import Function, LanguageName
@@ -48,8 +47,7 @@ def lookup(ctx: Context, node: ast.Name) -> Value:
     exists, value = frame.source.lookup(node.id)
     if not exists:
         names = [*frame.env, *frame.source.function.__globals__]
-        close = difflib.get_close_matches(node.id, names, 1)
-        hint = f"did you mean {close[0]}?" if close else "assign it, or define it at the top of the module"
+        hint = guessed(node.id, names, "assign it, or define it at the top of the module")
         hint = hint_for_name(ctx, node) or hint
         raise ctx.type_error(node, f"there is no name {node.id}", hint)
     return captured(ctx, node, value)

@@ -88,15 +88,19 @@ def _parameter(source: KernelSource, arg: ast.arg, declared: Any) -> Parameter:
     dtype = as_dtype(annotation)
     if dtype is not None:
         return Parameter(arg.arg, ParameterKind.SCALAR, dtype, None, default)
+    if isinstance(annotation, Spec):
+        message = f"the annotation of {arg.arg} is a tj.spec; what pins a parameter's type is its default"
+        raise _error(source, arg, message, f"write {arg.arg}: tj.Tensor = {ast.unparse(arg.annotation or arg)}")
     raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which says nothing to tilejit")
 
 
-def _error(source: KernelSource, arg: ast.arg, message: str) -> KernelTypeError:
-    return KernelTypeError(
-        message,
-        span=source.span(arg.annotation or arg),
-        hint="write tj.Tensor, tj.constexpr, or a type such as tj.int32",
-    )
+_KINDS = "write tj.Tensor, tj.constexpr, or a type such as tj.int32"
+
+
+def _error(
+    source: KernelSource, arg: ast.arg, message: str, hint: str = _KINDS
+) -> KernelTypeError:
+    return KernelTypeError(message, span=source.span(arg.annotation or arg), hint=hint)
 
 
 def _annotation(source: KernelSource, arg: ast.arg) -> Any:

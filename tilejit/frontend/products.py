@@ -58,8 +58,7 @@ def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Me
     if a.dtype == b.dtype == float32:
         raise ctx.type_error(
             node, 'float32 operands need precision="tf32": tensor cores round them to 10 bits of fraction',
-            'ask for it by s.gemm(acc, a, b, precision="tf32"), with acc = tj.alloc_local(shape, tj.float32, '
-            "layout=tj.mma.layout_c(shape)), or convert: a.astype(tj.float16) @ b.astype(tj.float16)",
+            _recipe(ctx, _scope(ctx, node, (a, b)), _shape(a, b)),
         )
     if not multiplied(a.dtype, b.dtype):
         raise ctx.type_error(
@@ -67,6 +66,25 @@ def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Me
             "convert them, x.astype(...), to float16, bfloat16, or 8-bit integers or floats",
         )
     return a, b
+
+
+def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
+    """How float32 factors are multiplied by threads of a scope."""
+    warps = SCOPES[scope].threads(ctx.threads) // 32
+    rows, columns = shape
+    # the squarest blocks of 16 rows and 8 columns
+    blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in _factored(warps)
+                    if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
+    _, wm, wn = blocks[0] if blocks else (0, warps, 1)
+    layout = f"layout=tj.mma.layout_c({shape}, warps=({wm}, {wn}))"
+    return (
+        f'ask for it: acc = tj.alloc_local({shape}, tj.float32, {layout}); tj.{scope}.fill(acc, 0); '
+        f'tj.{scope}.gemm(acc, a, b, precision="tf32"); or convert: a.astype(tj.float16) @ b.astype(tj.float16)'
+    )
+
+
+def _factored(number: int) -> list[tuple[int, int]]:
+    return [(n, number // n) for n in range(1, number + 1) if number % n == 0]
 
 
 def _shape(a: Memory, b: Memory) -> tuple[int, int]:

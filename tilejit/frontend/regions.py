@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any
 
 from ..dataclass import dataclass, replace
-from ..dtypes import DType, int64
+from ..dtypes import DType, bool_, int64
 from ..ir.arithmetic import build
 from ..ir.nodes import (
     TRUE,
@@ -229,9 +229,23 @@ def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     if not isinstance(value, Scalar) or not value.dtype.is_integer:
         raise ctx.type_error(
             node, f"an index must be an integer; this is {describe(value)}",
-            "convert it: int(x)" if isinstance(value, Scalar) else "index with integers and slices",
+            _other_index(value, buffer),
         )
     return value.expr
+
+
+def _other_index(value: Value, buffer: Buffer) -> str:
+    """What to write for an index that is no integer."""
+    if isinstance(value, Scalar):
+        return "convert it: int(x)"
+    if not isinstance(value, Memory):
+        return "index with integers and slices"
+    if value.dtype == bool_:
+        return "choose element by element: tj.where(condition, x, y), or mask= of load and store"
+    if buffer.space == "local":
+        return "no tile indexes registers: put x in shared memory, s.at(indices), or choose with tj.where"
+    name = buffer.root.name
+    return f"a tile of indices names rows: tj.cta.load({name}.at(indices)); for one element each, index by thread"
 
 
 def _box(ctx: Context, node: ast.AST, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
@@ -509,5 +523,5 @@ def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
     if not memory.writable:
         raise ctx.type_error(
             node, f"{memory.buffer.name} is the result of an expression: it can't be written",
-            "make a buffer with tj.alloc_local, or rebind the name: x = ...",
+            "make a buffer with tj.alloc_local, or rebind the name: x = ..., acc += a @ b",
         )

@@ -15,7 +15,19 @@ from ..ops.elementwise.division import DIVISIONS
 from .context import Context
 from .singles import as_scalar
 from .sizes import check_call
-from .values import Constant, Items, Memory, Scalar, Value, as_python, default_type, describe, from_python, is_number
+from .values import (
+    Constant,
+    Items,
+    Memory,
+    Scalar,
+    Value,
+    as_python,
+    default_type,
+    describe,
+    from_python,
+    how_to_load,
+    is_number,
+)
 
 __all__ = ["RANK", "convert", "fold", "operate", "settle", "truth", "weak_type"]
 
@@ -112,7 +124,7 @@ def _check_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> None:
         return
     hint = "give a number, a scalar or a local tile"
     if isinstance(value, Memory) and not value.is_local:
-        hint = "bring it into registers first: x = tj.cta.load(region)"
+        hint = how_to_load(value)
     raise ctx.type_error(node, f"{name} takes scalars and local tiles; got {describe(value)}", hint)
 
 

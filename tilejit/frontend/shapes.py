@@ -13,7 +13,7 @@ from ..ir.nodes import Const, Open, TileOp
 from ..ops.copies import COPY, RESHAPE
 from ..ops.elementwise import ELEMENTWISE
 from . import tiles
-from .arguments import Arguments, bind
+from .arguments import Arguments, bind, with_one_shape
 from .context import Context
 from .memory import along, axis_of, regrouped, static_shape
 from .regions import reinterpreted
@@ -23,9 +23,9 @@ __all__ = ["cat", "reshape", "split", "with_shape"]
 
 
 def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
-    """`.reshape(shape)`: the elements in row-major order."""
+    """`.reshape(shape)`, `.reshape(rows, columns)`: the elements in row-major order."""
     tile = tiles.local_tile(ctx, node, "reshape", receiver)
-    arguments = bind(ctx, node, ".reshape", ("shape",), 1)
+    arguments = bind(ctx, with_one_shape(node), ".reshape", ("shape",), 1)
     return with_shape(ctx, node, tile, _with_inferred(ctx, arguments["shape"], tile))
 
 

@@ -20,7 +20,7 @@ from .empties import is_idle, remaining
 from .mixed_signs import WITH_MIXED_SIGNS
 from .scalars import RANK, as_type, common_type, convert, operate
 from .singles import is_single
-from .values import Memory, Scalar, Value, describe, is_number, owner_scope
+from .values import Memory, Scalar, Value, describe, how_to_load, is_number, owner_scope
 
 __all__ = [
     "apply", "broadcast_shape", "cast", "common_scope", "convert_to", "elementwise", "emit_sound", "inputs",
@@ -45,11 +45,11 @@ def _converted(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Value
 
 def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Memory:
     """The operation on tiles and scalars, as a fresh tile of the shape to which they broadcast."""
+    tiles = [local_tile(ctx, node, name, v) for v in values if isinstance(v, Memory)]
     operands, dtypes = inputs(ctx, node, name, values)
     rule = result_type(name, dtypes)
     if isinstance(rule, str):
         raise ctx.type_error(node, rule, "convert the operands first: x.astype(...)")
-    tiles = [local_tile(ctx, node, name, v) for v in values if isinstance(v, Memory)]
     shape = broadcast_shape(ctx, node, [t.shape for t in tiles])
     scope = common_scope(ctx, node, name, tiles)
     result = ctx.tile(name, scope, shape, rule[1], ctx.span(node))
@@ -98,7 +98,7 @@ def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
         return value
     hint = "give it a tile, as x = tj.cta.load(region)"
     if isinstance(value, Memory):
-        hint = "bring it into registers first: x = tj.cta.load(region)"
+        hint = how_to_load(value)
     raise ctx.type_error(node, f"{name} takes local tiles; got {describe(value)}", hint)
 
 

@@ -134,7 +134,7 @@ class Memory:
                     f"dimension {dim} of {self.buffer.name} has an extent that is known only at run time",
                     span=place,
                     hint="take a part of static extent, from 0 to N where N is a tj.constexpr, "
-                    "or pin the shape with tj.spec(...)",
+                    f"or pin the shape: {self.buffer.root.name}: tj.Tensor = tj.spec(...)",
                 )
         return Region(self.buffer, self.starts, tuple(static), self.in_bounds, place)
 
@@ -342,6 +342,14 @@ def owner_scope(buffer: Buffer) -> str:
         return buffer.layout.scope
     layout = buffer.tile_layout
     return THREAD.name if layout.scope is None else layout.scope[1]
+
+
+def how_to_load(memory: Memory) -> str:
+    """What a hint says of memory where a value is needed; a whole tensor may stand for a pointer."""
+    hint = "bring it into registers first: x = tj.cta.load(region)"
+    name = memory.buffer.root.name
+    is_tensor = memory.buffer.space == "global" and memory.is_whole
+    return f"{hint}; a place in {name} is {name}[i : i + N], or {name}.at(indices)" if is_tensor else hint
 
 
 def describe(value: Value) -> str:

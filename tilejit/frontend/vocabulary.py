@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
 import re
@@ -15,6 +14,7 @@ from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgr
 from ..ops.record import BARRIER, CONDITION, SCALAR, TILE, Attribute, Fault, TileOperation
 from ..ops.tile import CALLS, Shorthand
 from ..scopes import SCOPES, Scope
+from ..wording import guessed
 from .foreign_words import foreign_word
 from .language import CallParameter, Intrinsic, LanguageName
 from .words import parameter, words
@@ -38,8 +38,7 @@ class ScopeNamespace(LanguageName):
         if operation in CALLS:
             others = [str(scope) for scope in CALLS[operation].scopes]
             return Fault(f"{self} has no {operation}", f"it is called on a {' or '.join(others)}")
-        close = difflib.get_close_matches(operation, self.operations, 1)
-        hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(self.operations)}"
+        hint = guessed(operation, self.operations, f"it has {', '.join(self.operations)}")
         word = foreign_word(operation)
         hint = hint if word is None else word.hint
         return Fault(f"{self} has no attribute {operation}", hint)
@@ -93,10 +92,14 @@ NOT_YET = {
     "cluster_sync": "a barrier among the CTAs of a cluster",
     "grid_trigger": "which lets the next kernel start",
     "grid_wait": "which waits for the kernel before",
+    "associative_scan": "what stands before each element and itself, combined by a function",
     "scan": "what stands before each element and itself, combined by a function",
     "cumsum": "the sums of each element and those before it",
+    "cumprod": "the products of each element and those before it",
     "sort": "the elements in order",
+    "argsort": "the indices of the elements in order",
     "top_k": "the greatest elements with their indices",
+    "topk": "the greatest elements with their indices",
     "gather": "elements of a tile by a tile of indices",
     "rand": "uniform random numbers",
     "randn": "normal random numbers",

@@ -214,13 +214,19 @@ ATOMICS = {
 }
 
 
+_WHO = (
+    "An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; "
+    "a region by a tile: once for each element"
+)
+
+
 def _atomics() -> Iterator[Intrinsic]:
     for name, op in ATOMICS.items():
         operation = OPERATIONS[op]
         meaning = operation.meaning.replace("added", "subtracted") if name == "sub" else operation.meaning
         values = ", ".join(("0", "i") if len(operation.operands) == 2 else "i")
         yield _word(
-            f"atomic.{name}", f"the place {meaning.replace('$', '')}; gives what was there", OLD,
+            f"atomic.{name}", f"the place {meaning.replace('$', '')}; gives what was there. {_WHO}", OLD,
             f"{_THREAD}before = tj.atomic.{name}(H[0, 0], {values})",
             " ".join(("place", *operation.operands)), "order scope mask",
         )

@@ -74,7 +74,7 @@ def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
     if dst != src:
         return Fault(
             f"types differ: the destination is {dst}, the source {src}",
-            f"convert in registers: x.astype(tj.{dst}), or cast(dst, src) on the scope",
+            f"convert in registers: x.astype(tj.{dst})",
         )
     if fill is not None and fill != dst:
         return Fault(f"{dst} with a fill of {fill}", f"convert the fill to {dst}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..cells import box, rows_table, text_box
 from ..dataclass import dataclass, field
-from ..errors import LaunchError, TilejitError
+from ..errors import LaunchError, TilejitError, without_triton_options
 from ..runtime.grid import check_threads
 from ..runtime.signature import freeze
 
@@ -26,6 +26,7 @@ class Config:
 
     __slots__ = ("_frozen", "threads", "values")
 
+    @without_triton_options
     def __init__(self, values: Mapping[str, Any], *, threads: int | None = None) -> None:
         if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
             raise LaunchError(

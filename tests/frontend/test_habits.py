@@ -1,0 +1,109 @@
+"""What users of NumPy, Triton and Numba write first: it works, or the help says what does, and that works."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+from tests.support.programs import array, source_of, tile_ir
+from tilejit import dtypes
+from tilejit.errors import KernelTypeError, TilejitError
+
+LOADED = "x = tj.cta.load(A[0:64, 0:128])\n    "
+
+
+def read(body: str, **names: object) -> None:
+    tile_ir(f"def k(A, X, I, n):\n    {body}\n", array(rank=2), array(), array(dtypes.int32), dtypes.int32,
+            threads=128, **names)
+
+
+@pytest.mark.parametrize("extents", ["64, 16, 4, 2", "(64, 16, 4, 2)", "shape=(64, 16, 4, 2)", "64, -1, 4, 2"])
+def test_extents_of_reshape_stand_side_by_side_or_in_a_tuple(extents: str) -> None:
+    read(f"{LOADED}y = x.reshape({extents})\n    tj.static_assert(y.shape == (64, 16, 4, 2))")
+
+
+@pytest.mark.parametrize("extents", ["8, 8", "(8, 8)", "8, N", "4, 4, 2, 2", "64", "8, 8, layout=L", "(8, 8), L"])
+def test_extents_of_view_stand_side_by_side_or_in_a_tuple(extents: str) -> None:
+    made = "s = tj.alloc_shared((64,), tj.float32)"
+    expected = (4, 4, 2, 2) if extents[0] == "4" else (64,) if extents == "64" else (8, 8)
+    layout = tj.S[(8, 8) : (8, 1)]
+    read(f"{made}\n    y = s.view({extents})\n    tj.static_assert(y.shape == {expected})", N=8, L=layout)
+
+
+def test_a_reshape_moves_what_numpys_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim")
+
+    @tj.kernel(threads=64)
+    def turned(A: tj.Tensor, B: tj.Tensor) -> None:
+        tj.cta.store(B[0:8, 0:4, 0:2], tj.cta.load(A[0:64]).reshape(8, 4, 2))
+
+    a, b = np.arange(64, dtype=np.float32), np.zeros((8, 4, 2), np.float32)
+    turned[1](a, b)
+    assert np.array_equal(b, a.reshape(8, 4, 2))
+
+
+# what is written, and what the help says
+WRITTEN = [
+    ("x = tj.cta.load(X + tj.cta.indices((128,), 0))", "X.at(indices)"),
+    ("x = X + 3", "X[i : i + N]"),
+    ("x = X[tj.cta.indices((128,), 0)]", "tj.cta.load(X.at(indices))"),
+    (f"{LOADED}x[x < 0.5] = 0", "tj.where(condition, x, y)"),
+    (f"{LOADED}y = x[tj.cta.indices((64,), 0), 0:8]", "put x in shared memory"),
+    (f"{LOADED}y = x.sum()", "tj.sum(x)"),
+    (f"{LOADED}y = tj.mean(x)", "tj.sum(x) / n"),
+    (f"{LOADED}y = tj.var(x)", "tj.sum((x - tj.sum(x) / n) ** 2) / n"),
+    (f"{LOADED}y = x.std()", "tj.sqrt("),
+    (f"{LOADED}y = tj.trunc(x)", "x.astype(tj.int32).astype(x.dtype)"),
+    ("n = X.size", "the product of the extents"),
+    ("s = tj.shared.array(64, tj.float32)", "tj.alloc_shared(shape, dtype)"),
+    ("s = tj.local.array(64, tj.float32)", "tj.alloc_local(shape, dtype)"),
+    ("x = tj.libdevice.tanh(X[0])", "tj.tanh(x)"),
+    (f"{LOADED}y = tj.view(x, (128, 64))", "x.reshape(shape)"),
+    (f"{LOADED}y = tj.ravel(x)", "x.reshape(-1)"),
+    (f"{LOADED}y = tj.isinf(x)", "tj.abs(x) == tj.inf"),
+    (f"{LOADED}y = tj.histogram(x, 16)", "H.at(x)"),
+    ("for i in tj.range(8):\n        pass", "dir(tilejit) lists its names"),
+    ("acc = tj.cta.zeros((16, 8), tj.float32)\n    tj.cta.fill(acc, 1)", "acc += a @ b"),
+    ("y = X[n : n + 64].view((8, 8))", "X: tj.Tensor = tj.spec(shape, dtype)"),
+    ("y = X.view(8, 8)", "X: tj.Tensor = tj.spec(shape, dtype)"),
+    ("x = tj.cta.load(X)", "X: tj.Tensor = tj.spec(...)"),
+]
+
+
+@pytest.mark.parametrize(("body", "hint"), WRITTEN, ids=[body.rpartition("\n")[2].strip() for body, _ in WRITTEN])
+def test_a_habit_is_refused_with_what_works(body: str, hint: str) -> None:
+    with pytest.raises(TilejitError) as caught:
+        read(body)
+    assert hint in (caught.value.hint or ""), caught.value
+
+
+@pytest.mark.parametrize("name", ["associative_scan", "cumprod", "argsort", "topk"])
+def test_what_is_not_built_is_refused_by_its_name_elsewhere(name: str) -> None:
+    with pytest.raises(KernelTypeError, match=rf"tilejit\.{name}, the .* is not available|{name}, what .* available"):
+        read(f"{LOADED}y = tj.{name}(x, 0)")
+
+
+def test_a_spec_as_an_annotation_is_told_to_be_a_default() -> None:
+    def k(A: tj.spec((64, 16), tj.float32)):  # type: ignore[valid-type]
+        A[0, 0] = 1
+
+    with pytest.raises(KernelTypeError, match="what pins a parameter's type is its default") as caught:
+        tj.kernel(k)
+    assert "A: tj.Tensor = tj.spec((64, 16), tj.float32)" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("threads", [32, 64, 96, 128, 256])
+@pytest.mark.parametrize("scope", ["cta", "warp"])
+def test_the_recipe_for_float32_factors_compiles_as_it_stands(threads: int, scope: str) -> None:
+    loaded = f"""
+    a = tj.{scope}.load(A[0:48, 0:32])
+    b = tj.{scope}.load(A[0:32, 0:64])
+    """
+    text = f"def k(A, C):{loaded}%s\n"
+    with pytest.raises(KernelTypeError) as caught:
+        tile_ir(text % "acc = a @ b", array(rank=2), array(rank=2), threads=threads)
+    recipe = (caught.value.hint or "").partition(": ")[2].partition("; or convert")[0]
+    followed = text % f"{recipe}; tj.{scope}.store(C[0:48, 0:64], acc)"
+    arrays = tj.spec((64, 64), tj.float32), tj.spec((64, 64), tj.float32)
+    tj.kernel(threads=threads)(source_of(followed)).compile(*arrays, target="sm_90a")
