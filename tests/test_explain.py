@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
+import pytest
+
 import tilejit as tj
+from tests.support.programs import source_of
 from tilejit.codegen.census import Census
 from tilejit.explain import Density, Explanation, LocalTile
 from tilejit.ir.nodes import TileOp
@@ -235,3 +238,25 @@ def test_a_kernel_without_copies_by_tma_lists_no_maps_and_insertions():
     explanation = copied.explain(tj.spec((64,), tj.float16), tj.spec((64,), tj.float16))
     assert explanation.maps == explanation.inserted == ()
     assert "tensor map" not in str(explanation) and "inserted" not in str(explanation)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("tj.atomic.add(S[0], total)", "each of 128 threads adds"),
+        ("tj.atomic.sub(S[tj.cta_id(0)], total)", "each of 128 threads adds"),
+        ("if tj.warp_id() == 0:\n        tj.atomic.add(S[0], total)", "each of 32 threads adds"),
+        ("if tj.thread_id() == 0:\n        tj.atomic.add(S[0], total)", ""),
+        ("if tj.elect():\n        tj.atomic.add(S[0], total)", "each of 4 threads adds"),
+        ("tj.atomic.add(S[tj.thread_id()], total)", ""),
+        ("tj.atomic.add(S[0], X[tj.thread_id()])", ""),
+        ("tj.atomic.add(S[0:1], tj.sum(x, keepdims=True))", ""),
+        ("if S[1] > 0.0:\n        tj.atomic.add(S[0], total)", "each of 128 threads adds"),
+    ],
+)
+def test_additions_that_threads_repeat_are_told_of(body, said):
+    text = f"def k(X, S):\n    x = tj.cta.load(X[0:256])\n    total = tj.sum(x)\n    {body}\n"
+    arrays = (tj.spec((256,), tj.float32),) * 2
+    shown = str(tj.kernel(threads=128)(source_of(text)).explain(*arrays, target="sm_90a"))
+    assert ("adds the same value to the same element of S" in shown) == bool(said)
+    assert said in shown

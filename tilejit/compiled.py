@@ -188,7 +188,7 @@ class Compiled:
         """Which variant each tile operation got, and why not another."""
         from .codegen.census import census
         from .codegen.storage import local_memory
-        from .explain import Density, Explanation, LocalTile, element_accesses, insertions, map_lines
+        from .explain import Density, Explanation, LocalTile, element_accesses, insertions, map_lines, repetitions
 
         made, params = self.derivation, self.executable.params
         buffers = [b for b in local_memory(made.lane.body) if b.name in made.addressed]
@@ -196,7 +196,7 @@ class Compiled:
         written = [p.buffer.dtype for p in params if isinstance(p, PointerParam) and p.written]
         density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
         elements = element_accesses(made.tile)
-        notes = self.measurement.notes
+        notes = (*repetitions(made.tile), *self.measurement.notes)
         maps, inserted = map_lines(made.lane), insertions(made.tile, made.lane)
         return Explanation.of(
             self.name, self.target, made.verdicts, tiles, made.layouts, density, elements, notes, maps, inserted

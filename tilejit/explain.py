@@ -13,6 +13,7 @@ from .dataclass import dataclass, replace
 from .dtypes import DType
 from .errors import shown_file
 from .ir import walk
+from .ir.analyses.uniformity import repeated_additions
 from .ir.nodes import Atomic, Const, Expect, Instruction, Kernel, Let, Load, Store, Vector
 from .ir.params import TensorMapParam
 from .isa import ROWS
@@ -113,6 +114,15 @@ def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:
             access = ElementAccess(_line(stmt.span), kind, what, place.buffer.dtype.bytes * 8)
             times[access] = times.get(access, 0) + 1
     return tuple(replace(access, times=count) for access, count in times.items())
+
+
+def repetitions(kernel: Kernel) -> tuple[str, ...]:
+    """What is to be said of atomic additions that several threads carry out alike."""
+    return tuple(
+        f"{_line(stmt.span)}: each of {counted(times, 'thread')} adds the same value to the same element of "
+        f"{stmt.place.buffer.root.name}; to add it once, write `if tj.thread_id() == 0:` in front"
+        for stmt, times in repeated_additions(kernel)
+    )
 
 
 @dataclass(frozen=True, slots=True)

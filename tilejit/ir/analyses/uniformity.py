@@ -39,7 +39,7 @@ from .flow import Analysis, LoopStates, solve
 from .register_pool import SETTINGS, Setting, check_pool
 from .ring_counts import Come, check_steps
 
-__all__ = ["check", "comers"]
+__all__ = ["check", "comers", "repeated_additions"]
 
 #: the levels of what all threads of a CTA agree on, and of what each has to itself
 CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
@@ -70,6 +70,17 @@ def comers(kernel: ir.Kernel) -> list[int]:
     """The threads that may come to each of the kernel's statements, thread i as bit i; at either level."""
     uniformity = _Uniformity.of(kernel)
     return [0 if state is None else state.comers for state in solve(uniformity, kernel.body, uniformity.start())]
+
+
+def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
+    """The atomic additions by which several threads add one value to one element, and how many threads these are."""
+    uniformity = _Uniformity.of(kernel)
+    states = solve(uniformity, kernel.body, uniformity.start())
+    return [
+        (stmt, state.comers.bit_count())
+        for stmt, state in zip(walk.statements(kernel.body), states, strict=True)
+        if state is not None and isinstance(stmt, ir.Atomic) and uniformity.is_repeated(stmt, state)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +351,13 @@ class _Uniformity(Analysis[_ThreadState]):
                     span=stmt.span,
                     hint=f"name what is the same for the whole {row.scope}",
                 )
+
+    def is_repeated(self, stmt: ir.Atomic, state: _ThreadState) -> bool:
+        """Whether several threads come to it, all with the same element and the same value to add."""
+        if stmt.op != "add" or not state.is_exact or state.comers.bit_count() < 2:
+            return False
+        given = (*walk.indices(stmt.place), *stmt.operands)
+        return all(self.widened(self.level(expr, state)) == CTA for expr in given)
 
     def coming(self, state: _ThreadState, threads: int) -> _ThreadState:
         """The state where only these threads may come."""
