@@ -12,9 +12,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,29 +28,65 @@ IDLE_SECONDS = 0.04
 Launch = Callable[[], object]
 
 
-def contenders(torch: Any, examples: Mapping[str, ModuleType], size: int) -> dict[str, Launch]:
-    """name -> what multiplies two square matrices of float16; each is right."""
-    a, b = (torch.randint(-2, 3, (size, size), device="cuda").half() for _ in range(2))
-    wanted = torch.matmul(a, b)
+class Case(NamedTuple):
+    """A product of (m, k) by (k, n). turned: B is stored as N x K. gelu: with a bias and gelu behind it.
+
+    C's rows are padded to multiples of 16 bytes.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: str = "float16"
+    turned: bool = False
+    gelu: bool = False
+
+    def __str__(self) -> str:
+        sizes = f"{self.m}" if self.m == self.n == self.k else f"{self.m}x{self.n}x{self.k}"
+        return f"{sizes} {self.dtype}{' B as NxK' if self.turned else ''}{' bias+gelu' if self.gelu else ''}"
+
+
+def cases(sizes: Sequence[int]) -> Iterator[Case]:
+    """Square ones of both types and majors, those with an epilogue, and ragged ones."""
+    for size, dtype, turned in product(sizes, ("float16", "bfloat16"), (False, True)):
+        yield Case(size, size, size, dtype, turned)
+    for size in sizes:
+        yield Case(size, size, size, gelu=True)
+    yield Case(8191, 8200, 8184)
+    yield Case(4096, 50257, 4096, turned=True)
+
+
+def contenders(torch: Any, example: ModuleType, case: Case) -> dict[str, Launch]:
+    """name -> what multiplies; each is right, as far as the type holds sums of small integers."""
+    dtype = getattr(torch, case.dtype)
+    a = torch.randint(-2, 3, (case.m, case.k), device="cuda").to(dtype)
+    b = torch.randint(-2, 3, (case.n, case.k) if case.turned else (case.k, case.n), device="cuda").to(dtype)
+    b = b.t() if case.turned else b
+    bias = torch.randint(-2, 3, (case.n,), device="cuda").to(dtype) if case.gelu else None
     made: dict[str, Launch] = {}
-    library = torch.empty_like(wanted)
-    made[LIBRARY] = lambda: torch.matmul(a, b, out=library)
-    for prefix, example in examples.items():
-        for kernel in (example.gemm, example.gemm_with_producer):
-            c = torch.zeros_like(wanted)
-            launch = _launch(example, kernel, a, b, c)
-            launch()
-            torch.cuda.synchronize()
-            assert torch.equal(c, wanted), f"{prefix}{kernel} is wrong at {size}"
-            made[f"{prefix}{kernel.name}"] = launch
+    if bias is None:
+        library = torch.empty(case.m, case.n, device="cuda", dtype=dtype)
+        made[LIBRARY] = lambda: torch.matmul(a, b, out=library)
+    else:
+        made[LIBRARY] = lambda: torch._addmm_activation(bias, a, b, use_gelu=True)
+    wanted = made[LIBRARY]()
+    for kernel in (example.gemm, example.gemm_with_producer):
+        c = torch.zeros(case.m, -(-case.n // 8) * 8, device="cuda", dtype=dtype)[:, : case.n]
+        launch = _launch(example, kernel, a, b, c, bias)
+        launch()
+        torch.cuda.synchronize()
+        # the library's gelu goes by tanh
+        is_right = torch.equal(c, wanted) if bias is None else torch.allclose(c, wanted, rtol=2e-3, atol=2e-3)
+        assert is_right, f"{kernel} is wrong at {case}"
+        made[kernel.name] = launch
     # what is multiplied decides how much power that takes: integers were for comparing
     for factor in (a, b):
         factor.normal_()
     return made
 
 
-def _launch(example: ModuleType, kernel: Any, a: Any, b: Any, c: Any) -> Launch:
-    grid, arguments = example.arranged(a, b, c)
+def _launch(example: ModuleType, kernel: Any, a: Any, b: Any, c: Any, bias: Any) -> Launch:
+    grid, arguments = example.arranged(a, b, c, bias, None, None if bias is None else "gelu")
     return lambda: kernel[grid](*arguments)
 
 
@@ -87,14 +124,14 @@ def rounds(
     return measured
 
 
-def report(size: int, regime: str, measured: list[dict[str, float]]) -> list[str]:
+def report(case: Case, regime: str, measured: list[dict[str, float]]) -> list[str]:
     """One line a contender: TFLOP/s, and the median of the ratios with the library's."""
-    work, lines = 2 * size**3 / 1e12, []
+    work, lines = 2 * case.m * case.n * case.k / 1e12, []
     for name in measured[0]:
         speed = statistics.median(work / taken[name] for taken in measured)
         ratios = [taken[LIBRARY] / taken[name] for taken in measured]
         low, high = np.percentile(ratios, (10, 90))
-        line = f"{size:6} {regime:9} {name:32} {speed:7.1f} TFLOP/s  {statistics.median(ratios):.3f} of {LIBRARY}'s"
+        line = f"{case!s:34} {regime:9} {name:20} {speed:7.1f} TFLOP/s  {statistics.median(ratios):.3f} of {LIBRARY}'s"
         lines.append(f"{line} ({low:.3f} to {high:.3f})")
     return lines
 
@@ -108,11 +145,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--sizes", type=int, nargs="*", default=[2048, 4096, 8192])
     chosen = parser.parse_args()
-    for size in chosen.sizes:
-        made = contenders(torch, {"": gemm_hopper}, size)
-        for regime, work in (("burst", 0.002), ("sustained", 0.02)):
+    for case in cases(chosen.sizes):
+        made = contenders(torch, gemm_hopper, case)
+        for regime, work in (("burst", 0.002), ("sustained", 0.01)):
             measured = rounds(torch, made, chosen.rounds, is_burst=regime == "burst", work=work)
-            print("\n".join(report(size, regime, measured)), flush=True)
+            print("\n".join(report(case, regime, measured)), flush=True)
 
 
 if __name__ == "__main__":
