@@ -51,7 +51,8 @@ def _launch(kernel: Kernel, args: Sequence[Any], grid: int) -> None:
     from tilejit.runtime.cuda_driver import call, load
 
     made = generate(kernel, target(kernel.target))
-    module, function = load(made.ptx, made.entry)
+    loaded = load(made.ptx, made.entry)
+    module, function = loaded.module, loaded.function
     dynamic = total(kernel.memory, DYNAMIC)
     if dynamic:
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
