@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import tilejit
 from tests.support.goldens import Golden
 from tests.support.ptxas import EmittedPtx
 
@@ -26,6 +27,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite golden files with what the tests made")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What is tested is this tree: `pytest` alone would take the package that is installed, for its plugin."""
+    if not Path(tilejit.__file__).is_relative_to(config.rootpath):
+        raise pytest.UsageError(f"these tests would test {Path(tilejit.__file__).parent}: write python -m pytest")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": COMPILER | {"frontend", "executable", "compiled", "pipeline", "simulator"},
     "launches": COMPILER | {"frontend", "compiled", "runtime"},
 }
-ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "__main__", "__init__")
+ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "pytest_plugin", "__main__", "__init__")
 ALL = set(MAY_IMPORT) | set(ABOVE)
 MAY_IMPORT |= dict.fromkeys(ABOVE, ALL)
 
@@ -70,12 +70,13 @@ ONLY = {
     "llvmlite": lambda path: path.parts[0] == "codegen",
     "cuda": lambda path: path.parts[0] == "runtime" and path.name.startswith("cuda"),
     "hypothesis": lambda path: path.parts[0] == "testing",
+    "pytest": lambda path: path.name == "pytest_plugin.py",
     "platformdirs": lambda path: path.parts == ("runtime", "store.py"),
     **dict.fromkeys(_PROGRESS, lambda path: path.parts == ("progress.py",)),
     # six methods a class, compiled at import: half a second where nothing is cached
     "dataclasses": lambda path: path.name == "dataclass.py",
 }
-THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis", "platformdirs", *_PROGRESS}
+THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis", "pytest", "platformdirs", *_PROGRESS}
 
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 

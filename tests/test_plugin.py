@@ -37,7 +37,7 @@ def test_gpu(n):
 def pytest_says(folder: Path, *options: str, text: str = KERNEL) -> str:
     (folder / "test_it.py").write_text(text, encoding="utf-8")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("TILEJIT", "PYTEST"))}
-    command = (sys.executable, "-m", "pytest", "-p", "pytest_tilejit", "-p", "no:cacheprovider", "-rs", *options)
+    command = (sys.executable, "-m", "pytest", "-p", "tilejit.pytest_plugin", "-p", "no:cacheprovider", "-rs", *options)
     run = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, env={**variables, "PYTHONPATH": str(ROOT)}
     )
@@ -64,6 +64,16 @@ def test_what_is_marked_runs_on_a_gpu(tmp_path: Path) -> None:
     assert "3 passed" in pytest_says(tmp_path, "-k", "test_gpu")
 
 
-def test_tests_that_do_not_use_tilejit_do_not_import_it(tmp_path: Path) -> None:
-    text = pytest_says(tmp_path, text="import sys\n\ndef test():\n    assert 'tilejit' not in sys.modules\n")
+UNRELATED = """
+import sys
+
+def test():
+    ours = {name for name in sys.modules if name.startswith("tilejit")}
+    assert ours == {"tilejit", "tilejit.pytest_plugin"}
+    assert not {"numpy", "llvmlite", "hypothesis", "cuda", "ml_dtypes"} & set(sys.modules)
+"""
+
+
+def test_tests_that_do_not_use_tilejit_import_only_the_plugin(tmp_path: Path) -> None:
+    text = pytest_says(tmp_path, "-p", "no:hypothesispytest", "-p", "no:benchmark", text=UNRELATED)
     assert "1 passed" in text, text

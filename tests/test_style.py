@@ -25,12 +25,26 @@ def check(name: str, *arguments: str) -> None:
 
 
 def test_ruff_finds_nothing() -> None:
-    check("ruff", "check", "--no-cache", "tilejit", "tests", "examples", "pytest_tilejit.py")
+    check("ruff", "check", "--no-cache", "tilejit", "tests", "examples")
 
 
 def test_mypy_finds_nothing() -> None:
     # its cache in .mypy_cache makes the next run take 1 s instead of 15
     check("mypy")
+
+
+#: what stands at the top of the repository, besides names that begin with a dot
+TOP = {
+    "tilejit", "examples", "tests", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE",
+}
+
+
+def test_nothing_else_stands_at_the_top() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout of git's")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = {line.partition("/")[0] for line in listed.splitlines()}
+    assert {name for name in names if not name.startswith(".")} == TOP
 
 
 FILES = sorted((ROOT / "tilejit").rglob("*.py"))

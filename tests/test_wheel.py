@@ -47,13 +47,13 @@ def test_it_holds_the_whole_package(wheel: Path) -> None:
     package = {path.relative_to(ROOT).as_posix() for path in sources}
     assert {"tilejit/py.typed", "tilejit/__init__.pyi"} <= package
     held = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert held == package | {"pytest_tilejit.py"}
+    assert held == package
 
 
 def test_pytest_finds_its_plugin(wheel: Path) -> None:
     archive = ZipFile(wheel)
     (name,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
-    assert "[pytest11]\npytest_tilejit = pytest_tilejit" in archive.read(name).decode()
+    assert "[pytest11]\ntilejit.pytest_plugin = tilejit.pytest_plugin" in archive.read(name).decode()
 
 
 def test_it_says_what_an_index_shows(wheel: Path) -> None:
@@ -68,8 +68,11 @@ def test_it_says_what_an_index_shows(wheel: Path) -> None:
     assert isinstance(page, bytes) and page.decode().strip() == (ROOT / "README.md").read_text("utf-8").strip()
 
 
-def test_a_clean_environment_with_it_runs_the_quickstart(wheel: Path, tmp_path: Path) -> None:
-    """Only the dependencies come from here: a `.pth` file adds their folder, without the `.pth` files in it."""
+def test_a_clean_environment_with_it_runs_the_quickstart_and_its_plugin(wheel: Path, tmp_path: Path) -> None:
+    """Only the dependencies come from here: a `.pth` file adds their folder, without the `.pth` files in it.
+
+    The plugin is there once, also where `-p` asks for what pytest has found.
+    """
     environment, programs = tmp_path / "environment", tmp_path / "programs"
     run(sys.executable, "-m", "venv", "--without-pip", environment)
     python = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -84,3 +87,6 @@ def test_a_clean_environment_with_it_runs_the_quickstart(wheel: Path, tmp_path: 
     assert Path(where.strip()).is_relative_to(packages)
     printed = run(python, QUICKSTART.name, cwd=programs, TILEJIT_DEVICE="sim")
     assert "largest error" in printed
+    (programs / "test_it.py").write_text("import tilejit as tj\n\ndef test():\n    assert tj.device() == 'sim:sm_80'\n")
+    pytest_there = (python, "-m", "pytest", "-p", "no:cacheprovider", "-p", "tilejit.pytest_plugin")
+    assert "1 passed" in run(*pytest_there, "--tilejit-device", "sim:sm_80", cwd=programs)
