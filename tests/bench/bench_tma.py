@@ -17,7 +17,7 @@ import numpy as np
 from cuda.bindings import driver
 
 import tilejit as tj
-from tests.bench.copy_ways import WAYS, copied
+from tests.bench.copy_ways import WAYS
 from tests.kernels.test_tma import DTYPES, expected, moved
 from tilejit.errors import LaunchError
 from tilejit.ir.params import TensorMapSpec
@@ -128,12 +128,13 @@ def bandwidth(names: list[str]) -> None:
     a, b = tj.to_device(bits), tj.to_device(np.zeros_like(bits))
     narrow = [DeviceArray(x.memory, tj.float32, (bits.size // 256, 256)) for x in (a, b)]
     call, size = cuda_driver.call, bits.nbytes
+    multiprocessors = tj.num_sms()
     begin, end = (call(driver.cuEventCreate, driver.CUevent_flags.CU_EVENT_DEFAULT) for _ in range(2))
     ways = {"device to device": lambda: call(driver.cuMemcpyDtoDAsync, b.memory.pointer, a.memory.pointer, size, 0)}
     for name in names or WAYS:
         way = WAYS[name]
         for rows, arrays in (("32 KB", (a, b)), ("1 KB", narrow)):
-            run = copied[way.ctas * tj.num_sms()].bind(*arrays, *way.constants)
+            run = way.kernel[way.ctas(arrays[0].shape, multiprocessors)].bind(*arrays, *way.constants)
             ways[f"{name}, rows of {rows}"] = run
             call(driver.cuMemsetD8Async, b.memory.pointer, 0, size, 0)
             run()

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tilejit as tj
 from tilejit.dataclass import dataclass
 
+COLUMNS = 256
+
 
 @tj.kernel(threads=32, target="sm_90")
-def copied(
+def boxes(A: tj.Tensor, B: tj.Tensor, rows: tj.constexpr, columns: tj.constexpr, room: tj.constexpr) -> None:
+    """As `examples/copy_tma.py`: a CTA copies one box, with shared memory for `room` rows."""
+    box = tj.alloc_shared((room, columns), A.dtype)[0:rows]
+    landed = tj.alloc_barrier()
+    across = tj.cdiv(A.shape[1], columns)
+    at = (tj.cta_id(0) // across, tj.cta_id(0) % across)
+    tj.warp.copy_async(box, A.tile((rows, columns), at), barrier=landed)
+    tj.warp.arrive(landed)
+    landed.wait(0)
+    tj.warp.copy_async(B.tile((rows, columns), at), box)
+    tj.bulk.wait_read(0)
+
+
+@tj.kernel(threads=32, target="sm_90")
+def ring(
     A: tj.Tensor, B: tj.Tensor, rows: tj.constexpr, columns: tj.constexpr, stages: tj.constexpr, stores: tj.constexpr,
     is_range: tj.constexpr,
 ) -> None:
-    """As `examples/copy_tma.py`: stages - stores loads are on their way, and so many stores.
+    """A CTA that goes through many boxes: stages - stores loads are on their way, and so many stores.
 
     is_range: a CTA copies tiles that follow each other, not every num_ctas-th one.
     """
@@ -44,28 +62,37 @@ def copied(
 
 @dataclass(frozen=True, slots=True)
 class CopyWay:
-    """rows: of a box of 256 float32. ctas: for each multiprocessor."""
+    """ctas: of the grid, by the matrix's shape and the number of multiprocessors."""
 
-    rows: int
-    stages: int
-    stores: int
-    ctas: int = 1
-    is_range: bool = False
-
-    @property
-    def constants(self) -> tuple[int, int, int, int, bool]:
-        """What `copied` takes besides arrays."""
-        return self.rows, 256, self.stages, self.stores, self.is_range
+    kernel: tj.Kernel
+    constants: tuple[int | bool, ...]
+    ctas: Callable[[tuple[int, ...], int], int]
 
 
-#: by name, with the bytes of shared memory of a multiprocessor that are in use
+def by_boxes(rows: int, room: int) -> CopyWay:
+    def ctas(shape: tuple[int, ...], _: int) -> int:
+        return tj.cdiv(shape[0], rows) * tj.cdiv(shape[1], COLUMNS)
+
+    return CopyWay(boxes, (rows, COLUMNS, room), ctas)
+
+
+def by_rings(rows: int, stages: int, stores: int, ctas: int = 1, is_range: bool = False) -> CopyWay:
+    """ctas: for each multiprocessor."""
+    return CopyWay(ring, (rows, COLUMNS, stages, stores, is_range), lambda _, multiprocessors: ctas * multiprocessors)
+
+
+#: by name; a row of a box has 256 float32, 1 KB. The comments say what a multiprocessor has on its way, or in use
 WAYS = {
-    "example": CopyWay(32, 6, 2),  # 192 KB
-    "stores": CopyWay(32, 7, 4),  # 224 KB
-    "small": CopyWay(16, 13, 5),  # 208 KB
-    "two": CopyWay(16, 6, 2, ctas=2),  # 192 KB
-    "four": CopyWay(8, 6, 3, ctas=4),  # 192 KB
-    "few": CopyWay(16, 4, 2),  # 64 KB: does less on its way disturb the memory less?
-    "waves": CopyWay(16, 4, 2, ctas=24),  # 192 KB, three CTAs at a time: who is fast takes more of them
-    "ranges": CopyWay(32, 6, 2, is_range=True),
+    "example": by_boxes(4, 28),  # 8 x 4 KB
+    "boxes of 2": by_boxes(2, 2),  # 32 x 2 KB: as many CTAs as a multiprocessor takes
+    "boxes of 2, sixteen": by_boxes(2, 14),  # 16 x 2 KB
+    "boxes of 4": by_boxes(4, 4),  # 32 x 4 KB
+    "boxes of 16": by_boxes(16, 56),  # 4 x 16 KB
+    "boxes of 64": by_boxes(64, 64),  # 3 x 64 KB
+    "ring": by_rings(32, 6, 2),  # 192 KB in use
+    "ring, stores": by_rings(32, 7, 4),  # 224 KB
+    "ring, small": by_rings(16, 13, 5),  # 208 KB
+    "ring, few": by_rings(16, 4, 2),  # 64 KB: does less on its way disturb the memory less?
+    "rings, waves": by_rings(16, 4, 2, ctas=24),  # 192 KB, three CTAs at a time: who is fast takes more of them
+    "ring, ranges": by_rings(32, 6, 2, is_range=True),
 }

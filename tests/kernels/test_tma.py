@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.bench.copy_ways import WAYS, copied
+from tests.bench.copy_ways import WAYS
 from tilejit import simulate
 from tilejit.layout.swizzle import SWIZZLE_BITS
 
@@ -77,11 +77,12 @@ def test_a_region_over_any_edge_arrives_and_leaves(dtype: tj.DType, mode: str, d
 @pytest.mark.parametrize("delivery", ["late", "random:1"])
 @pytest.mark.parametrize("name", WAYS)
 def test_every_way_to_copy_that_is_timed_copies(name: str, delivery: str) -> None:
-    # more tiles than stages, and some that hang over the edges; on four CTAs, of which one may have nothing to do
+    # more boxes than stages, and some that hang over the edges; on four multiprocessors one CTA may have nothing to do
+    way = WAYS[name]
     bits = np.random.default_rng(6).random((250, 300), np.float32)
-    for source, ctas in ((bits, 1), (bits[:33], 4)):
+    for source, multiprocessors in ((bits, 1), (bits[:33], 4)):
         got = np.zeros_like(source)
-        simulate(copied, ctas, source, got, *WAYS[name].constants, delivery=delivery)
+        simulate(way.kernel, way.ctas(source.shape, multiprocessors), source, got, *way.constants, delivery=delivery)
         np.testing.assert_array_equal(got, source)
 
 
