@@ -52,6 +52,15 @@ def is_the_same(driver, quick, usual, *args, grid=4):
     return results[0]
 
 
+def test_a_launch_that_compiles_makes_no_launcher(driver):
+    quick, _ = pair(driver, add)
+    for dtype in (np.float32, np.float64, np.int32):
+        a, b = tensor(4, 8, dtype=dtype), tensor(4, 8, dtype=dtype)
+        quick[4](a, b, 1)
+        assert quick.generated.find((a, b, 1), {}) is None
+    quick[4](a, b, 1)
+    assert quick.generated.find((a, b, 1), {}) is not None
+
 
 def test_a_captured_value_that_changes_is_seen_and_an_old_one_is_quick_again(driver, monkeypatch):
     quick, usual = pair(driver, add)

@@ -51,7 +51,7 @@ class GeneratedLaunchers:
         # by their numbers
         self._all: list[tuple[GivenTypes, GeneratedLauncher]] = []
         self._newest: dict[GivenTypes, GeneratedLauncher] = {}
-        self._launched: set[GivenTypes] = set()
+        self._launched: set[tuple[GivenTypes, LoadedKernel]] = set()
         self._without_parts: set[GivenTypes] = set()
         # by their numbers the captured values that were seen to come from their places
         self._fitting: dict[int, CapturedValues] = {}
@@ -64,15 +64,16 @@ class GeneratedLaunchers:
     def notice(
         self, args: Sequence[Any], named: Mapping[str, Any], values: Sequence[Any], resolved: ResolvedLaunch
     ) -> GeneratedLauncher | None:
-        """One that is made at the second launch with such arguments, because many kernels are launched once.
+        """One that is made at the second launch of a variant with such arguments.
 
+        Many are launched once; and a launch that has just compiled isn't made longer.
         values: of all parameters.
         """
         given = _given(args, named)
-        if given not in self._launched:
-            self._launched.add(given)
-            return None
         if not _is_direct(resolved) or given in self._without_parts:
+            return None
+        if (given, resolved.function) not in self._launched:
+            self._launched.add((given, resolved.function))
             return None
         from .making import parts_of
 
