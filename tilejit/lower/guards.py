@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from ..dataclass import dataclass, replace
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
-from ..ir.nodes import Alloc, Arrive, Expr, For, Jump, Kernel, Loop, Simple, Stmt, WaitPhase
+from ..ir.nodes import Alloc, Arrive, Expr, For, If, Jump, Kernel, Loop, Simple, Stmt, WaitPhase
 from ..scopes import SCOPES
 from .stages import Stages, names_in, stage_of
 
@@ -92,6 +92,9 @@ class _Waited(Analysis[_Behind]):
 
     def join(self, first: _Behind, second: _Behind) -> _Behind:
         return _Behind(first.waits & second.waits, first.current & second.current)
+
+    def concerns(self, stmt: Simple | If | For) -> bool:
+        return isinstance(stmt, (WaitPhase, Arrive)) or bool(self.stages.changed(stmt))
 
     def step(self, stmt: Simple | Jump, state: _Behind) -> _Behind:
         state = self.defined(stmt, state)

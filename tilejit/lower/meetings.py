@@ -21,8 +21,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..dataclass import dataclass, replace
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
-from ..ir.analyses.uniformity import comers
-from ..ir.nodes import Arrive, Expr, For, Instruction, Jump, Kernel, Loop, Simple, Stmt, Sync, WaitPhase
+from ..ir.analyses.thread_values import comers
+from ..ir.nodes import Arrive, Expr, For, If, Instruction, Jump, Kernel, Loop, Simple, Stmt, Sync, WaitPhase
 from ..isa import ROWS
 from ..isa.barriers import BAR_SYNC_NUMBERED, BARRIERS
 from ..isa.mbarrier import EXPECT
@@ -123,6 +123,11 @@ class _Meetings(Analysis[_Since]):
         waits = _fewest_products((*first.waits, *second.waits))
         return _Since(first.acted | second.acted, waits, first.current & second.current)
 
+    def concerns(self, stmt: Simple | If | For) -> bool:
+        if isinstance(stmt, (Sync, WaitPhase, Arrive, Instruction)) or self.stages.changed(stmt):
+            return True
+        return not isinstance(stmt, (If, For)) and _touches_shared(stmt)
+
     def step(self, stmt: Simple | Jump, state: _Since) -> _Since:
         state = self.defined(stmt, state)
         match stmt:
@@ -138,8 +143,7 @@ class _Meetings(Analysis[_Since]):
                 return _passed(met, WARP) if self.has_leaders else met
             case Instruction(name):
                 return self.instructed(stmt, state)
-        touched = (*walk.reads(stmt), *walk.writes(stmt))
-        return replace(state, acted=_ALL) if _is_shared(touched) else state
+        return replace(state, acted=_ALL) if _touches_shared(stmt) else state
 
     def instructed(self, stmt: Instruction, state: _Since) -> _Since:
         """The state after an instruction."""
@@ -216,6 +220,6 @@ def _passed(state: _Since, scope: Scope, products: int = -1) -> _Since:
     return replace(state, waits=frozenset(w for w in state.waits if w.scope is not scope or w.products <= products))
 
 
-def _is_shared(places: Iterable[walk.Place]) -> bool:
-    """Whether other threads may have to do with some of these places."""
-    return any(place.buffer.space != "local" for place in places)
+def _touches_shared(stmt: Simple | Jump) -> bool:
+    """Whether other threads may have to do with some of the places that a statement reads or writes."""
+    return any(place.buffer.space != "local" for place in (*walk.reads(stmt), *walk.writes(stmt)))

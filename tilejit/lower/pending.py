@@ -90,6 +90,9 @@ class _InFlight(Analysis[_State]):
     def join(self, first: _State, second: _State) -> _State:
         return first | second
 
+    def concerns(self, stmt: Simple | If | For) -> bool:
+        return isinstance(stmt, Instruction)
+
     def step(self, stmt: Simple | Jump, state: _State) -> _State:
         if not isinstance(stmt, Instruction):
             return state

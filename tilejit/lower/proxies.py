@@ -22,6 +22,7 @@ from ..ir.nodes import (
     Arrive,
     Atomic,
     Descriptor,
+    For,
     If,
     Instruction,
     Jump,
@@ -194,6 +195,12 @@ class _Dirty(Analysis[_State]):
 
     def join(self, first: _State, second: _State) -> _State:
         return first | second
+
+    def concerns(self, stmt: Simple | If | For) -> bool:
+        if isinstance(stmt, For):
+            return False
+        is_fenced = bool(self._accesses.fenced(stmt, self._accesses.touched))
+        return is_fenced if isinstance(stmt, If) else is_fenced or bool(self._accesses.dirtied(stmt))
 
     def step(self, stmt: Simple | Jump, state: _State) -> _State:
         return self._behind_fence(stmt, state) | self._accesses.dirtied(stmt)

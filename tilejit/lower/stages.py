@@ -12,16 +12,20 @@ from ..dataclass import dataclass
 from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.nodes import Arrive, Assign, Cast, Const, Expr, For, Kernel, Let, Load, Op, Stmt, Var, Vector, WaitPhase
+from ..remember import remembered
 
 __all__ = ["Stages", "names_in", "stage_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """values: the definitions of variables that stages follow from. causes: what each of these follows from."""
+    """values: the definitions of variables that stages follow from.
+
+    effects: what follows from each variable that a stage names or follows from, itself among them.
+    """
 
     values: Mapping[str, Expr]
-    causes: Mapping[str, frozenset[str]]
+    effects: Mapping[str, frozenset[str]]
 
     @staticmethod
     def of(kernel: Kernel) -> Stages:
@@ -31,23 +35,26 @@ class Stages:
         lets = {s.var.name: s.value for s in statements if isinstance(s, Let) and not _loads(s.value)}
         values: dict[str, Expr] = {}
         waiting = [stage_of(stmt) for stmt in statements if isinstance(stmt, (Arrive, WaitPhase))]
+        effects: dict[str, set[str]] = {}
         while waiting:
-            for name in names_in(waiting.pop()) & lets.keys() - values.keys():
-                values[name] = lets[name]
-                waiting.append(lets[name])
+            for name in names_in(waiting.pop()) - effects.keys():
+                effects[name] = {name}
+                if name in lets:
+                    values[name] = lets[name]
+                    waiting.append(lets[name])
         causes: dict[str, frozenset[str]] = {}
         # in the order of the text, which defines a variable before those that follow from it
         for name in (name for name in lets if name in values):
             direct = names_in(values[name])
             causes[name] = direct.union(*(causes.get(cause, frozenset()) for cause in direct))
-        return Stages(values, causes)
+            for cause in causes[name]:
+                effects[cause].add(name)
+        return Stages(values, {name: frozenset(follow) for name, follow in effects.items()})
 
     def changed(self, stmt: Stmt) -> frozenset[str]:
-        """The variables that aren't what they were, where a statement, or a loop's next turn, defines one."""
+        """The variables of stages that aren't what they were, where a statement, or a loop's next turn, defines one."""
         defined = stmt.var if isinstance(stmt, (Assign, For)) else walk.defines(stmt)
-        if not isinstance(defined, Var):
-            return frozenset()
-        return frozenset({defined.name, *(name for name, causes in self.causes.items() if defined.name in causes)})
+        return self.effects.get(defined.name, frozenset()) if isinstance(defined, Var) else frozenset()
 
     def current(self, stmt: Stmt, before: frozenset[str]) -> frozenset[str]:
         """The current ones behind a statement."""
@@ -87,9 +94,10 @@ def stage_of(stmt: Arrive | WaitPhase) -> Expr:
     return stmt.place.offset
 
 
+@remembered
 def names_in(expr: Expr) -> frozenset[str]:
     """The variables in an expression."""
-    return frozenset(part.name for part in walk.subexpressions(expr) if isinstance(part, Var))
+    return frozenset([part.name for part in walk.subexpressions(expr) if isinstance(part, Var)])
 
 
 def _loads(expr: Expr) -> bool:

@@ -127,6 +127,22 @@ def test_states_are_the_least_fixed_point(body: walk.Block) -> None:
     assert solve(Tainted(), body, frozenset({"a"})) == restarted(Tainted(), body, frozenset({"a"}))
 
 
+class OfAssignments(Tainted):
+    """The same, told of nothing but assignments."""
+
+    def concerns(self, stmt: ir.Stmt) -> bool:
+        return isinstance(stmt, ir.Assign)
+
+    def step(self, stmt: ir.Simple | ir.Jump, state: Names) -> Names:
+        assert isinstance(stmt, (ir.Assign, ir.Break, ir.Continue, ir.Return))
+        return super().step(stmt, state)
+
+
+@given(programs(assignments))
+def test_what_is_passed_over_changes_no_state(body: walk.Block) -> None:
+    assert solve(OfAssignments(), body, frozenset({"a"})) == restarted(Tainted(), body, frozenset({"a"}))
+
+
 @given(bodies())
 @settings(max_examples=300)
 def test_states_of_all_threads_are_the_least_fixed_point(body: walk.Block) -> None:

@@ -7,6 +7,9 @@ A loop keeps the state at its head from one visit to the next. When a further tu
 it resumes from that state; where the incoming state adds nothing, its body isn't visited again. So a statement is
 visited once for each state that the head of its innermost loop takes. These are at most as many as the lattice is
 high, however deep the loops are nested: the cost is linear in the code times the lattice's height.
+
+Most statements do nothing to most analyses' states. Which those are, an analysis says once of each, and visits pass
+them over: a run of them in one step, a branch or a counted loop of them as a whole.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Generic, TypeVar
 
 from ...dataclass import dataclass
 from .. import walk
-from ..nodes import Break, Continue, For, If, Jump, Loop, Return, Simple
+from ..nodes import Break, Continue, For, If, Jump, Loop, Return, Simple, Stmt
 from ..walk import Block
 
 __all__ = ["Analysis", "LoopStates", "solve"]
@@ -59,6 +62,14 @@ class Analysis(ABC, Generic[State]):
     def step(self, stmt: Simple | Jump, state: State) -> State:
         """The state after a statement; of a jump, the state that it carries to its target."""
 
+    def concerns(self, stmt: Simple | If | For) -> bool:
+        """Whether a statement, without those in it, may change a state.
+
+        Of one that doesn't, `step` returns the state that it is given; `branch` gives it to both blocks, and `merged`,
+        `enter`, `repeat` and `leave` are those of this class.
+        """
+        return True
+
     def behind(self, jump: Jump, state: State) -> State | None:
         """The state of the code behind a jump that carries `state` away; None where no thread goes on there."""
         return None
@@ -88,19 +99,59 @@ class Analysis(ABC, Generic[State]):
 
 def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | None]:
     """The state before each of `walk.statements(body)`, in that order; None where no path goes."""
-    solver = _Solver(analysis, len(walk.statements(body)))
-    solver.block(body, start, 0)
+    course, count = _course(analysis, body, 0)
+    solver = _Solver(analysis, count)
+    solver.block(course, start)
     return solver.states
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """A statement that visits come to, behind those that they pass over.
+
+    first: the number of the first one passed over. number: that of the statement. blocks: the courses through its
+    blocks.
+    """
+
+    first: int
+    number: int
+    stmt: Stmt
+    blocks: tuple[_Course, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """The way through a block: what is visited; then, from number `last` up to `end`, what is passed over."""
+
+    visits: tuple[_Visit, ...]
+    last: int
+    end: int
+
+
+def _course(analysis: Analysis[State], body: Block, first: int) -> tuple[_Course, int]:
+    """The course through a block whose first statement has this number, and the number behind it."""
+    visits: list[_Visit] = []
+    last = number = first
+    for stmt in body:
+        blocks: list[_Course] = []
+        behind = number + 1
+        for block in walk.blocks(stmt):
+            course, behind = _course(analysis, block, behind)
+            blocks.append(course)
+        if any(c.visits for c in blocks) or isinstance(stmt, _UNKNOWN) or analysis.concerns(stmt):
+            visits.append(_Visit(last, number, stmt, tuple(blocks)))
+            last = behind
+        number = behind
+    return _Course(tuple(visits), last, number), number
 
 
 @dataclass(slots=True)
 class _Solved(Generic[State]):
-    """A loop's states as of its last visit. end: the number of the statement behind it."""
+    """A loop's states as of its last visit."""
 
     head: State
     again: State | None
     breaks: State | None
-    end: int
 
 
 @dataclass(slots=True)
@@ -110,6 +161,9 @@ class _Exits(Generic[State]):
     breaks: State | None = None
     continues: State | None = None
 
+
+#: the statements that paths may end at, or go round without an end
+_UNKNOWN = (Break, Continue, Return, Loop)
 
 #: the statements that are no step to the next one: few of a kernel's
 _CONTROL = (If, For, Loop, Break, Continue, Return)
@@ -128,36 +182,44 @@ class _Solver(Generic[State]):
         self.loops: dict[int, _Solved[State]] = {}
         self.around: list[_Exits[State]] = []
 
-    def block(self, body: Block, state: State | None, number: int) -> tuple[State | None, int]:
-        """The state at the end of a block whose first statement has this number, and the number behind it."""
-        for stmt in body:
+    def block(self, course: _Course, state: State | None) -> State | None:
+        """The state at the end of a block."""
+        for visit in course.visits:
             if state is None:
-                number += walk.size(stmt)
-                continue
-            self.states[number] = state
-            if not isinstance(stmt, _CONTROL):
-                state, number = self.analysis.step(stmt, state), number + 1
-                continue
-            match stmt:
-                case If():
-                    state, number = self.branch(stmt, state, number)
-                case For() | Loop():
-                    state, number = self.loop(stmt, state, number)
-                case Break() | Continue() | Return():
-                    state, number = self.jump(stmt, state), number + 1
-        return state, number
+                return None
+            self.passed(visit.first, visit.number + 1, state)
+            state = self.visit(visit, state)
+        if state is not None:
+            self.passed(course.last, course.end, state)
+        return state
+
+    def passed(self, first: int, end: int, state: State) -> None:
+        """Notes the state before each of the statements from number `first` up to `end`."""
+        self.states[first:end] = [state] * (end - first)
+
+    def visit(self, visit: _Visit, state: State) -> State | None:
+        """The state behind a statement."""
+        stmt = visit.stmt
+        if not isinstance(stmt, _CONTROL):
+            return self.analysis.step(stmt, state)
+        match stmt:
+            case If():
+                return self.branch(stmt, visit.blocks, state)
+            case For() | Loop():
+                return self.loop(stmt, visit, state)
+            case Break() | Continue() | Return():
+                return self.jump(stmt, state)
 
     def joined(self, first: State | None, second: State | None) -> State | None:
         if first is None or second is None:
             return second if first is None else first
         return self.analysis.join(first, second)
 
-    def branch(self, stmt: If, before: State, number: int) -> tuple[State | None, int]:
+    def branch(self, stmt: If, blocks: tuple[_Course, ...], before: State) -> State | None:
+        course_of_then, course_of_orelse = blocks
         then, orelse = self.analysis.branch(stmt, before)
-        end_of_then, number = self.block(stmt.then, then, number + 1)
-        end_of_orelse, number = self.block(stmt.orelse, orelse, number)
-        ends = self.joined(end_of_then, end_of_orelse)
-        return None if ends is None else self.analysis.merged(stmt, before, ends), number
+        ends = self.joined(self.block(course_of_then, then), self.block(course_of_orelse, orelse))
+        return None if ends is None else self.analysis.merged(stmt, before, ends)
 
     def jump(self, stmt: Jump, state: State) -> State | None:
         taken = self.analysis.step(stmt, state)
@@ -167,25 +229,24 @@ class _Solver(Generic[State]):
             self.around[-1].continues = self.joined(self.around[-1].continues, taken)
         return self.analysis.behind(stmt, taken)
 
-    def loop(self, stmt: For | Loop, before: State, number: int) -> tuple[State | None, int]:
-        solved, head = self.loops.get(number), self.analysis.enter(stmt, before)
+    def loop(self, stmt: For | Loop, visit: _Visit, before: State) -> State | None:
+        solved, head = self.loops.get(visit.number), self.analysis.enter(stmt, before)
         if solved is not None:
             head = self.analysis.join(head, solved.head)
         if solved is None or head != solved.head:
-            solved = self.loops[number] = self.turns(stmt, head, number)
-        turns = LoopStates(before, solved.head, solved.again, solved.breaks)
-        return self.analysis.leave(stmt, turns), solved.end
+            solved = self.loops[visit.number] = self.turns(stmt, visit.blocks[0], head)
+        return self.analysis.leave(stmt, LoopStates(before, solved.head, solved.again, solved.breaks))
 
-    def turns(self, stmt: For | Loop, head: State, number: int) -> _Solved[State]:
+    def turns(self, stmt: For | Loop, course: _Course, head: State) -> _Solved[State]:
         """Follows a loop's turns until they bring nothing new to its head."""
         while True:
             exits: _Exits[State] = _Exits()
             self.around.append(exits)
-            end, behind = self.block(stmt.body, head, number + 1)
+            end = self.block(course, head)
             self.around.pop()
             turned = self.joined(end, exits.continues)
             again = None if turned is None else self.analysis.repeat(stmt, head, turned)
             grown = head if again is None else self.analysis.join(head, again)
             if grown == head:
-                return _Solved(head, again, exits.breaks, behind)
+                return _Solved(head, again, exits.breaks)
             head = grown

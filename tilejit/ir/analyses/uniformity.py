@@ -10,7 +10,7 @@ of active threads has one, too: the widest scope whose threads are either all ac
 
 A branch lowers the level of the active set to that of its condition, and a loop to that of its bounds. A `break`,
 `continue` or `return` in such a branch does the same for what follows it. Expressions of thread ids and constants
-alone are evaluated for every thread of the CTA; any other has the least level of its parts. Loads from global and
+alone have their values' level (`thread_values`); any other has the least level of its parts. Loads from global and
 shared memory have their address's level; those of a tile of one element, of which every thread of a scope has a copy
 that no thread writes alone, the scope's. Variables that change are followed to a fixed point.
 """
@@ -18,9 +18,7 @@ that no thread writes alone, the scope's. Variables that change are followed to 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
 from math import prod
-from operator import and_, or_
 
 import numpy as np
 
@@ -29,17 +27,16 @@ from ...dataclass import dataclass, field, replace
 from ...errors import DispatchError
 from ...isa import ROWS, Row
 from ...layout import TileLayout
-from ...ops.cast import convert
-from ...ops.elementwise import ELEMENTWISE
-from ...scopes import SCOPES, THREAD_IDS
+from ...scopes import SCOPES
 from ...source import Span
 from .. import nodes as ir
 from .. import walk
 from .flow import Analysis, LoopStates, solve
 from .register_pool import SETTINGS, Setting, check_pool
 from .ring_counts import Come, check_steps
+from .thread_values import ThreadValues, comers
 
-__all__ = ["check", "comers", "repeated_additions"]
+__all__ = ["check", "repeated_additions"]
 
 #: the levels of what all threads of a CTA agree on, and of what each has to itself
 CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
@@ -55,21 +52,15 @@ def check(kernel: ir.Kernel) -> None:
     states = solve(uniformity, kernel.body, uniformity.start())
     settings: list[Setting] = []
     comings: list[Come] = []
-    for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
+    for stmt, state, coming in zip(walk.statements(kernel.body), states, comers(kernel), strict=True):
         if state is None:
             continue
         uniformity.report(stmt, state)
-        comings.append(Come(stmt, state.comers, state.is_exact))
+        comings.append(Come(stmt, coming, state.is_exact))
         if isinstance(stmt, ir.Instruction) and stmt.name in SETTINGS:
-            settings.append(Setting(stmt, state.comers, state.is_exact))
+            settings.append(Setting(stmt, coming, state.is_exact))
     check_pool(kernel, settings)
     check_steps(kernel, comings)
-
-
-def comers(kernel: ir.Kernel) -> list[int]:
-    """The threads that may come to each of the kernel's statements, thread i as bit i; at either level."""
-    uniformity = _Uniformity.of(kernel)
-    return [0 if state is None else state.comers for state in solve(uniformity, kernel.body, uniformity.start())]
 
 
 def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
@@ -77,9 +68,10 @@ def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
     uniformity = _Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
     return [
-        (stmt, state.comers.bit_count())
-        for stmt, state in zip(walk.statements(kernel.body), states, strict=True)
-        if state is not None and isinstance(stmt, ir.Atomic) and uniformity.is_repeated(stmt, state)
+        (stmt, coming.bit_count())
+        for stmt, state, coming in zip(walk.statements(kernel.body), states, comers(kernel), strict=True)
+        if state is not None and isinstance(stmt, ir.Atomic) and coming.bit_count() > 1
+        and uniformity.is_repeated(stmt, state)
     ]
 
 
@@ -101,9 +93,8 @@ class _ThreadState:
 
     entered: the threads that the branches and loops around let in. returned, broken, continued: those that earlier
     jumps of each kind left here; the active threads are in all four sets.
-    comers: the threads that may come here, thread i as bit i. is_exact: all of them do, or none.
     levels: of the variables whose level isn't `CTA`. partial: the scopes whose last instance isn't whole and may come
-    here.
+    here. is_exact: all threads that may come here (`thread_values.comers`) do, or none.
     """
 
     entered: _Active = _Active()
@@ -112,7 +103,6 @@ class _ThreadState:
     continued: _Active = _Active()
     levels: Mapping[str, int] = field(default_factory=dict)
     partial: frozenset[str] = frozenset()
-    comers: int = 0
     is_exact: bool = True
 
     @property
@@ -137,16 +127,12 @@ class _ThreadState:
 class _Uniformity(Analysis[_ThreadState]):
     """The analysis for a CTA of so many `threads`.
 
-    numbers: every thread's value of each variable that depends on thread ids and constants alone. evaluated: the same
-    of expressions, by identity, since those in loops are visited several times; None for all others.
-    stored: the buffers of which threads write elements on their own, by name.
+    values: what they compute. stored: the buffers of which threads write elements on their own, by name.
     """
 
     def __init__(self, threads: int, stored: frozenset[str] = frozenset()) -> None:
         self.threads, self.stored = threads, stored
-        self.ids = np.arange(threads, dtype=np.int32)
-        self.numbers: dict[str, np.ndarray] = {}
-        self.evaluated: dict[int, np.ndarray | None] = {}
+        self.values = ThreadValues(threads)
 
     @staticmethod
     def of(kernel: ir.Kernel) -> _Uniformity:
@@ -156,7 +142,7 @@ class _Uniformity(Analysis[_ThreadState]):
 
     def start(self) -> _ThreadState:
         partial = frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads))
-        return _ThreadState(partial=partial, comers=(1 << self.threads) - 1)
+        return _ThreadState(partial=partial)
 
     def join(self, first: _ThreadState, second: _ThreadState) -> _ThreadState:
         return _ThreadState(
@@ -164,18 +150,15 @@ class _Uniformity(Analysis[_ThreadState]):
             first.returned.meet(second.returned),
             first.broken.meet(second.broken),
             first.continued.meet(second.continued),
-            {name: min(first.level(name), second.level(name)) for name in (*first.levels, *second.levels)},
+            _lowest(first.levels, second.levels),
             first.partial | second.partial,
-            first.comers | second.comers,
             first.is_exact and second.is_exact,
         )
 
     def step(self, stmt: ir.Simple | ir.Jump, state: _ThreadState) -> _ThreadState:
         match stmt:
             case ir.Let(var, value):
-                numbers = self.values(value)
-                if numbers is not None:
-                    self.numbers[var.name] = numbers
+                self.values.define(stmt)
                 said = SCOPES[var.uniform].level if var.uniform else THREAD
                 return state.with_level(var.name, max(self.level(value, state), said))
             case ir.Declare(var, init):
@@ -207,15 +190,18 @@ class _Uniformity(Analysis[_ThreadState]):
 
     def behind(self, jump: ir.Jump, state: _ThreadState) -> _ThreadState:
         # every thread that comes to a `return` ends there, a partial instance as well
-        return replace(state, partial=frozenset() if isinstance(jump, ir.Return) else state.partial, comers=0)
+        return replace(state, partial=frozenset()) if isinstance(jump, ir.Return) else state
 
     def branch(self, stmt: ir.If, state: _ThreadState) -> tuple[_ThreadState, _ThreadState]:
         entered = self.narrowed(state.active, self.level(stmt.cond, state), "the `if`", stmt.span)
         exact = state.is_exact and (
-            self.values(stmt.cond) is not None or self.widened(self.level(stmt.cond, state)) == CTA
+            self.values.of(stmt.cond) is not None or self.widened(self.level(stmt.cond, state)) == CTA
         )
-        then, orelse = (self.coming(state, self.finding(stmt.cond, truth)) for truth in (True, False))
-        return replace(then, entered=entered, is_exact=exact), replace(orelse, entered=entered, is_exact=exact)
+        true, false = (self.partly(state, threads) for threads in self.values.finding(stmt.cond))
+        return (
+            replace(state, entered=entered, partial=true, is_exact=exact),
+            replace(state, entered=entered, partial=false, is_exact=exact),
+        )
 
     def merged(self, stmt: ir.If, before: _ThreadState, ends: _ThreadState) -> _ThreadState:
         stayed = (ends.returned, ends.broken, ends.continued) == (before.returned, before.broken, before.continued)
@@ -234,7 +220,7 @@ class _Uniformity(Analysis[_ThreadState]):
         return active if level >= active.level else _Active(level, what, span)
 
     def repeat(self, loop: ir.For | ir.Loop, head: _ThreadState, ends: _ThreadState) -> _ThreadState:
-        return replace(ends, entered=head.entered, continued=_Active(), comers=head.comers)
+        return replace(ends, entered=head.entered, continued=_Active())
 
     def leave(self, loop: ir.For | ir.Loop, turns: LoopStates[_ThreadState]) -> _ThreadState:
         """After a loop all threads are back; what it assigned may differ between those that left in different turns."""
@@ -353,37 +339,22 @@ class _Uniformity(Analysis[_ThreadState]):
                 )
 
     def is_repeated(self, stmt: ir.Atomic, state: _ThreadState) -> bool:
-        """Whether several threads come to it, all with the same element and the same value to add."""
-        if stmt.op != "add" or not state.is_exact or state.comers.bit_count() < 2:
+        """Whether all threads that come to it come with the same element and the same value to add."""
+        if stmt.op != "add" or not state.is_exact:
             return False
         given = (*walk.indices(stmt.place), *stmt.operands)
         return all(self.widened(self.level(expr, state)) == CTA for expr in given)
 
-    def coming(self, state: _ThreadState, threads: int) -> _ThreadState:
-        """The state where only these threads may come."""
-        partial = (s for s in state.partial if threads >> self.threads - SCOPES[s].left_over(self.threads))
-        return replace(state, partial=frozenset(partial), comers=state.comers & threads)
-
-    def finding(self, cond: ir.Expr, truth: bool) -> int:
-        """The threads that may find a condition to be `truth`, thread i as bit i."""
-        everybody = (1 << self.threads) - 1
-        values = self.values(cond)
-        if values is not None:
-            return _bits(np.broadcast_to(values, self.ids.shape) == truth)
-        match cond:
-            case ir.Op("logical_not", (arg,)):
-                return self.finding(arg, not truth)
-            case ir.Op("logical_and" | "logical_or", args):
-                each = [self.finding(arg, truth) for arg in args]
-                # of one operand's truth it is enough, or all are needed
-                return reduce(or_, each) if truth == (cond.name == "logical_or") else reduce(and_, each)
-        return everybody
+    def partly(self, state: _ThreadState, threads: int) -> frozenset[str]:
+        """The scopes whose last instance isn't whole and may come on where only these threads may."""
+        left = (s for s in state.partial if threads >> self.threads - SCOPES[s].left_over(self.threads))
+        return frozenset(left)
 
     def level(self, expr: ir.Expr, state: _ThreadState) -> int:
         """The widest scope whose active threads agree on the value."""
         if isinstance(expr, ir.Const):
             return CTA
-        values = self.values(expr)
+        values = self.values.of(expr)
         if values is not None:
             return self.level_of(values)
         match expr:
@@ -410,7 +381,7 @@ class _Uniformity(Analysis[_ThreadState]):
     def agrees(self, values: np.ndarray, scope: scopes.Scope) -> bool:
         """Whether the threads of every instance have one value."""
         size = scope.threads(self.threads)
-        first = values[self.ids // size * size]
+        first = values[self.values.ids // size * size]
         # nan differs from itself, but not from one thread to the next
         return bool(np.all((values == first) | ((values != values) & (first != first))))
 
@@ -421,37 +392,16 @@ class _Uniformity(Analysis[_ThreadState]):
         reached = (s for s in SCOPES.values() if s.level <= level)
         return CTA if any(self.threads <= s.threads(self.threads) for s in reached) else level
 
-    def values(self, expr: ir.Expr) -> np.ndarray | None:
-        """Every thread's value where it depends on thread ids and constants alone, else None."""
-        match expr:
-            case ir.Const(value, dtype):
-                return np.asarray(value, dtype=dtype.numpy)
-            case ir.Var(name):
-                return self.numbers.get(name)
-            case ir.Special(name):
-                return THREAD_IDS[name].of(self.ids) if name in THREAD_IDS else None
-            case ir.Cast() | ir.Op():
-                if id(expr) not in self.evaluated:
-                    self.evaluated[id(expr)] = self.computed(expr)
-                return self.evaluated[id(expr)]
-        return None
 
-    def computed(self, expr: ir.Cast | ir.Op) -> np.ndarray | None:
-        args = []
-        for arg in walk.operands(expr):
-            value = self.values(arg)
-            if value is None:
-                return None
-            args.append(value)
-        if isinstance(expr, ir.Cast):
-            return convert(args[0], expr.dtype, expr.saturate)
-        with np.errstate(all="ignore"):
-            return np.asarray(ELEMENTWISE[expr.name].formula(*args))
-
-
-def _bits(values: np.ndarray) -> int:
-    """A number whose bit i is value i."""
-    return int.from_bytes(np.packbits(values.astype(bool), bitorder="little").tobytes(), "little")
+def _lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, int]:
+    """Of each variable the lower level; `CTA`, the greatest, is that of those that aren't listed."""
+    if first == second:
+        return first
+    lowest = dict(first)
+    for name, level in second.items():
+        if level < lowest.get(name, CTA):
+            lowest[name] = level
+    return lowest
 
 
 def _at(span: Span | None) -> str:

@@ -1,0 +1,46 @@
+"""What analyses on lane IR say doesn't concern them changes none of their states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.example_sizes import EXAMPLES
+from tilejit.ir.analyses import flow
+from tilejit.ir.analyses.flow import Analysis
+from tilejit.lower import guards, meetings, pending, proxies
+from tilejit.lower.guards import _Waited
+from tilejit.lower.meetings import _Meetings
+from tilejit.lower.pending import _InFlight
+from tilejit.lower.proxies import _Dirty
+
+#: those that pass statements over, and the modules that solve them
+PASSING_OVER: dict[type[Analysis[Any]], Any] = {
+    _Waited: guards, _Meetings: meetings, _InFlight: pending, _Dirty: proxies,
+}
+
+
+def test_all_of_them_are_looked_at() -> None:
+    every = Analysis.__subclasses__()
+    assert {kind for kind in every if kind.concerns is not Analysis.concerns and "tilejit" in kind.__module__} == set(
+        PASSING_OVER
+    )
+
+
+@pytest.mark.parametrize("name", ["gemm_hopper.gemm", "attention full 64"])
+def test_states_are_those_of_visits_to_every_statement(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = []
+
+    def both(analysis: Any, body: Any, start: Any) -> Any:
+        states = flow.solve(analysis, body, start)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(analysis), "concerns", Analysis.concerns)
+            assert flow.solve(analysis, body, start) == states
+        solved.append(type(analysis))
+        return states
+
+    for module in PASSING_OVER.values():
+        monkeypatch.setattr(module, "solve", both)
+    EXAMPLES[name]()
+    assert set(solved) == set(PASSING_OVER)

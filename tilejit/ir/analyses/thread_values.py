@@ -1,0 +1,122 @@
+"""What each thread of a CTA computes of thread ids and constants alone, and who comes where for that.
+
+Expressions of thread ids and constants are evaluated for every thread. Any other value may be anything for any thread:
+a branch on it lets all threads in, into both of its blocks.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_, or_
+
+import numpy as np
+
+from ...ops.cast import convert
+from ...ops.elementwise import ELEMENTWISE
+from ...scopes import THREAD_IDS
+from .. import nodes as ir
+from .. import walk
+from ..walk import Block
+
+__all__ = ["ThreadValues", "comers"]
+
+
+class ThreadValues:
+    """What the threads of a CTA compute, of variables that are defined in the order of the text.
+
+    everybody: all threads, thread i as bit i. numbers: every thread's value of each variable that depends on thread
+    ids and constants alone. evaluated: the same of expressions, by identity, since those in loops are met several
+    times; None for all others. truths: the threads that may find a condition true, and false, by its identity.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.ids = np.arange(threads, dtype=np.int32)
+        self.everybody = (1 << threads) - 1
+        self.numbers: dict[str, np.ndarray] = {}
+        self.evaluated: dict[int, np.ndarray | None] = {}
+        self.truths: dict[int, tuple[int, int]] = {}
+
+    def define(self, let: ir.Let) -> None:
+        """Notes what a variable stands for."""
+        values = self.of(let.value)
+        if values is not None:
+            self.numbers[let.var.name] = values
+
+    def of(self, expr: ir.Expr) -> np.ndarray | None:
+        """Every thread's value where it depends on thread ids and constants alone, else None."""
+        if isinstance(expr, ir.Var):
+            return self.numbers.get(expr.name)
+        if isinstance(expr, (ir.Load, ir.Special)) and not (isinstance(expr, ir.Special) and expr.name in THREAD_IDS):
+            return None
+        if id(expr) not in self.evaluated:
+            self.evaluated[id(expr)] = self._computed(expr)
+        return self.evaluated[id(expr)]
+
+    def _computed(self, expr: ir.Expr) -> np.ndarray | None:
+        if isinstance(expr, ir.Const):
+            return np.asarray(expr.value, dtype=expr.dtype.numpy)
+        if isinstance(expr, ir.Special):
+            return THREAD_IDS[expr.name].of(self.ids)
+        args = []
+        for arg in walk.operands(expr):
+            value = self.of(arg)
+            if value is None:
+                return None
+            args.append(value)
+        if isinstance(expr, ir.Cast):
+            return convert(args[0], expr.dtype, expr.saturate)
+        assert isinstance(expr, ir.Op)
+        with np.errstate(all="ignore"):
+            return np.asarray(ELEMENTWISE[expr.name].formula(*args))
+
+    def finding(self, cond: ir.Expr) -> tuple[int, int]:
+        """The threads that may find a condition true, and those that may find it false, thread i as bit i."""
+        if id(cond) not in self.truths:
+            self.truths[id(cond)] = self._finding(cond, True), self._finding(cond, False)
+        return self.truths[id(cond)]
+
+    def _finding(self, cond: ir.Expr, truth: bool) -> int:
+        values = self.of(cond)
+        if values is not None:
+            return _bits(np.broadcast_to(values, self.ids.shape) == truth)
+        match cond:
+            case ir.Op("logical_not", (arg,)):
+                return self._finding(arg, not truth)
+            case ir.Op("logical_and" | "logical_or", args):
+                each = [self._finding(arg, truth) for arg in args]
+                # of one operand's truth it is enough, or all are needed
+                return reduce(or_, each) if truth == (cond.name == "logical_or") else reduce(and_, each)
+        return self.everybody
+
+
+def _bits(values: np.ndarray) -> int:
+    """A number whose bit i is value i."""
+    return int.from_bytes(np.packbits(values.astype(bool), bitorder="little").tobytes(), "little")
+
+
+def comers(kernel: ir.Kernel) -> list[int]:
+    """The threads that may come to each of the kernel's statements, thread i as bit i; at either level.
+
+    Behind a jump none of those come who came to it, up to the block's end; behind a loop come all who came to it.
+    """
+    values = ThreadValues(kernel.threads)
+    listed: list[int] = []
+    _come(kernel.body, values.everybody, values, listed)
+    return listed
+
+
+def _come(body: Block, coming: int, values: ThreadValues, listed: list[int]) -> int:
+    """Lists who comes to the statements of a block; returns who comes to its end."""
+    for stmt in body:
+        listed.append(coming)
+        match stmt:
+            case ir.Let():
+                values.define(stmt)
+            case ir.If(cond, then, orelse):
+                true, false = values.finding(cond)
+                coming = _come(then, coming & true, values, listed) | _come(orelse, coming & false, values, listed)
+            case ir.For() | ir.Loop():
+                _come(stmt.body, coming, values, listed)
+            case ir.Break() | ir.Continue() | ir.Return():
+                coming = 0
+    return coming
