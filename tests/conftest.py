@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import HealthCheck, settings
 import tilejit
 from tests.support.goldens import Golden
 from tests.support.ptxas import EmittedPtx
+from tilejit import pipeline
 
 settings.register_profile(
     "default", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -70,6 +73,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def golden(request: pytest.FixtureRequest) -> Golden:
     """Compares text with a file under tests/golden, or rewrites the file under --bless."""
     return Golden(bless=request.config.getoption("--bless"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def passes() -> Iterator[tuple[pipeline.Pass, ...]]:
+    """The passes, as users' kernels run through them; in tests each new kernel is verified, not only a level's last."""
+    each = pipeline.PASSES
+    pipeline.PASSES = tuple(replace(step, run=partial(_run_and_verify, step)) for step in each)
+    yield each
+    pipeline.PASSES = each
+
+
+def _run_and_verify(step: pipeline.Pass, state: pipeline.PassState) -> None:
+    before = state.kernel
+    step.run(state)
+    if step.level and state.kernel is not before:
+        pipeline.verify({step.name: state.kernel}, step.level, state)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.ptxas import ptxas_accepts
+from tilejit import pipeline
 from tilejit.compiled import Compiled
 from tilejit.dtypes import DType, float16, float32, int32, int64
 from tilejit.errors import ResourceError, TilejitError
@@ -35,7 +37,7 @@ from tilejit.ir.params import (
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import S, TileLayout, laneid
 from tilejit.lower import storage
-from tilejit.pipeline import PASSES, Pass, check_order, compile
+from tilejit.pipeline import PASSES, Pass, PassState, check_order, compile
 from tilejit.source import Span
 from tilejit.target import target
 
@@ -210,3 +212,20 @@ def test_a_kernel_that_is_known_to_be_sound_is_verified_from_lane_level_on() -> 
     unsound = replace(kernel, body=(*kernel.body, Let(Var("x", int32), Var("nowhere", int32))))
     with pytest.raises(AssertionError, match="pass lower left sqrt_tile at lane level broken:\nnowhere is used before"):
         compile(unsound, SIGNATURE, target("sm_90a"), sound=True)
+
+
+@pytest.mark.parametrize("name", [step.name for step in PASSES if step.level == "lane"])
+def test_the_first_pass_that_broke_a_kernel_is_named(
+    name: str, passes: tuple[Pass, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever it is, though only the last kernel of a level is verified where all is well."""
+    stray = Let(Var("stray", int32), Var("nowhere", int32))
+
+    def breaking(step: Pass, state: PassState) -> None:
+        step.run(state)
+        state.kernel = replace(state.kernel, body=(*state.kernel.body, stray))
+
+    broken = tuple(replace(step, run=partial(breaking, step)) if step.name == name else step for step in passes)
+    monkeypatch.setattr(pipeline, "PASSES", broken)
+    with pytest.raises(AssertionError, match=f"pass {name} left sqrt_tile at lane level broken:\nnowhere is used"):
+        compile(sqrt_tile(), SIGNATURE, target("sm_90a"))

@@ -67,8 +67,7 @@ class PassState:
 class Pass:
     """One step of the pipeline.
 
-    level: of the kernel that it leaves, a level of `ir.nodes`, which is verified if it is a new one; "" where the pass
-    leaves the kernel's body alone.
+    level: of the kernel that it leaves, a level of `ir.nodes`; "" where the pass leaves the kernel's body alone.
     after: the passes that must have run, each with the reason.
     """
 
@@ -335,14 +334,21 @@ def check_order(passes: tuple[Pass, ...]) -> None:
 check_order(PASSES)
 
 
+def last_of_levels(passes: tuple[Pass, ...]) -> frozenset[str]:
+    """The passes that leave their level's last kernel, by name."""
+    return frozenset({step.level: step.name for step in passes if step.level}.values())
+
+
 def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool = False) -> Compiled:
     """Compiles a kernel at open level for one target.
 
+    Of each level the last kernel is verified, and where that is broken, those before: so that a pass is named.
     sound: it has been verified, as what `frontend.build` makes.
     raises: DispatchError, KernelTypeError, ResourceError as the passes find.
     """
     state = PassState(kernel, target)
     verified: Kernel | None = kernel if sound else None
+    last, left = last_of_levels(PASSES), dict[str, Kernel]()
     for step in PASSES:
         goes_on(step.name)
         before, began = state.kernel, time.perf_counter()
@@ -352,9 +358,12 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
         if not step.level and before is verified:
             # its body is the same
             verified = state.kernel
-        elif step.level and state.kernel is not verified:
-            _verify(step, state)
-            verified = state.kernel
+        if step.level:
+            left[step.name] = state.kernel
+        if step.name in last:
+            if state.kernel is not verified:
+                verify(left, step.level, state)
+            verified, left = state.kernel, {}
             state.timings["verify"] = state.timings.get("verify", 0.0) + 1e3 * (time.perf_counter() - ended)
     return _compiled(kernel, state, signature)
 
@@ -365,9 +374,15 @@ def would_check(tile: Kernel) -> bool:
     return bool(build.watched) or any(isinstance(s, Assert) for s in walk.statements(build.kernel.body))
 
 
-def _verify(step: Pass, state: PassState) -> None:
-    state.examined = examine(state.kernel, step.level)
-    _refuse_broken(step.name, state.kernel, step.level, state.examined.violations)
+def verify(left: Mapping[str, Kernel], level: str, state: PassState) -> None:
+    """Notes what is seen of the state's kernel; AssertionError that names the first pass whose kernel is broken.
+
+    left: the kernels of a level, each by the pass that left it; the last one is the state's.
+    """
+    state.examined = examine(state.kernel, level)
+    if state.examined.violations:
+        for step, kernel in left.items():
+            _refuse_broken(step, kernel, level, examine(kernel, level).violations)
 
 
 def _refuse_broken(step: str, kernel: Kernel, level: str, faults: Sequence[object]) -> None:

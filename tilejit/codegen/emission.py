@@ -199,7 +199,7 @@ def _call(row: Row, carried: tuple[Operand, ...], number: int, literals: frozens
 def _result_type(types: list[str]) -> tuple[str, str]:
     """The type of values of these types together, and its definition where it has a name.
 
-    Each result is taken out by an instruction that says the type. Of 128 results, LLVM parses its name in half the time.
+    Each result is taken out by an instruction that says the type: LLVM parses names of 128 results in half the time.
     """
     if len(types) < 2:
         return (types[0] if types else "void"), ""
