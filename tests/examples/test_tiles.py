@@ -1,4 +1,4 @@
-"""The examples: each checks itself, on the simulator under three schedules, and on a GPU.
+"""The examples: each checks itself, on the simulator in three orders of threads and of what lands, and on a GPU.
 
 Sizes are one element, primes, whole tiles, and one more or less than that; the early examples, of tiles with layouts,
 have one.
@@ -6,8 +6,7 @@ have one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partialmethod
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 import tilejit as tj
 from examples import attention_small, embedding, matmul_small, transpose
+from tests.support.orders import EVERY_ORDER, FEW_ORDERS, Order, simulated
 from tilejit.jit import Launcher
 from tilejit.runtime.simulated import SimulatedFunction
 
@@ -77,10 +77,6 @@ def check(name: str, case: tuple[Any, ...] | None) -> None:
         example.check(*case)
 
 
-#: orders of threads that a GPU may choose
-SCHEDULES = range(3)
-
-
 #: adds float32 values by atomics, in any order; its integers are exact
 ANY_ORDER = {"embedding"}
 
@@ -101,24 +97,34 @@ def left_by_launches(name: str, case: tuple[Any, ...] | None, monkeypatch: pytes
     return bits
 
 
-def in_any_order(run: Callable[[], list[bytes]], monkeypatch: pytest.MonkeyPatch) -> list[list[bytes]]:
-    """What is left by launches on the simulator, with all checks, under each schedule."""
-    monkeypatch.setenv("TILEJIT_SIM_CHECKS", "1")
+def in_any_order(run: Callable[[], list[bytes]], orders: Sequence[Order] = FEW_ORDERS) -> list[list[bytes]]:
+    """What is left by launches on the simulator, with all checks, in each order of threads and of what lands."""
     results: list[list[bytes]] = []
-    for schedule in SCHEDULES:
-        simulate = partialmethod(SimulatedFunction.simulate, schedule=schedule)
-        with monkeypatch.context() as patched, tj.use_device("sim"):
-            patched.setattr(SimulatedFunction, "simulate", simulate)
+    for order in orders:
+        with simulated(order), tj.use_device("sim"):
             results.append(run())
     return results
+
+
+def is_the_same(name: str, case: tuple[Any, ...] | None, orders: Sequence[Order], patch: pytest.MonkeyPatch) -> None:
+    """Fails where an order gives a wrong result, or other bits than the first."""
+    first, *others = in_any_order(lambda: left_by_launches(name, case, patch), orders)
+    assert name in ANY_ORDER or all(bits == first for bits in others), "another order of threads gives other bits"
 
 
 @pytest.mark.parametrize(("name", "case"), EACH_CASE)
 def test_results_are_right_and_the_same_bits_in_any_order_of_threads(
     name: str, case: tuple[Any, ...] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, *others = in_any_order(lambda: left_by_launches(name, case, monkeypatch), monkeypatch)
-    assert name in ANY_ORDER or all(bits == first for bits in others), "another order of threads gives other bits"
+    is_the_same(name, case, FEW_ORDERS, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "case"), EACH_CASE)
+def test_results_are_the_same_bits_whenever_operations_land(
+    name: str, case: tuple[Any, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_the_same(name, case, EVERY_ORDER, monkeypatch)
 
 
 def added_rows() -> list[bytes]:
@@ -132,8 +138,8 @@ def added_rows() -> list[bytes]:
     return [dtable.tobytes()]
 
 
-def test_integers_that_atomics_add_are_the_same_bits_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, *others = in_any_order(added_rows, monkeypatch)
+def test_integers_that_atomics_add_are_the_same_bits_in_any_order() -> None:
+    first, *others = in_any_order(added_rows, EVERY_ORDER)
     assert all(bits == first for bits in others)
 
 

@@ -11,7 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.kernels.ring_programs import Ring, rings
+from tests.support.orders import EVERY_ORDER, Order
 from tests.support.programs import source_of
+from tilejit.runtime.device import Device
 
 LANES = 32
 
@@ -78,10 +81,27 @@ def arrays(shape: Shape, turns: list[int]) -> tuple[np.ndarray, np.ndarray, np.n
     return a, np.zeros_like(expected), np.array(turns, np.int32), expected
 
 
-def check(shape: Shape, turns: list[int], schedule: int = 0) -> None:
-    a, b, n, expected = arrays(shape, turns)
-    tj.simulate(ring(shape), 1, a, b, n, schedule=schedule)
+def hands_over(shape: Shape, counts: list[int], order: Order, device: Device | None = None) -> None:
+    """Run it on the simulator in an order, or on another device."""
+    a, b, n, expected = arrays(shape, counts)
+    if device is None or device.number < 0:
+        tj.simulate(ring(shape), 1, a, b, n, schedule=order.schedule, delivery=order.delivery)
+    else:
+        with tj.use_device("cuda"):
+            ring(shape)[1](a, b, n)
     np.testing.assert_array_equal(b, expected)
+
+
+def check(shape: Shape, counts: list[int], schedule: int = 0) -> None:
+    hands_over(shape, counts, Order(schedule, "late"))
+
+
+def shapes() -> st.SearchStrategy[Shape]:
+    return st.builds(Shape, st.integers(1, 6), st.integers(1, 3), st.integers(1, 3))
+
+
+def turns() -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(0, 6), min_size=1, max_size=4)
 
 
 @pytest.mark.parametrize("stages", range(1, 6))
@@ -97,15 +117,18 @@ def test_several_producers_and_consumers() -> None:
             check(shape, [5, 1], schedule)
 
 
-@settings(deadline=None)
-@given(
-    st.builds(Shape, st.integers(1, 6), st.integers(1, 3), st.integers(1, 3)),
-    st.lists(st.integers(0, 6), min_size=1, max_size=4),
-    st.integers(0, 99),
-)
+@settings(max_examples=settings.default.max_examples // 2)
+@given(shapes(), turns(), st.integers(0, 99))
 @example(Shape(1, 3, 3), [0, 0], 0)
-def test_any_ring_hands_over_each_step_once(shape: Shape, turns: list[int], schedule: int) -> None:
-    check(shape, turns, schedule)
+def test_any_ring_hands_over_each_step_once(shape: Shape, counts: list[int], schedule: int) -> None:
+    check(shape, counts, schedule)
+
+
+# whole kernels: a quarter as many as of other properties
+@settings(max_examples=settings.default.max_examples // 4)
+@given(rings(), st.sampled_from(EVERY_ORDER))
+def test_any_ring_that_boxes_fill_is_right(hopper: Device, program: Ring, order: Order) -> None:
+    program.runs(hopper, order)
 
 
 def dropped(call: str, shape: Shape) -> tj.Kernel:

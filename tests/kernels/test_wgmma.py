@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.kernels.chained_products import Chain, chains
 from tests.lower.running import Run
+from tests.support.orders import EVERY_ORDER, Order
 from tilejit.dtypes import DType, float32, int64
 from tilejit.ir import allocation
 from tilejit.ir.arithmetic import build
@@ -16,6 +20,7 @@ from tilejit.ir.nodes import Buffer, Region, TileOp
 from tilejit.isa.wgmma import FactorPlace, Product, products
 from tilejit.layout import TileLayout, swizzled_atom_layout, warpgroup
 from tilejit.layout.swizzle import SWIZZLE_BITS
+from tilejit.runtime.device import Device
 from tilejit.target import target
 from tilejit.testing import Operation
 
@@ -69,6 +74,13 @@ def test_a_product_is_numpys(one: Product) -> None:
 @pytest.mark.parametrize("one", EVERY, ids=called)
 def test_every_product_is_numpys(one: Product) -> None:
     Run(operation(one, blocks=2, steps=3), seed=1).check()
+
+
+# whole kernels: a quarter as many as of other properties
+@settings(max_examples=settings.default.max_examples // 4)
+@given(chains(), st.sampled_from(EVERY_ORDER))
+def test_any_two_products_one_behind_the_other_are_numpys(hopper: Device, chain: Chain, order: Order) -> None:
+    chain.runs(hopper, order)
 
 
 @tj.kernel(threads=128, target="sm_90a")

@@ -30,18 +30,25 @@ from hypothesis import strategies as st
 
 import tilejit as tj
 from tests.frontend.test_random_programs import by_python, deep_programs, programs
+from tests.kernels import chained_products, ring_programs, test_trees, tile_programs
 from tests.kernels import test_property_copies as copies
 from tests.kernels import test_property_elementwise as elementwise
-from tests.kernels import test_trees, tile_programs
 from tests.kernels.test_gemm import multiplies
+from tests.kernels.test_rings import Shape, hands_over, shapes, turns
+from tests.lower.running import Run
 from tests.support.operands import Operand
+from tests.support.orders import EVERY_ORDER, Order, simulated
 from tests.support.programs import source_of
 from tilejit import pipeline
 from tilejit.dtypes import DTYPES
 from tilejit.errors import DispatchError
 from tilejit.isa.mma import MMA
+from tilejit.lower import VARIANTS, DispatchContext
+from tilejit.lower.engine import dispatch
 from tilejit.runtime import devices, variants
 from tilejit.runtime.device import Device
+from tilejit.target import target as find_target
+from tilejit.testing import Operation, operations
 
 DAY = int(os.environ.get("TILEJIT_SEED") or datetime.date.today().strftime("%Y%m%d"))
 
@@ -127,7 +134,36 @@ def tree(case: tuple[tile_programs.Program, str, int]) -> None:
         test_trees.runs(program, device, target if simulated else None, schedule if simulated else 0)
 
 
+def with_hopper() -> list[Device]:
+    return [device for device in all_devices() if device.number < 0 or device.target.has_wgmma]
+
+
+def asynchronous(case: tuple[Operation, Order]) -> None:
+    """What TMA moves or wgmma multiplies; it is asked of others, too, which aren't carried out."""
+    operation, order = replace(case[0], target=find_target("sm_90a")), case[1]
+    try:
+        chosen = dispatch(operation.op, DispatchContext(operation.target, operation.threads), VARIANTS).variant
+    except DispatchError:
+        chosen = None
+    assume(chosen in ("tma_load", "tma_store", "bulk", "wgmma"))
+    for device in with_hopper():
+        with simulated(order):
+            Run(operation).check(device)
+
+
+def in_order(case: tuple[chained_products.Chain | ring_programs.Ring, Order]) -> None:
+    program, order = case
+    for device in with_hopper():
+        program.runs(device, order)
+
+
+def handed_over(case: tuple[Shape, list[int], Order]) -> None:
+    for device in with_hopper():
+        hands_over(*case, device)
+
+
 TARGETS = st.sampled_from(copies.TARGETS)
+ORDERS = st.sampled_from(EVERY_ORDER)
 ANY_MEMORY = tuple(pair for pair in copies.ANY_PAIR if "local" not in pair)
 
 #: name -> (how a case is drawn, what is done with it, tests of so many programs)
@@ -167,6 +203,11 @@ KINDS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], None], int]] = {
         product,
         4,
     ),
+    "boxes": (st.tuples(operations(("copy_async",)), ORDERS), asynchronous, 4),
+    "wgmma": (st.tuples(operations(("gemm_async",)), ORDERS), asynchronous, 4),
+    "chains": (st.tuples(chained_products.chains(), ORDERS), in_order, 2),
+    "rings": (st.tuples(ring_programs.rings(), ORDERS), in_order, 4),
+    "handovers": (st.tuples(shapes(), turns(), ORDERS), handed_over, 2),
 }
 
 

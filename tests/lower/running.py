@@ -21,6 +21,7 @@ from tilejit.layout import TileLayout
 from tilejit.ops.gemm import reference
 from tilejit.ops.relation import REDUCTION
 from tilejit.runtime import devices
+from tilejit.runtime.device import Device
 from tilejit.testing import Operation, assert_equal
 
 Array = np.ndarray
@@ -122,12 +123,16 @@ class Run:
             found = values.astype(operand.dtype.numpy).view(f"u{operand.dtype.bytes}")
         return tiles.agreed(operand, self.op.scope, found)
 
-    def check(self) -> Compiled:
-        """Run it on the simulator with all its checks; the destination's whole storage must be what NumPy says."""
+    def check(self, device: Device | None = None) -> Compiled:
+        """Run it, on the simulator with all its checks; the destination's whole storage must be what NumPy says.
+
+        device: another one than the simulator, for whose target it is compiled.
+        """
         starts = {n: v for o in self.tiles for s in o.at.starts for n, v in self._variables(s)}
         scalars = {n: v for o in self.op.given if not isinstance(o, nodes.Region) for n, v in self._variables(o)}
-        device, target = devices.named("sim"), self.operation.target.name
-        got, made = launch(self.op, self.tiles, self.held, device, {**starts, **scalars}, target)
+        target = self.operation.target if device is None or device.number < 0 else device.target
+        device = device or devices.named("sim")
+        got, made = launch(self.op, self.tiles, self.held, device, {**starts, **scalars}, target.name)
         expected = self.expected()
         # padding holds anything
         padding = self.dst.padding(self.op.scope)

@@ -134,33 +134,42 @@ class _Drawing:
         return self.extents(max(1, 512 // self.instances))
 
     def memory(
-        self, name: str, space: str, dtype: DType, shape: Sequence[int], *, written: bool = False, edges: bool = True
+        self, name: str, space: str, dtype: DType, shape: Sequence[int], *, written: bool = False, edges: bool = True,
+        boxes: bool = False,
     ) -> Region:
         """A region of this shape.
 
         written: no two elements share a place, and each instance has its own. edges: it may pass those of a tensor.
+        boxes: what a launch refuses of boxes that are stored isn't drawn.
         """
         strided = space == "global" and self.draw(st.booleans())
         is_apart = self.instances > 1 and (written or self.draw(st.booleans()))
         longest = max(range(len(shape)), key=lambda d: shape[d])
         windows = [
-            self._window(f"{name}.start.{d}", e, apart=is_apart and d == longest, edges=strided and edges)
+            self._window(
+                f"{name}.start.{d}", e, apart=is_apart and d == longest, edges=strided and edges, in_front=not boxes
+            )
             for d, e in enumerate(shape)
         ]
         sizes = [size for _, size in windows]
         assume(math.prod(sizes) <= 4096)
         if strided:
-            buffer = self._strided(name, dtype, sizes, written)
+            buffer = self._strided(name, dtype, sizes, written, backward=not boxes)
         else:
             buffer = self._laid_out(name, space, dtype, sizes, written)
         return Region(buffer, tuple(start for start, _ in windows), tuple(shape))
 
-    def _window(self, name: str, extent: int, *, apart: bool, edges: bool) -> tuple[Expr, int]:
-        """Where a dimension's region starts, and the dimension's size."""
+    def _window(
+        self, name: str, extent: int, *, apart: bool, edges: bool, in_front: bool = True
+    ) -> tuple[Expr, int]:
+        """Where a dimension's region starts, and the dimension's size.
+
+        in_front: it may start in front of the tensor, and only a launch tell so.
+        """
         grain = 16 if self.tidy else self.draw(st.sampled_from((1, 1, 2, 4, 8)))
-        steps = self.draw(st.integers(-1 if edges else 0, 2))
-        first = steps * grain
         kind = self.draw(st.sampled_from(("static", "static", "multiple", "product", "sum")))
+        steps = self.draw(st.integers(-1 if edges and (in_front or kind == "static") else 0, 2))
+        first = steps * grain
         start: Expr = build.const(first, int64)
         if kind == "multiple":
             start = self.variable(name, int64, first, grain)
@@ -210,13 +219,21 @@ class _Drawing:
         inner = self.draw(st.integers(0, 4)) != 0
         return Swizzle(bits, self.draw(st.integers(0, 4)), self.draw(st.integers(bits, 3)), inner)
 
-    def _strided(self, name: str, dtype: DType, sizes: Sequence[int], written: bool) -> Buffer:
-        """A tensor whose size and strides are known only at launch: any order, padded, negative or 0."""
+    def _strided(
+        self, name: str, dtype: DType, sizes: Sequence[int], written: bool, *, backward: bool = True,
+        order: Sequence[int] | None = None,
+    ) -> Buffer:
+        """A tensor whose size and strides are known only at launch: any order, padded, negative or 0.
+
+        backward: strides may be negative. order: of the dimensions, fastest first; the first has stride 1.
+        """
         listed = [n for n in (1, 2, 4, 8, 16) if n >= dtype.bytes]
         align = 16 if self.tidy else self.draw(st.sampled_from(listed))
         multiple = align // dtype.bytes
-        order = list(range(len(sizes)))[::-1] if self.tidy else self.draw(st.permutations(range(len(sizes))))
-        unit = order[0] if self.tidy or self.draw(st.integers(0, 4)) else None
+        unit = None if order is None else order[0]
+        if order is None:
+            order = list(range(len(sizes)))[::-1] if self.tidy else self.draw(st.permutations(range(len(sizes))))
+            unit = order[0] if self.tidy or self.draw(st.integers(0, 4)) else None
         strides: list[int | Var] = [1] * len(sizes)
         step = sizes[order[0]] if unit is not None else 1
         for d in order:
@@ -226,7 +243,7 @@ class _Drawing:
             step = stride * sizes[d]
             if not written and self.draw(st.integers(0, 7)) == 0:
                 stride = 0
-            sign = self.draw(st.sampled_from((1, 1, 1, -1)))
+            sign = self.draw(st.sampled_from((1, 1, 1, -1))) if backward else 1
             strides[d] = self.variable(f"{name}.stride.{d}", int64, sign * stride, multiple)
         whole = math.gcd(16, sizes[unit] * dtype.bytes) if unit is not None else 1
         extent_align = self.draw(st.sampled_from([n for n in (1, 2, 4, 8, 16) if n <= whole]))
@@ -238,13 +255,21 @@ class _Drawing:
         return Buffer(name, "global", dtype, tuple(shape), Strided(tuple(strides), align, extent_align), align)
 
     def atoms(self, name: str, dtype: DType, shape: tuple[int, int], *, is_turned: bool) -> Region:
-        """Shared memory in atoms of a swizzle. is_turned: its first dimension lies together, not its second."""
+        """Shared memory in atoms of a swizzle: one of several tiles, from a multiple of 8 rows on.
+
+        is_turned: its first dimension lies together, not its second.
+        """
         rows, columns = shape[::-1] if is_turned else shape
         modes = [mode for mode in SWIZZLE_BITS if columns * dtype.bytes % (16 << SWIZZLE_BITS[mode]) == 0]
-        layout = swizzled_atom_layout((rows, columns), dtype.bits, self.draw(st.sampled_from(modes)))
-        if is_turned:
-            layout = layout.permute_groups((0, 1, len(layout.shard)), (1, 0))
-        return _whole(Buffer(name, "shared", dtype, shape, layout, allocation.alignment("shared", dtype, layout)))
+        stages, first = self.draw(st.integers(1, 2)), 8 * self.draw(st.sampled_from((0, 0, 1, 2)))
+        held = stages, first + rows, columns
+        layout, ends = swizzled_atom_layout(held, dtype.bits, self.draw(st.sampled_from(modes))).group(held)
+        order = (0, 2, 1) if is_turned else (0, 1, 2)
+        turned = layout.permute_groups(ends, order)
+        align = allocation.alignment("shared", dtype, turned)
+        buffer = Buffer(name, "shared", dtype, tuple(held[d] for d in order), turned, align)
+        starts = self.draw(st.integers(0, stages - 1)), first, 0
+        return Region(buffer, tuple(build.const(starts[d], int64) for d in order), (None, *shape))
 
     def tile(self, name: str, dtype: DType, *, windowed: bool = False) -> Region:
         """A local tile that exactly the threads of the scope own. windowed: the region may be a part of it."""
@@ -393,30 +418,67 @@ def _copy_in_memory(draw: st.DrawFn, name: str) -> Operation:
     inwards, within = ("shared", "global"), ("shared", "shared")
     others = [("global", "shared"), ("global", "global"), within, *([within] if name == COPY.name else [])]
     dst, src = draw(st.sampled_from([inwards] * (9 if name == COPY_ASYNC.name else 2) + others))
-    sides = draft.memory("dst", dst, dtype, shape, written=True), draft.memory("src", src, dtype, shape)
+    boxes = name == COPY_ASYNC.name and src == "shared"
+    sides = draft.memory("dst", dst, dtype, shape, written=True, boxes=boxes), draft.memory("src", src, dtype, shape)
     return draft.made(name, (*sides, *_fill(draft, dtype)))
 
 
 def _copy_of_boxes(draw: st.DrawFn, name: str) -> Operation:
-    """Between a tensor and a shared tile of swizzle atoms, or of plain rows, over the tensor's edges too."""
+    """Between a tensor and a shared tile of swizzle atoms, or of plain rows, over the tensor's edges too.
+
+    The tensor lies in any order, and has some dimensions of which the box has one element.
+    """
     draft = _Drawing(draw, ("warp", 32), ("warpgroup", 128), ("cta", 64), ("cta", 48))
     dtype, loads = draw(dtypes()), draw(st.booleans())
-    mode = draw(st.sampled_from(("rows", *SWIZZLE_BITS)))
-    columns = max(128, 8 * 16 << SWIZZLE_BITS.get(mode, 0)) // dtype.bits * draw(st.integers(1, 2))
-    shape = (8 * draw(st.integers(1, 3)), columns)
-    layout = TileLayout.row_major(shape) if mode == "rows" else swizzled_atom_layout(shape, dtype.bits, mode)
     shared, outer = ("dst", "src") if loads else ("src", "dst")
-    tile = Buffer(shared, "shared", dtype, shape, layout, allocation.alignment("shared", dtype, layout))
-    extents = (draw(st.integers(1, shape[0])), columns)
-    part = Region(tile, tuple(build.const(0, int64) for _ in shape), extents)
+    tile, unit = _stage_of_atoms(draw, shared, dtype)
+    extents: list[int | None] = list(tile.shape)
+    for _ in range(draw(st.sampled_from((0, 0, 1, 2)))):
+        at = draw(st.integers(0, len(extents)))
+        extents.insert(at, None)
+        unit += at <= unit
+    windows: list[tuple[Expr, int]] = []
+    for d, extent in enumerate(extents):
+        # along what lies together TMA counts in chunks of 16 bytes
+        draft.tidy = d == unit
+        start = f"{outer}.start.{d}"
+        windows.append(draft._window(start, extent or 1, apart=False, edges=True, in_front=loads))
+    sizes = [size for _, size in windows]
+    assume(math.prod(sizes) <= 1 << 15)
+    slower = draw(st.permutations([d for d in range(len(sizes)) if d != unit]))
+    # TMA goes forward only and stores no box in front of a tensor, which only a launch can tell
     draft.tidy = True
-    windows = [draft._window(f"{outer}.start.{d}", e, apart=False, edges=True) for d, e in enumerate(extents)]
-    buffer = draft._strided(outer, dtype, [size for _, size in windows], not loads)
-    tensor = Region(buffer, tuple(start for start, _ in windows), extents)
-    # TMA goes forward only, which a launch finds
-    assume(all(value >= 0 for variable, value in draft.values.items() if ".stride." in variable))
-    sides = (part, tensor) if loads else (tensor, part)
+    buffer = draft._strided(outer, dtype, sizes, not loads, backward=False, order=[unit, *slower])
+    tensor = Region(buffer, tuple(start for start, _ in windows), tuple(extents))
+    sides = (tile, tensor) if loads else (tensor, tile)
     return draft.made(name, (*sides, *_named_barrier(loads)), draw(st.sampled_from(_WITH_TMA)))
+
+
+def _stage_of_atoms(draw: st.DrawFn, name: str, dtype: DType) -> tuple[Region, int]:
+    """One of several shared tiles, and which of its dimensions has the columns: these in any order.
+
+    In atoms of a swizzle, or plain; all of its columns, and some of its rows, from a multiple of 8 on.
+    """
+    mode = draw(st.sampled_from(("rows", *SWIZZLE_BITS)))
+    columns = (128 << SWIZZLE_BITS.get(mode, 0)) // dtype.bits * draw(st.integers(1, 2))
+    leading = draw(st.sampled_from(((), (), (), (2,), (3,), (2, 2))))
+    rows, stages = 8 * draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    shape = (stages, *leading, rows, columns)
+    layout = TileLayout.row_major(shape) if mode == "rows" else swizzled_atom_layout(shape, dtype.bits, mode)
+    grouped, ends = layout.group(shape)
+    first = 8 * draw(st.integers(0, rows // 8 - 1))
+    some = first, draw(st.integers(1, rows - first))
+    # where others follow them, a box takes all rows
+    takes_all = bool(leading) and draw(st.integers(0, 3)) > 0
+    windows = [*((0, n) for n in leading), (0, rows) if takes_all else some, (0, columns)]
+    dims = range(len(windows))
+    order: Sequence[int] = dims if draw(st.booleans()) else draw(st.permutations(dims))
+    turned = grouped.permute_groups(ends, (0, *(1 + d for d in order)))
+    align = allocation.alignment("shared", dtype, turned)
+    buffer = Buffer(name, "shared", dtype, (stages, *(shape[1 + d] for d in order)), turned, align)
+    starts = [draw(st.integers(0, stages - 1)), *(windows[d][0] for d in order)]
+    extents = (None, *(windows[d][1] for d in order))
+    return Region(buffer, tuple(build.const(start, int64) for start in starts), extents), order.index(dims[-1])
 
 
 def _copy_of_runs(draw: st.DrawFn, name: str) -> Operation:
@@ -713,9 +775,10 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
 def _asynchronous_product(draw: st.DrawFn, name: str) -> Operation:
     """A product of a warpgroup, its factors in shared memory either way round, or a in registers."""
     draft = _Drawing(draw, ("warpgroup", WARPGROUP))
-    one = draw(st.sampled_from([each for each in products() if each.n in (8, 24, 32)]))
-    blocks, steps = draw(st.sampled_from([(1, 1), (1, 2), (1, 4), (2, 1), (2, 2)]))
-    m, n, k = WGMMA_M * blocks, one.n * draw(st.sampled_from((1, 1, 2))), one.k * steps
+    columns = draw(st.sampled_from((8, 8, 24, 24, 32, 48, 64, 96, 256)))
+    one = draw(st.sampled_from([each for each in products() if each.n == columns]))
+    blocks, steps = draw(st.sampled_from([(1, 1), (1, 2), (1, 4), *([(2, 1), (2, 2)] if columns < 256 else [])]))
+    m, n, k = WGMMA_M * blocks, one.n * draw(st.sampled_from((1, 1, 2) if columns < 96 else (1,))), one.k * steps
     acc = _whole(_local("acc", one.acc, (m, n), warpgroup.layout_c((m, n))))
     if one.a_place is FactorPlace.REGISTERS:
         a = _whole(_local("a", one.a, (m, k), warpgroup.layout_a((m, k), one.a)))
@@ -745,7 +808,7 @@ _ELEMENT_BY_ELEMENT: tuple[_Way, ...] = (_elementwise_in_registers, _elementwise
 _WAYS: dict[str, tuple[_Way, ...]] = {
     COPY.name: (_copy_in_memory, _copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
     COPY_ASYNC.name: (
-        _copy_in_memory, _copy_in_memory, _copy_of_boxes, _copy_of_runs, _copy_of_tensor_memory,
+        *(_copy_in_memory,) * 3, _copy_of_boxes, _copy_of_runs, *(_copy_of_tensor_memory,) * 2,
     ),
     GEMM.name: (_product,),
     GEMM_ASYNC.name: (_asynchronous_product,),
