@@ -99,7 +99,7 @@ def products(
     P: tj.constexpr, C: tj.constexpr, N: tj.constexpr, MODE: tj.constexpr, TURNED: tj.constexpr, ROLE: tj.constexpr,
     LAG: tj.constexpr, FILL: tj.constexpr, REGISTERS: tj.constexpr,
 ) -> None:
-    """Each of C warpgroups has 64 rows of A. ROLE: P warps of one more fetch the factors; else the first warp, ahead."""
+    """Each of C warpgroups has 64 rows of A. ROLE: P warps of one more fetch; else the first warp, ahead."""
     ring = tj.alloc_ring(STAGES, producers=P, consumers=C)
     a = tj.alloc_shared((STAGES, 64 * C, 64), A.dtype, swizzle="128B")
     b = tj.alloc_shared((STAGES, N, 64) if TURNED else (STAGES, 64, N), A.dtype, swizzle=MODE)
@@ -147,10 +147,6 @@ def products(
             tj.wg.store(Out[tile, w * 64 : w * 64 + 64, 0:N], acc)
 
 
-def _steps(turns: list[int]) -> Array:
-    return np.cumsum([0, *turns]).astype(np.int32)
-
-
 @dataclass(frozen=True)
 class Ring:
     """A kernel with a ring, and how much there is to do for it.
@@ -167,9 +163,13 @@ class Ring:
     mode: str
 
     @property
-    def shares(self) -> Array:
-        """The first tile of each CTA, and how many there are."""
-        return np.linspace(0, len(self.turns), self.ctas + 1).astype(np.int32)
+    def tables(self) -> tuple[Array, Array]:
+        """The first tile of each CTA, and the first step of each tile; and how many there are of both."""
+        return np.linspace(0, len(self.turns), self.ctas + 1).astype(np.int32), self.steps
+
+    @property
+    def steps(self) -> Array:
+        return np.cumsum([0, *self.turns]).astype(np.int32)
 
     def registers(self, groups: int) -> int:
         """Of a thread of a consumer, beside a warpgroup of producers with 24. groups: warpgroups of a CTA."""
@@ -183,7 +183,7 @@ class Ring:
         """Run it; what is left must be what NumPy says. order: on the simulator."""
         kernel, threads, arrays, wanted, constexprs = self.launched()
         out = np.full(wanted.shape, 77, wanted.dtype)
-        values = (*arrays, out, self.shares, _steps(list(self.turns)))
+        values = (*arrays, out, *self.tables)
         if device.number < 0:
             tj.simulate(
                 kernel, self.ctas, *values, threads=threads, target="sm_90a", schedule=order.schedule,
@@ -208,7 +208,7 @@ class Sum(Ring):
 
     def launched(self) -> tuple[tj.Kernel, int, list[Array], Array, dict[str, Any]]:
         width = (16 << SWIZZLE_BITS[self.mode]) // self.dtype.bytes
-        steps, rows = _steps(list(self.turns)), self.producers * 8
+        steps, rows = self.steps, self.producers * 8
         a = self.numbers(len(self.turns), max(int(steps[-1]), 1) * 8, self.producers, width)
         # of a step, the rows of each producer behind one another
         by_step = a.reshape(-1, 8, self.producers, width).swapaxes(1, 2).reshape(-1, rows, width).astype(np.float64)
@@ -238,7 +238,7 @@ class Product(Ring):
     fill: bool
 
     def launched(self) -> tuple[tj.Kernel, int, list[Array], Array, dict[str, Any]]:
-        steps = _steps(list(self.turns))
+        steps = self.steps
         depth = 64 * max(int(steps[-1]), 1)
         a, b = self.numbers(1, 64 * self.consumers, depth), self.numbers(2, depth, self.columns)
         x, y = a.astype(np.float32), b.astype(np.float32)

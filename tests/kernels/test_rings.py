@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cache
 
@@ -172,3 +174,13 @@ def test_a_gpu_hands_over_the_same() -> None:
             for _ in range(20):
                 ring(shape)[1](a, b, n)
         np.testing.assert_array_equal(b, expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.long
+def test_of_ten_thousand_launches_none_hangs() -> None:
+    # a kernel that hangs can't be ended but with its process
+    command = [sys.executable, "-m", "tests.kernels.many_launches", "10000"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "10,000 launches, none hangs" in done.stdout
