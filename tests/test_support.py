@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,66 @@ def test_ptxas_names_what_it_refuses() -> None:
     emitted.add(GOOD.replace("ret", "nonsense"), "sm_90", "bad one")
     with pytest.raises(AssertionError, match="bad one"):
         emitted.check()
+
+
+@tj.kernel(threads=384)
+def roles(A: tj.Tensor):
+    if tj.warpgroup_id() == 0:
+        tj.set_registers(24)
+        A[0, 0] = 1.0
+    else:
+        tj.set_registers(240)
+        A[0, 1] = 2.0
+
+
+@tj.kernel(threads=128)
+def product(A: tj.Tensor, C: tj.Tensor):
+    a = tj.alloc_shared((64, 64), A.dtype, swizzle="128B")
+    acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))
+    tj.wg.copy(a, A[0:64, 0:64])
+    tj.warpgroup_sync()
+    tj.wg.gemm_async(acc, a, a, accumulate=False)
+    tj.wgmma.wait(0)
+    tj.wg.copy(C[0:64, 0:64], acc)
+
+
+#: calls itself, so that it stays a call
+FAR = """.func far(.param .b32 n)
+{
+.reg .b32 %r<2>; .reg .pred %p1;
+ld.param.b32 %r1, [n]; setp.eq.u32 %p1, %r1, 0; @%p1 bra OUT; sub.u32 %r1, %r1, 1;
+{ .param .b32 m; st.param.b32 [m], %r1; call far, (m); }
+bar.sync 3;
+OUT: ret;
+}
+"""
+CALL = "{ .param .b32 m; st.param.b32 [m], 1; call far, (m); }"
+
+#: what ptxas says -> the kernel of which it does, and the change after which it does
+SLOW: dict[str, tuple[tj.Kernel, Callable[[str], str]]] = {
+    "C7508": (roles, lambda ptx: ptx.replace(".minnctapersm 1", "")),
+    "C7509": (product, lambda ptx: re.sub("commit_group[^;]*;", rf"\g<0> {CALL}", ptx).replace(
+        ".visible .entry", f"{FAR}.visible .entry"
+    )),
+    "C7517": (product, lambda ptx: ptx.replace("wgmma.wait_group.sync.aligned 0;", "")),
+}
+
+
+@pytest.mark.parametrize("code", SLOW)
+def test_what_ptxas_numbers_as_slow_fails_the_session_by_the_tests_name(code: str) -> None:
+    if ptxas.ptxas_path() is None:
+        pytest.skip("no ptxas")
+    kernel, change = SLOW[code]
+    half, single = tj.spec((64, 64), tj.float16), tj.spec((64, 64), tj.float32)
+    ptx = kernel.compile(*((half, single) if kernel is product else (single,)), target="sm_90a").ptx
+    for each in (False, True):
+        emitted = ptxas.EmittedPtx()
+        emitted.add(ptx, "sm_90a", "as it is")
+        emitted.add(GOOD, "sm_90a", "one more of a module")
+        emitted.check(each=each)
+        emitted.add(change(ptx), "sm_90a", "slow one")
+        with pytest.raises(AssertionError, match=rf"(?s)^slow one \(sm_90a\): .*{code}"):
+            emitted.check(each=each)
 
 
 BODY = "\t.reg .b32 %r<4>;\n\tadd.s32 \t%r1, %r2, 7;\n\tbar.sync 0;\n\tld.global.b32 \t%r3, [%rd1+8];\n"

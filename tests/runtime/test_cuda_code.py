@@ -8,6 +8,7 @@ pytest.importorskip("cuda.bindings")
 
 from tests.executable.kernels import EXECUTABLES  # noqa: E402
 from tests.runtime.fake_driver import FakeDriver, install  # noqa: E402
+from tests.support.ptxas import without_notes  # noqa: E402
 from tilejit.compiled import Compiled  # noqa: E402
 from tilejit.errors import DeviceError, ResourceError  # noqa: E402
 from tilejit.executable import MachineCode  # noqa: E402
@@ -79,6 +80,15 @@ def test_what_the_compiler_says_that_costs_speed_is_kept_once_and_explained(fake
     made = compiled()
     assert device.load(made).notes == made.measurement.notes == (SLOW, IGNORED)
     assert SLOW in str(made.explain()) and IGNORED in made.explain()._repr_html_().replace("&#x27;", "'")
+
+
+def test_what_the_driver_says_that_costs_speed_fails_a_test_on_a_gpu(fake, device):
+    fake.said = SLOW.encode()
+    with pytest.raises(AssertionError, match="^nothing: .*C7517"), without_notes():
+        device.load(compiled())
+    fake.said = b""
+    with without_notes():
+        device.load(compiled())
 
 
 def test_nothing_is_noted_where_the_compiler_says_nothing_of_speed_or_wasnt_asked(fake, device):

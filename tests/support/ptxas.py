@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tilejit import pipeline
 from tilejit.codegen import Generated
+from tilejit.compiled import Compiled
 from tilejit.ir.nodes import Kernel
 from tilejit.target import Target
 
@@ -235,6 +237,28 @@ def covering(programs: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, st
         if not lines <= seen or (_ASYNCHRONOUS.search(ptx) and not ptx.startswith(CHECKED)):
             seen |= lines
             yield ptx, target, name
+
+
+@contextmanager
+def without_notes() -> Iterator[None]:
+    """Fails where the driver's compiler says of a kernel that is loaded meanwhile what costs speed.
+
+    Not of checked builds, whose threads may end anywhere.
+    """
+    from tilejit.runtime.cuda_function import CudaFunction
+
+    notes: list[str] = []
+    original = CudaFunction.__init__
+
+    def loaded(function: CudaFunction, device: Any, compiled: Compiled) -> None:
+        original(function, device, compiled)
+        if not function.asserts:
+            notes.extend(f"{compiled.name}: {note}" for note in function.notes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CudaFunction, "__init__", loaded)
+        yield
+    assert not notes, "\n".join(notes)
 
 
 class EmittedPtx:
