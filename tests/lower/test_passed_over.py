@@ -1,4 +1,4 @@
-"""What analyses on lane IR say doesn't concern them changes none of their states."""
+"""What analyses say doesn't concern them changes none of their states."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.example_sizes import EXAMPLES
-from tilejit.ir.analyses import flow
+from tilejit.ir.analyses import flow, initialized
 from tilejit.ir.analyses.flow import Analysis
+from tilejit.ir.analyses.initialized import _Initialized
 from tilejit.lower import guards, meetings, pending, proxies
 from tilejit.lower.guards import _Waited
 from tilejit.lower.meetings import _Meetings
@@ -17,7 +18,7 @@ from tilejit.lower.proxies import _Dirty
 
 #: those that pass statements over, and the modules that solve them
 PASSING_OVER: dict[type[Analysis[Any]], Any] = {
-    _Waited: guards, _Meetings: meetings, _InFlight: pending, _Dirty: proxies,
+    _Initialized: initialized, _Waited: guards, _Meetings: meetings, _InFlight: pending, _Dirty: proxies,
 }
 
 

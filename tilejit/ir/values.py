@@ -194,6 +194,10 @@ class Buffer:
     span: Span | None = field(default=None, compare=False, repr=False)
     slots: tuple[int, ...] = ()
 
+    def __hash__(self) -> int:
+        # a kernel's buffers differ in their names, and a hash of the layout walks over it
+        return hash(self.name)
+
     @property
     def index_dtype(self) -> DType:
         """The type of indices and of offsets: int32 suffices for what fits in an SM."""

@@ -6,7 +6,8 @@ new class of statement or expression fails type checking until every list has it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import is_
 from typing import Any
 
 from ..dataclass import replace
@@ -16,12 +17,14 @@ from . import nodes as ir
 
 __all__ = [
     "Block",
+    "COMPOUND",
     "Place",
     "assigned",
     "blocks",
     "defines",
     "expressions",
     "indices",
+    "loads",
     "operands",
     "reads",
     "rewrite",
@@ -43,38 +46,27 @@ _PLACES = (ir.Region, ir.Element, ir.Vector)
 #: the expressions that most places begin at
 _LEAVES = (ir.Const, ir.Var, ir.Special)
 
-
-#: the classes of statements that hold no blocks: most statements are of these, which one question tells
-_WITHOUT_BLOCKS = (
-    ir.Let, ir.Instruction, ir.Move, ir.Store, ir.Atomic, ir.Assign, ir.Declare,
-    ir.TileOp, ir.Alloc, ir.BufferView, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect,
-    ir.Break, ir.Continue, ir.Return, ir.Assert, ir.Print,
-)
+#: the classes of statements that hold blocks: few statements are of these
+COMPOUND = (ir.If, ir.For, ir.Loop)
 
 
 def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
     """The blocks that a statement holds, in the order of the text."""
-    if isinstance(stmt, _WITHOUT_BLOCKS):
+    if not isinstance(stmt, COMPOUND):
         return ()
-    match stmt:
-        case ir.If():
-            return stmt.then, stmt.orelse
-        case ir.For() | ir.Loop():
-            return (stmt.body,)
-        case _:
-            return assert_never(stmt)
+    return (stmt.then, stmt.orelse) if isinstance(stmt, ir.If) else (stmt.body,)
 
 
 def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
-    """The statement with each of its blocks changed, in the order of the text."""
-    match stmt:
-        case ir.If():
-            return replace(stmt, then=change(stmt.then), orelse=change(stmt.orelse))
-        case ir.For() | ir.Loop():
-            return replace(stmt, body=change(stmt.body))
-        case _:
-            leaf: ir.Simple | ir.Jump = stmt
-            return leaf
+    """The statement with each of its blocks changed, in the order of the text; itself where they stay as they are."""
+    if isinstance(stmt, ir.If):
+        then, orelse = change(stmt.then), change(stmt.orelse)
+        return stmt if then is stmt.then and orelse is stmt.orelse else replace(stmt, then=then, orelse=orelse)
+    if isinstance(stmt, (ir.For, ir.Loop)):
+        body = change(stmt.body)
+        return stmt if body is stmt.body else replace(stmt, body=body)
+    leaf: ir.Simple | ir.Jump = stmt
+    return leaf
 
 
 def within(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
@@ -89,8 +81,9 @@ def _statements(body: Block) -> tuple[ir.Stmt, ...]:
     while waiting:
         stmt = waiting.pop()
         listed.append(stmt)
-        for block in reversed(blocks(stmt)):
-            waiting.extend(reversed(block))
+        if isinstance(stmt, COMPOUND):
+            for block in reversed(blocks(stmt)):
+                waiting.extend(reversed(block))
     return tuple(listed)
 
 
@@ -106,11 +99,17 @@ def size(stmt: ir.Stmt) -> int:
 def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Block:
     """The block with each statement replaced by those that `change` returns for it.
 
-    Statements are visited in the order of the text; the blocks of the returned statements are rewritten as well.
+    Statements are visited in the order of the text; the blocks of the returned statements are rewritten as well. What
+    stays as it is, is the same object, a block and a statement with blocks, too.
     """
 
     def block(inner: Block) -> Block:
-        return tuple(with_blocks(new, block) for stmt in inner for new in change(stmt))
+        made: list[ir.Stmt] = []
+        for stmt in inner:
+            for new in change(stmt):
+                made.append(with_blocks(new, block) if isinstance(new, COMPOUND) else new)
+        is_same = len(made) == len(inner) and all(map(is_, made, inner))
+        return inner if is_same else tuple(made)
 
     return block(body)
 
@@ -210,36 +209,42 @@ def _computed(values: Iterable[Place | ir.Expr]) -> list[ir.Expr]:
     return computed
 
 
-def reads(stmt: ir.Stmt) -> Iterator[Place]:
+def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """The places that a statement itself reads.
 
     Of an instruction's inputs these are the ones in registers. Of the others the instruction takes the address, and
     the instruction table says whether it reads there.
     """
     if isinstance(stmt, _WITHOUT_EXPRESSIONS):
-        return
+        return ()
+    loaded = [part.place for expr in expressions(stmt) for part in loads(expr)]
+    return (*_read_directly(stmt), *loaded)
+
+
+def _read_directly(stmt: ir.Stmt) -> Sequence[Place]:
+    """The places that a statement itself reads, without those that its expressions load."""
     match stmt:
+        case ir.Alloc() | ir.BufferView() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
+            return ()
         case ir.TileOp():
-            yield from stmt.read
+            return stmt.read
         case ir.Let() | ir.Declare() | ir.Assign() | ir.Store() | ir.If() | ir.For() | ir.Assert() | ir.Print():
-            pass
+            return ()
         case ir.Arrive() | ir.WaitPhase() | ir.Expect():
             # nobody reads or writes what a barrier is made of
-            pass
+            return ()
         case ir.Move():
-            yield stmt.src
+            return (stmt.src,)
         case ir.Atomic():
-            yield stmt.place
+            return (stmt.place,)
         case ir.Instruction():
-            yield from (v for v in stmt.inputs if isinstance(v, ir.Vector) and v.buffer.space == "local")
+            return [v for v in stmt.inputs if isinstance(v, ir.Vector) and v.buffer.space == "local"]
         case _:
             return assert_never(stmt)
-    for expr in expressions(stmt):
-        if isinstance(expr, _LEAVES):
-            continue
-        for part in subexpressions(expr):
-            if isinstance(part, ir.Load):
-                yield part.place
+
+
+#: remembered, because each analysis asks it of all of a kernel's statements
+reads = remembered(_reads, limit=1 << 14)
 
 
 #: the classes of statements that write to no place
@@ -249,7 +254,7 @@ _WITHOUT_WRITES = (
 )
 
 
-def writes(stmt: ir.Stmt) -> Sequence[Place]:
+def _writes(stmt: ir.Stmt) -> Sequence[Place]:
     """The places that a statement itself writes, without those of which an instruction takes the address."""
     if isinstance(stmt, _WITHOUT_WRITES):
         return ()
@@ -264,6 +269,10 @@ def writes(stmt: ir.Stmt) -> Sequence[Place]:
             return stmt.outputs
         case _:
             return assert_never(stmt)
+
+
+#: remembered, as `reads` is
+writes = remembered(_writes, limit=1 << 14)
 
 
 def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:
@@ -281,14 +290,27 @@ def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:
             return assert_never(expr)
 
 
-def subexpressions(expr: ir.Expr) -> Iterator[ir.Expr]:
+def subexpressions(expr: ir.Expr) -> Sequence[ir.Expr]:
     """The expression and all that it is made of, from the left."""
-    waiting = [expr]
+    if isinstance(expr, _LEAVES):
+        return (expr,)
+    parts: list[ir.Expr] = []
+    waiting: list[ir.Expr] = [expr]
     while waiting:
         part = waiting.pop()
-        yield part
-        if not isinstance(part, _LEAVES):
+        parts.append(part)
+        if isinstance(part, ir.Op):
+            waiting.extend(reversed(part.args))
+        elif not isinstance(part, _LEAVES):
             waiting.extend(reversed(operands(part)))
+    return parts
+
+
+def loads(expr: ir.Expr) -> Sequence[ir.Load]:
+    """The loads in an expression."""
+    if isinstance(expr, _LEAVES):
+        return ()
+    return [part for part in subexpressions(expr) if isinstance(part, ir.Load)]
 
 
 def indices(place: Place) -> tuple[ir.Expr, ...]:

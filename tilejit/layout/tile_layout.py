@@ -62,6 +62,10 @@ class TileLayout:
     offset: tuple[tuple[Axis, int], ...]
     swizzle: Swizzle | None
 
+    def __hash__(self) -> int:
+        # layouts are keys of many tables, and most of them differ in this
+        return hash(tuple([(it.extent, it.stride) for it in self.shard]))
+
     def __init__(
         self,
         shard: TileLayout | Iterable[Iter],

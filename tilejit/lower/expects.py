@@ -24,6 +24,7 @@ from ..ir.arithmetic import build
 from ..ir.names import defined_names
 from ..ir.nodes import (
     Arrive,
+    Assign,
     Atomic,
     Break,
     Cast,
@@ -109,12 +110,16 @@ class _Gathering:
                 made.append(_with_bytes(stmt, taken))
             else:
                 made.append(self._other(stmt))
-                open = _without(open, walk.within(stmt))
+                open = _without(open, walk.within(stmt)) if open else open
         return tuple([stmt for stmt in made if stmt is not None])
 
     def _other(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Let):
             self._values[stmt.var.name] = self._value(stmt.value)
+        elif isinstance(stmt, Assign):
+            self._forget([stmt.var.name])
+        if not isinstance(stmt, walk.COMPOUND):
+            return stmt
         # a loop comes back with other values, and leaves with others
         changed = walk.assigned((stmt,))
         self._forget(changed)

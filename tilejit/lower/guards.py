@@ -94,7 +94,7 @@ class _Waited(Analysis[_Behind]):
         return _Behind(first.waits & second.waits, first.current & second.current)
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        return isinstance(stmt, (WaitPhase, Arrive)) or bool(self.stages.changed(stmt))
+        return isinstance(stmt, (WaitPhase, Arrive)) or id(stmt) in self.stages.changes
 
     def step(self, stmt: Simple | Jump, state: _Behind) -> _Behind:
         state = self.defined(stmt, state)

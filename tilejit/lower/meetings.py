@@ -124,7 +124,7 @@ class _Meetings(Analysis[_Since]):
         return _Since(first.acted | second.acted, waits, first.current & second.current)
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        if isinstance(stmt, (Sync, WaitPhase, Arrive, Instruction)) or self.stages.changed(stmt):
+        if isinstance(stmt, (Sync, WaitPhase, Arrive, Instruction)) or id(stmt) in self.stages.changes:
             return True
         return not isinstance(stmt, (If, For)) and _touches_shared(stmt)
 

@@ -17,7 +17,7 @@ Which work there is, and what it does with registers, is the instruction table's
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 
 from ..dataclass import dataclass, replace
@@ -49,10 +49,11 @@ def carry(kernel: Kernel) -> Kernel:
     if not any(work is not None and work.holds_registers for work in (ROWS[s.name].starts for s in instructions)):
         return kernel
     # a thread that comes to the end ends there as by a `return`
-    body = (*_with_joints(kernel.body), Return())
+    body = (*(_with_joints(kernel.body) if any(map(_settles, instructions)) else kernel.body), Return())
     states = solve(_InFlight(max(_GROUPS, *(1 + unfinished(s) for s in instructions))), body, frozenset())
     for stmt, state in zip(walk.statements(body), states, strict=True):
-        _check(stmt, state or frozenset())
+        if state:
+            _check(stmt, state)
     before = iter(states)
     return replace(kernel, body=walk.rewrite(body, lambda stmt: _carrying(stmt, next(before)))[:-1])
 
@@ -147,7 +148,7 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
     """
     joined: list[Stmt] = []
     for stmt in body:
-        touched = _touches(stmt)
+        touched = isinstance(stmt, walk.COMPOUND) and _touches(stmt)
         is_loop = isinstance(stmt, (For, Loop))
         # not all lanes may take a jump or another turn, and the wait needs them all
         if (is_loop and touched) or (in_touched_loop and _jumps(stmt)):
@@ -160,9 +161,14 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
 
 
 def _touches(stmt: Stmt) -> bool:
-    """Whether a statement, or one in it, starts work that settles at joins or waits for it."""
-    rows = (ROWS[s.name] for s in walk.within(stmt) if isinstance(s, Instruction))
-    return any(w is not None and w.settles_at_joins for row in rows for w in (row.starts, row.completes))
+    """Whether one of the statements in a statement starts work that settles at joins or waits for it."""
+    return any(_settles(s) for s in walk.within(stmt) if isinstance(s, Instruction))
+
+
+def _settles(stmt: Instruction) -> bool:
+    """Whether an instruction starts work that settles at joins or waits for it."""
+    row = ROWS[stmt.name]
+    return any(work is not None and work.settles_at_joins for work in (row.starts, row.completes))
 
 
 def _jumps(stmt: Stmt) -> bool:
@@ -174,7 +180,7 @@ def _jumps(stmt: Stmt) -> bool:
 
 def _carrying(stmt: Stmt, state: _State | None) -> Iterable[Stmt]:
     """What stands for a statement: a wait has its registers, a joint is waits or nothing."""
-    if not isinstance(stmt, Instruction):
+    if not isinstance(stmt, Instruction) or not state and stmt.name != _JOINT and ROWS[stmt.name].carries is None:
         return (stmt,)
     pending = state or frozenset()
     unsettled = frozenset(p for p in pending if p.work.settles_at_joins and not p.settled)
@@ -219,16 +225,16 @@ def _part(vector: Vector, first: int, last: int) -> Vector:
 
 def _check(stmt: Stmt, state: _State) -> None:
     """Raise KernelTypeError where a statement itself, without those in it, uses pending registers."""
-    if not state:
-        return
     if isinstance(stmt, Return):
         _check_end(stmt, state)
         return
     reads, writes = list(_registers(walk.reads(stmt))), list(_registers(walk.writes(stmt)))
-    if not reads and not writes:
+    names = {vector.buffer.root.name for vector in (*reads, *writes)}
+    if not names:
         return
+    near = [pending for pending in state if pending.vector.buffer.root.name in names]
     started = ROWS[stmt.name].starts if isinstance(stmt, Instruction) else None
-    for pending in _in_order(state):
+    for pending in _in_order(near):
         for vector in _uses(reads, writes, pending, started):
             if _meets(vector, pending):
                 raise _hazard(vector, pending, stmt)
@@ -293,7 +299,9 @@ def _range(vector: Vector) -> tuple[int, int]:
     return first, 1 << 31 if high is None else (high + vector.width) * size
 
 
-def _in_order(state: _State) -> list[_Pending]:
+def _in_order(state: Collection[_Pending]) -> list[_Pending]:
+    if len(state) < 2:
+        return list(state)
     return sorted(state, key=lambda p: (p.vector.buffer.root.name, p.range, p.work.name, p.groups, str(p.span)))
 
 

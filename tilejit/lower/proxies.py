@@ -62,7 +62,9 @@ def with_fences(kernel: Kernel) -> Kernel:
     before = iter(states)
 
     def fenced(stmt: Stmt) -> tuple[Stmt, ...]:
-        state = next(before) or frozenset()
+        state = next(before)
+        if not state:
+            return (stmt,)
         spaces = sorted({space for space, _ in accesses.fenced(stmt, state)})
         return (*(_fence(space, stmt.span) for space in spaces), stmt)
 
@@ -120,14 +122,16 @@ class _Accesses:
                     o.space == "shared" and o.direction is Direction.IN for o in row.operands
                 )
 
-    def ordinary(self, stmt: Stmt) -> Iterator[tuple[_Memory, bool]]:
-        """The memory that a statement accesses ordinarily, and whether it writes it."""
-        for place in walk.reads(stmt):
-            yield (place.buffer.space, place.buffer.root.name), False
-        for place in walk.writes(stmt):
-            yield (place.buffer.space, place.buffer.root.name), True
+    def ordinary(self, stmt: Stmt) -> list[tuple[_Memory, bool]]:
+        """The memory, no registers, that a statement accesses ordinarily, and whether it writes it."""
+        accesses = [
+            ((place.buffer.space, place.buffer.root.name), writes)
+            for places, writes in ((walk.reads(stmt), False), (walk.writes(stmt), True))
+            for place in places if place.buffer.space != "local"
+        ]
         if isinstance(stmt, Instruction) and not ROWS[stmt.name].asynchronous:
-            yield from _addressed(ROWS[stmt.name], stmt)
+            accesses += _addressed(ROWS[stmt.name], stmt)
+        return accesses
 
     def dirtied(self, stmt: Stmt) -> _State:
         """What is dirty behind a statement, whatever was before it."""

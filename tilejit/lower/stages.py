@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ..dataclass import dataclass
 from ..ir import walk
 from ..ir.arithmetic import build
-from ..ir.nodes import Arrive, Assign, Cast, Const, Expr, For, Kernel, Let, Load, Op, Stmt, Var, Vector, WaitPhase
+from ..ir.nodes import Arrive, Assign, Cast, Const, Expr, Kernel, Let, Op, Stmt, Var, Vector, WaitPhase
 from ..remember import remembered
 
 __all__ = ["Stages", "names_in", "stage_of"]
@@ -21,18 +21,19 @@ __all__ = ["Stages", "names_in", "stage_of"]
 class Stages:
     """values: the definitions of variables that stages follow from.
 
-    effects: what follows from each variable that a stage names or follows from, itself among them.
+    changes: of statements and loops, by identity: the variables of stages that aren't what they were, where one of
+    these defines a variable that a stage names or follows from.
     """
 
     values: Mapping[str, Expr]
-    effects: Mapping[str, frozenset[str]]
+    changes: Mapping[int, frozenset[str]]
 
     @staticmethod
     def of(kernel: Kernel) -> Stages:
         """The stages in a kernel at lane level."""
         statements = walk.statements(kernel.body)
         # what is loaded may be another value the next time
-        lets = {s.var.name: s.value for s in statements if isinstance(s, Let) and not _loads(s.value)}
+        lets = {s.var.name: s.value for s in statements if isinstance(s, Let) and not walk.loads(s.value)}
         values: dict[str, Expr] = {}
         waiting = [stage_of(stmt) for stmt in statements if isinstance(stmt, (Arrive, WaitPhase))]
         effects: dict[str, set[str]] = {}
@@ -49,12 +50,16 @@ class Stages:
             causes[name] = direct.union(*(causes.get(cause, frozenset()) for cause in direct))
             for cause in causes[name]:
                 effects[cause].add(name)
-        return Stages(values, {name: frozenset(follow) for name, follow in effects.items()})
+        changes: dict[int, frozenset[str]] = {}
+        for stmt in statements:
+            defined = stmt.var if isinstance(stmt, Assign) else walk.defines(stmt)
+            if isinstance(defined, Var) and defined.name in effects:
+                changes[id(stmt)] = frozenset(effects[defined.name])
+        return Stages(values, changes)
 
     def changed(self, stmt: Stmt) -> frozenset[str]:
         """The variables of stages that aren't what they were, where a statement, or a loop's next turn, defines one."""
-        defined = stmt.var if isinstance(stmt, (Assign, For)) else walk.defines(stmt)
-        return self.effects.get(defined.name, frozenset()) if isinstance(defined, Var) else frozenset()
+        return self.changes.get(id(stmt), frozenset())
 
     def current(self, stmt: Stmt, before: frozenset[str]) -> frozenset[str]:
         """The current ones behind a statement."""
@@ -98,7 +103,3 @@ def stage_of(stmt: Arrive | WaitPhase) -> Expr:
 def names_in(expr: Expr) -> frozenset[str]:
     """The variables in an expression."""
     return frozenset([part.name for part in walk.subexpressions(expr) if isinstance(part, Var)])
-
-
-def _loads(expr: Expr) -> bool:
-    return any(isinstance(part, Load) for part in walk.subexpressions(expr))

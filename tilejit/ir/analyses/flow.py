@@ -135,10 +135,13 @@ def _course(analysis: Analysis[State], body: Block, first: int) -> tuple[_Course
     for stmt in body:
         blocks: list[_Course] = []
         behind = number + 1
-        for block in walk.blocks(stmt):
-            course, behind = _course(analysis, block, behind)
-            blocks.append(course)
-        if any(c.visits for c in blocks) or isinstance(stmt, _UNKNOWN) or analysis.concerns(stmt):
+        is_visited = isinstance(stmt, _UNKNOWN) or analysis.concerns(stmt)
+        if isinstance(stmt, walk.COMPOUND):
+            for block in walk.blocks(stmt):
+                course, behind = _course(analysis, block, behind)
+                blocks.append(course)
+                is_visited = is_visited or bool(course.visits)
+        if is_visited:
             visits.append(_Visit(last, number, stmt, tuple(blocks)))
             last = behind
         number = behind

@@ -126,6 +126,11 @@ class _Initialized(Analysis[_RegisterState]):
     def join(self, first: _RegisterState, second: _RegisterState) -> _RegisterState:
         return _RegisterState(first.unwritten | second.unwritten, first.written | second.written)
 
+    def concerns(self, stmt: Simple | If | For) -> bool:
+        return bool(self.read_of(stmt).places) or any(
+            place.buffer.root.name in self.registers.first for place in walk.writes(stmt)
+        )
+
     def step(self, stmt: Simple | Jump, state: _RegisterState) -> _RegisterState:
         if not state.unwritten:
             return state

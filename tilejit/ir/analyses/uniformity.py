@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -124,15 +125,24 @@ class _ThreadState:
         return replace(self, levels=levels)
 
 
+class _Sources(NamedTuple):
+    """What the level of an expression follows from: that of its other parts, and the variables in it."""
+
+    level: int
+    names: tuple[str, ...]
+
+
 class _Uniformity(Analysis[_ThreadState]):
     """The analysis for a CTA of so many `threads`.
 
     values: what they compute. stored: the buffers of which threads write elements on their own, by name.
+    sources: what an expression's level follows from, by its identity: those in loops are visited several times.
     """
 
     def __init__(self, threads: int, stored: frozenset[str] = frozenset()) -> None:
         self.threads, self.stored = threads, stored
         self.values = ThreadValues(threads)
+        self.sources: dict[int, _Sources] = {}
 
     @staticmethod
     def of(kernel: ir.Kernel) -> _Uniformity:
@@ -354,15 +364,30 @@ class _Uniformity(Analysis[_ThreadState]):
         """The widest scope whose active threads agree on the value."""
         if isinstance(expr, ir.Const):
             return CTA
-        values = self.values.of(expr)
-        if values is not None:
-            return self.level_of(values)
-        match expr:
-            case ir.Var(name):
-                return state.level(name)
-            case ir.Load(place) if place.buffer.space in ("local", "tmem"):
-                return self.level_of_copies(place.buffer.root)
-        return min((self.level(operand, state) for operand in walk.operands(expr)), default=CTA)
+        sources = self.sources.get(id(expr))
+        if sources is None:
+            sources = self.sources[id(expr)] = self.sources_of(expr)
+        level = sources.level
+        for name in sources.names:
+            level = min(level, state.levels.get(name, CTA))
+        return level
+
+    def sources_of(self, expr: ir.Expr) -> _Sources:
+        """What an expression's level follows from, once all variables in it are defined."""
+        level, names = CTA, set[str]()
+        waiting = [expr]
+        while waiting:
+            part = waiting.pop()
+            values = self.values.of(part)
+            if values is not None:
+                level = min(level, self.level_of(values))
+            elif isinstance(part, ir.Var):
+                names.add(part.name)
+            elif isinstance(part, ir.Load) and part.place.buffer.space in ("local", "tmem"):
+                level = min(level, self.level_of_copies(part.place.buffer.root))
+            else:
+                waiting.extend(walk.operands(part))
+        return _Sources(level, tuple(names))
 
     def level_of_copies(self, tile: ir.Buffer) -> int:
         """The scope each of whose threads has a copy of a tile's one element; else `THREAD`."""

@@ -65,13 +65,14 @@ def op(name: str, *args: Expr) -> Expr:
 
     raises: KernelTypeError where it can't take these types.
     """
-    rule = result_type(name, tuple(a.dtype for a in args))
+    rule = result_type(name, tuple([a.dtype for a in args]))
     if isinstance(rule, str):
         raise KernelTypeError(rule, hint="convert the operands first: x.astype(...)")
     compute, result = rule
     conditions = ELEMENTWISE[name].conditions
-    converted = args[:conditions] + tuple(cast(a, compute) for a in args[conditions:])
-    return cast(_smart(name, converted), result)
+    converted = [a if a.dtype is compute else cast(a, compute) for a in args[conditions:]]
+    value = _smart(name, (*args[:conditions], *converted))
+    return value if value.dtype is result else cast(value, result)
 
 
 def _smart(name: str, args: tuple[Expr, ...]) -> Expr:
@@ -123,17 +124,11 @@ def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
 
 def _weak(value: bool | int | float, dtype: DType) -> Const:
     """A plain number beside an expression of `dtype`."""
+    if dtype.is_integer and not isinstance(value, float):
+        return integer(int(value), dtype)
     if isinstance(value, float) and not dtype.is_float:
         raise TypeError(f"{value!r} beside an expression of {dtype}; cast one")
     return const(value, int32 if dtype == bool_ and not isinstance(value, bool) else dtype)
-
-
-def _operands(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
-    """Both in the type in which the operation computes."""
-    x, y = _pair(a, b)
-    if x.dtype is bool_ and ELEMENTWISE[name].kind in ("arithmetic", "exact", "shift"):
-        return cast(x, int32), cast(y, int32)
-    return x, y
 
 
 def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, ExprLike], Expr]:
@@ -142,10 +137,14 @@ def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, 
     `function` has the name of its operation; it gets both operands in the type in which that computes.
     """
     remembering = remembered_pair(function)
+    takes_bools = ELEMENTWISE[function.__name__].kind not in ("arithmetic", "exact", "shift")
 
     @wraps(function)
     def constructor(a: ExprLike, b: ExprLike) -> Expr:
-        return remembering(*_operands(function.__name__, a, b))
+        x, y = _pair(a, b)
+        if x.dtype is bool_ and not takes_bools:
+            x, y = cast(x, int32), cast(y, int32)
+        return remembering(x, y)
 
     return constructor
 
@@ -352,7 +351,7 @@ def _comparison(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
             return TRUE if answer else FALSE
         return _as_it_is(name, x, y)
 
-    return lambda a, b: compared(*_operands(name, a, b))
+    return lambda a, b: compared(*_pair(a, b))
 
 
 less = _comparison("less")

@@ -24,8 +24,6 @@ of an addressed local buffer by any value; what an asynchronous instruction read
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ...dataclass import dataclass, field
@@ -106,19 +104,17 @@ class _Environment:
     sound: dict[int, None] = field(default_factory=dict)
     loop: str | None = None
 
-    @contextmanager
-    def inner(self, loop: str | None = None) -> Iterator[None]:
-        """A block within: what it defines is no longer visible behind it.
+    def sizes(self) -> tuple[int, int, int]:
+        """How much is visible, for `cut` behind a block."""
+        return len(self.vars), len(self.mutable), len(self.sound)
+
+    def cut(self, sizes: tuple[int, int, int]) -> None:
+        """Makes what a block defined invisible again.
 
         Nothing is copied, which for thousands of branches would take as many times as long as reading them: what was
         put into a dictionary last is taken out first.
         """
         tables: tuple[dict[Any, Any], ...] = (self.vars, self.mutable, self.sound)
-        sizes = [len(table) for table in tables]
-        outer, unrolled = self.loop, self.unrolled
-        self.loop, self.unrolled = loop or outer, set(unrolled)
-        yield
-        self.loop, self.unrolled = outer, unrolled
         for table, size in zip(tables, sizes, strict=True):
             while len(table) > size:
                 table.popitem()
@@ -232,8 +228,11 @@ class _Checker:
             self.fault(f"{var.name} is used as {var}; defined as {definition}", var.span or span)
 
     def block(self, body: tuple[ir.Stmt, ...], env: _Environment) -> None:
+        """A block: what it defines is no longer visible behind it."""
+        sizes = env.sizes()
         for stmt in body:
             self.stmt(stmt, env)
+        env.cut(sizes)
 
     def stmt(self, stmt: ir.Stmt, env: _Environment) -> None:
         match stmt:
@@ -256,11 +255,11 @@ class _Checker:
             case ir.If(cond, then, orelse):
                 self.value(cond, bool_, env, stmt.span, "a condition")
                 for block in (then, orelse):
-                    with env.inner():
-                        self.block(block, env)
+                    self.block(block, env)
             case ir.Loop(body):
-                with env.inner("loop"):
-                    self.block(body, env)
+                outer, env.loop = env.loop, "loop"
+                self.block(body, env)
+                env.loop = outer
             case ir.Break() | ir.Continue():
                 self.jump(stmt, env)
             case ir.Assert():
@@ -382,11 +381,14 @@ class _Checker:
             self.fault("loops are unrolled at lane level only", stmt.span)
         if stmt.unrolled and not all(isinstance(p, ir.Const) for p in parts):
             self.fault(f"the bounds of unrolled {stmt.var.name} aren't constant", stmt.span)
-        with env.inner("unrolled" if stmt.unrolled else "for"):
-            self.define(stmt.var, env, stmt.span)
-            if stmt.unrolled:
-                env.unrolled.add(stmt.var.name)
-            self.block(stmt.body, env)
+        sizes, outer, unrolled = env.sizes(), env.loop, env.unrolled
+        env.loop = "unrolled" if stmt.unrolled else "for"
+        self.define(stmt.var, env, stmt.span)
+        if stmt.unrolled:
+            env.unrolled = {*unrolled, stmt.var.name}
+        self.block(stmt.body, env)
+        env.loop, env.unrolled = outer, unrolled
+        env.cut(sizes)
 
     def jump(self, stmt: ir.Break | ir.Continue, env: _Environment) -> None:
         word = type(stmt).__name__.lower()
@@ -516,11 +518,13 @@ class _Checker:
         here = expr.span or span
         match expr:
             case ir.Const():
-                self.fault(const_fault(expr), here)
+                if (message := const_fault(expr)) is not None:
+                    self.fault(message, here)
             case ir.Var():
                 self.var(expr, env, here)
             case ir.Op():
-                self.fault(op_fault(expr), here)
+                if (message := op_fault(expr)) is not None:
+                    self.fault(message, here)
                 for arg in expr.args:
                     self.expr(arg, env, here)
             case ir.Cast():

@@ -25,8 +25,13 @@ def _is_power_of_two(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
 
 
-def buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
+@remembered
+def buffer_faults(buffer: ir.Buffer) -> list[str]:
     """What is wrong with a buffer's definition."""
+    return list(_buffer_faults(buffer))
+
+
+def _buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
     name = buffer.name
     if buffer.space not in SPACES:
         yield f"{name} is in unknown memory {buffer.space!r}"

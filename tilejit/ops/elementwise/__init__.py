@@ -64,6 +64,7 @@ def result_type(name: str, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | s
     return ELEMENTWISE[name].result_type(dtypes)
 
 
+@cache
 def value_type(name: str, compute: DType) -> DType:
     """The type of the value that the operation gives when it computes in `compute`: that, or bool_."""
     return ELEMENTWISE[name].value_type(compute)
