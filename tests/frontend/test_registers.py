@@ -53,6 +53,53 @@ def test_a_pool_that_is_too_small_is_refused(counts: tuple[int, ...], threads: i
     assert error.value.span is not None and "set_registers" in error.value.span.text
 
 
+ABSENT = "648 where the branch of warpgroup 0 isn't taken; a CTA of 384 threads starts with 3 × 168 = 504"
+
+
+@pytest.mark.parametrize(
+    ("lines", "refusal"),
+    [
+        # all of them or none: there are enough either way
+        (("if n > 0:", *(f"    {line}" for line in roles(24, 240, 240))), None),
+        (("if n > 0:", "    return", *roles(24, 240, 240)), None),
+        (("if n > 0:", *(f"    {line}" for line in roles(24, 240))), None),
+        # what one gives back others count on; two branches may be taken apart
+        (
+            ("if tj.warpgroup_id() == 0:", "    if n > 0:", "        tj.set_registers(24)", "else:",
+             "    tj.set_registers(240)"),
+            ABSENT,
+        ),
+        (
+            ("if tj.warpgroup_id() == 0:", "    if n > 0:", "        tj.set_registers(24)", "    else:",
+             "        A[0] = 1.0", "else:", "    if n > 0:", "        tj.set_registers(240)"),
+            ABSENT,
+        ),
+        # who asks for more only at run time may do so
+        (
+            ("if tj.warpgroup_id() == 0:", "    tj.set_registers(24)", "else:", "    if n > 0:",
+             "        tj.set_registers(240)"),
+            None,
+        ),
+    ],
+)
+def test_what_run_time_decides_counts_as_it_takes_the_most(lines: tuple[str, ...], refusal: str | None) -> None:
+    if refusal is None:
+        kernel(*lines)
+        return
+    with pytest.raises(ResourceError) as error:
+        kernel(*lines)
+    assert error.value.message.endswith(refusal)
+    assert error.value.hint is not None and "branch on tj.warpgroup_id() alone" in error.value.hint
+
+
+def test_who_may_have_ended_sets_no_registers() -> None:
+    """A warpgroup that returned has given nothing back."""
+    ended = ("if tj.warpgroup_id() == 0:", "    if n > 0:", "        return")
+    with pytest.raises(KernelTypeError, match="known only at run time"):
+        kernel(*ended, *roles(24, 240, 240))
+    kernel("if tj.warpgroup_id() == 2:", "    return", *roles(88, 248))
+
+
 def test_a_limit_of_the_kernels_makes_the_pool_smaller() -> None:
     text = "\n".join(["def k(A):", *(f"    {line}" for line in roles(24, 240, 240)), ""])
     spec = tj.spec(8, float32)

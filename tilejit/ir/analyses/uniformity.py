@@ -33,7 +33,7 @@ from ...source import Span
 from .. import nodes as ir
 from .. import walk
 from .flow import Analysis, LoopStates, solve
-from .register_pool import SETTINGS, Setting, check_pool
+from .register_pool import SETTINGS, Gates, Setting, check_pool
 from .ring_counts import Come, check_steps
 from .thread_values import ThreadValues, comers
 
@@ -59,7 +59,7 @@ def check(kernel: ir.Kernel) -> None:
         uniformity.report(stmt, state)
         comings.append(Come(stmt, coming, state.is_exact))
         if isinstance(stmt, ir.Instruction) and stmt.name in SETTINGS:
-            settings.append(Setting(stmt, coming, state.is_exact))
+            settings.append(Setting(stmt, coming, state.is_certain, state.gates))
     check_pool(kernel, settings)
     check_steps(kernel, comings)
 
@@ -94,6 +94,8 @@ class _ThreadState:
 
     entered: the threads that the branches and loops around let in. returned, broken, continued: those that earlier
     jumps of each kind left here; the active threads are in all four sets.
+    gates: the branches, by identity and condition, that decide at run time who comes here: those around, and those in
+    which some threads have ended.
     levels: of the variables whose level isn't `CTA`. partial: the scopes whose last instance isn't whole and may come
     here. is_exact: all threads that may come here (`thread_values.comers`) do, or none.
     """
@@ -105,10 +107,16 @@ class _ThreadState:
     levels: Mapping[str, int] = field(default_factory=dict)
     partial: frozenset[str] = frozenset()
     is_exact: bool = True
+    gates: Gates = frozenset()
 
     @property
     def active(self) -> _Active:
         return self.entered.meet(self.returned).meet(self.broken).meet(self.continued)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether all threads that may come here do or none, and none has ended where others of the CTA don't."""
+        return self.is_exact and not (self.gates and self.returned.level < CTA)
 
     def level(self, name: str) -> int:
         return self.levels.get(name, CTA)
@@ -163,6 +171,7 @@ class _Uniformity(Analysis[_ThreadState]):
             _lowest(first.levels, second.levels),
             first.partial | second.partial,
             first.is_exact and second.is_exact,
+            first.gates | second.gates,
         )
 
     def step(self, stmt: ir.Simple | ir.Jump, state: _ThreadState) -> _ThreadState:
@@ -204,18 +213,21 @@ class _Uniformity(Analysis[_ThreadState]):
 
     def branch(self, stmt: ir.If, state: _ThreadState) -> tuple[_ThreadState, _ThreadState]:
         entered = self.narrowed(state.active, self.level(stmt.cond, state), "the `if`", stmt.span)
-        exact = state.is_exact and (
-            self.values.of(stmt.cond) is not None or self.widened(self.level(stmt.cond, state)) == CTA
+        is_static = self.values.of(stmt.cond) is not None
+        exact = state.is_exact and (is_static or self.widened(self.level(stmt.cond, state)) == CTA)
+        then, orelse = (
+            replace(
+                state, entered=entered, partial=self.partly(state, threads), is_exact=exact,
+                gates=state.gates if is_static else state.gates | {(id(stmt), truth)},
+            )
+            for truth, threads in zip((True, False), self.values.finding(stmt.cond), strict=True)
         )
-        true, false = (self.partly(state, threads) for threads in self.values.finding(stmt.cond))
-        return (
-            replace(state, entered=entered, partial=true, is_exact=exact),
-            replace(state, entered=entered, partial=false, is_exact=exact),
-        )
+        return then, orelse
 
     def merged(self, stmt: ir.If, before: _ThreadState, ends: _ThreadState) -> _ThreadState:
         stayed = (ends.returned, ends.broken, ends.continued) == (before.returned, before.broken, before.continued)
-        return replace(ends, entered=before.entered, is_exact=before.is_exact and (stayed or ends.is_exact))
+        exact = before.is_exact and (stayed or ends.is_exact)
+        return replace(ends, entered=before.entered, is_exact=exact, gates=before.gates if stayed else ends.gates)
 
     def enter(self, loop: ir.For | ir.Loop, before: _ThreadState) -> _ThreadState:
         inside = replace(before, entered=before.active, broken=_Active(), continued=_Active())
@@ -238,8 +250,11 @@ class _Uniformity(Analysis[_ThreadState]):
         last = head if turns.breaks is None else self.join(head, turns.breaks)
         ends = min(head.entered.level, head.broken.level)
         before = turns.before
-        exact = before.is_exact and head.returned == before.returned
-        after = replace(before, returned=before.returned.meet(head.returned), is_exact=exact)
+        stayed = head.returned == before.returned
+        after = replace(
+            before, returned=before.returned.meet(head.returned), is_exact=before.is_exact and stayed,
+            gates=before.gates if stayed else head.gates,
+        )
         for name in walk.assigned(loop.body):
             after = after.with_level(name, min(last.level(name), ends))
         return after
