@@ -263,15 +263,17 @@ def test_global_memory_needs_a_proxy_fence_of_its_own():
             written_then_loaded(fence)
 
 
-def test_a_load_that_nobody_waits_for_is_in_flight_at_the_exit():
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_a_load_that_nobody_waits_for_is_in_flight_at_the_exit(delivery):
     text = programs.load_text((64, 8), (0, 0), 2)
     alone = text[: text.index("WAIT:")] + "WAIT: ret;\n}\n"
     args = [programs.tensor_map(some((16, 64), np.float16), (64, 8), "128B"), pointer(np.zeros(256, np.uint8))]
     with pytest.raises(AsyncHazardError, match="exits while a TMA load to its shared memory is in flight"):
-        run(alone, "k", (1,), (32,), args)
+        run(alone, "k", (1,), (32,), args, delivery=delivery)
 
 
-def test_a_load_is_in_flight_at_the_exit_of_its_cta_though_another_goes_on():
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_a_load_is_in_flight_at_the_exit_of_its_cta_though_another_goes_on(delivery):
     """The second CTA waits for its load; the first one's may land meanwhile."""
     text = programs.load_text((64, 8), (0, 0), 2)
     first = "WAIT: mov.u32 %r9, %ctaid.x; setp.eq.u32 %p5, %r9, 0; @%p5 ret; AGAIN:"
@@ -280,7 +282,7 @@ def test_a_load_is_in_flight_at_the_exit_of_its_cta_though_another_goes_on():
     args = [programs.tensor_map(some((16, 64), np.float16), (64, 8), "128B"), pointer(np.zeros(256, np.uint8))]
     for schedule in range(6):
         with pytest.raises(AsyncHazardError, match=r"exits while a TMA load .* of CTA \(0, 0, 0\)"):
-            run(alone, "k", (2,), (32,), args, schedule=schedule)
+            run(alone, "k", (2,), (32,), args, schedule=schedule, delivery=delivery)
 
 
 EACH_STORES = """

@@ -106,6 +106,11 @@ class Agents:
         cta = int(self.order.lanes.full["chunk_cta"][positions[0]])
         self.order.learn(positions, self.news(agent, cta, event))
 
+    def is_known(self, agent: Hashable, cta: int, event: int) -> bool:
+        """Whether some thread of the agent's CTA knows of an event of its."""
+        clocks = self.order.need_clocks()
+        return event <= clocks.latest_known(clocks.agent(agent), cta)
+
     # the comparison
 
     def examine(self, span: Span, records: Record, start: Start, does: str, did: str) -> None:

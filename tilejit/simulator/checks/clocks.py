@@ -305,6 +305,10 @@ class Clocks:
                 result[alone] = np.maximum(result[alone], seen)
         return result
 
+    def latest_known(self, agent: int, cta: int) -> int:
+        """Up to which event some thread of a CTA of the chunk sees the accesses of an agent of its."""
+        return int(self.views[GENERIC, cta, :, self.agent_columns[agent]].max())
+
     def columns_of(self, who: Index) -> list[Index]:
         """The columns that speak of each thread or agent; -1 for none."""
         threads = (who - 1) % self.lanes.threads

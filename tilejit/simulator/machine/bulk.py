@@ -9,6 +9,7 @@ source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk", "cp
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -42,11 +43,20 @@ class Store:
     landed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """A load that has come to shared memory, and the event of that."""
+
+    operation: Operation
+    event: int
+
+
 class BulkCopies:
     """The copies of a chunk's threads. memory: it knows the tensor maps.
 
     committed: groups of each thread; read: how many of them have been waited for, so that their sources are free.
     stores: of each thread, those that may not have been waited for until they landed.
+    landed: of each CTA of the chunk and each agent that loads into it, the last load.
     """
 
     def __init__(
@@ -62,6 +72,7 @@ class BulkCopies:
         self.reach = Reach(access, lanes)
         self.committed, self.read = np.zeros((2, lanes.total), np.int64)
         self.stores: dict[int, list[Store]] = {}
+        self.landed: dict[int, dict[Hashable, Landed]] = {}
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
 
     # what generated code calls
@@ -161,12 +172,12 @@ class BulkCopies:
 
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
         """Threads exit: nothing in flight may need their shared memory any more. alive: the threads that are left."""
+        if self.agents is None:
+            return
         self.check_stores_read(positions)
         cta_of = self.lanes.full["chunk_cta"]
-        gone = np.setdiff1d(cta_of[positions], cta_of[alive])
-        for operation in self.operations.pending:
-            lands_there = any(span.region.space == "shared" for span in operation.writes)
-            if lands_there and cta_of[operation.issuer] in gone:
+        for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():
+            for operation in self.unseen_loads(self.agents, cta):
                 self.access.findings.add(
                     "in-flight",
                     f"a CTA exits while a {operation.what} to its shared memory is in flight, started by "
@@ -175,10 +186,14 @@ class BulkCopies:
                     hint="wait for the phase of its mbarrier in front of the exit",
                 )
 
+    def unseen_loads(self, agents: Agents, cta: int) -> list[Operation]:
+        """The loads of a CTA of which nobody in it knows that they have landed, whether or not they have here."""
+        flying = [x for x in self.operations.pending if any(s.cta == cta for s in x.signals)]
+        landed = self.landed.get(cta, {}).items()
+        return [*flying, *(last.operation for agent, last in landed if not agents.is_known(agent, cta, last.event))]
+
     def check_stores_read(self, positions: Index) -> None:
         """The stores of threads that exit must have read their sources."""
-        if self.agents is None:
-            return
         for position in set(positions.tolist()) & self.stores.keys():
             unread = [x.operation for x in self.stores[position] if x.group >= self.read[position]]
             if unread:
@@ -204,7 +219,9 @@ class BulkCopies:
         def carry_out() -> None:
             target.write(source.read())
             if agents is not None:
-                operation.news = agents.news(agent, cta, agents.land(operation.writes, agent, cta, pc))
+                event = agents.land(operation.writes, agent, cta, pc)
+                operation.news = agents.news(agent, cta, event)
+                self.landed.setdefault(cta, {})[agent] = Landed(operation, event)
 
         operation.carry_out = carry_out
         self.operations.issue(operation)
