@@ -1,4 +1,4 @@
-"""Kernels for Hopper as PTX text, right as they are: a product of matrices by roles, and a copy through a ring.
+"""Kernels for Hopper as PTX text, right as they are: a product of matrices by roles, and two copies through rings.
 
 Every instruction that a mutation changes stands in a line of its own.
 """
@@ -30,6 +30,10 @@ def wait(label: str, address: str, number: str) -> str:
         f"{label}: {{ .reg .b32 parity; and.b32 parity, {number}, 1;\n"
         f"mbarrier.try_wait.parity.shared::cta.b64 %p31, [{address}], parity; }}\n@!%p31 bra {label};\n"
     )
+
+
+PRODUCT_WAIT = wait("ARRIVED", "%r17", "%r19")
+PRODUCT_ACQUIRE = wait("ACQUIRE", f"%r17+{EMPTY_AT - FULL_AT}", "%r19")
 
 
 def registers(first: int, count: int) -> str:
@@ -75,6 +79,7 @@ mov.u32 %r10, 0;
 mov.u32 %r11, %ctaid.x; mov.u32 %r9, %nctaid.x;
 setp.ne.u32 %p2, %r6, 0;
 @%p2 bra CONSUMER;
+setmaxnreg.dec.sync.aligned.u32 24;
 setp.ne.u32 %p3, %r1, 0;
 @%p3 bra DONE;
 PRODUCE:
@@ -86,7 +91,7 @@ LOADS:
 rem.u32 %r16, %r10, {STAGES}; shl.b32 %r18, %r16, 3; add.u32 %r17, %r2, %r18; add.u32 %r17, %r17, {FULL_AT};
 div.u32 %r19, %r10, {STAGES}; sub.u32 %r19, %r19, 1; setp.lt.s32 %p6, %r19, 0;
 @%p6 bra FREE;
-{wait("ACQUIRE", f"%r17+{EMPTY_AT - FULL_AT}", "%r19")}FREE:
+{PRODUCT_ACQUIRE}FREE:
 mul.lo.u32 %r15, %r14, {BK};
 mad.lo.u32 %r20, %r16, {A_BYTES}, %r2;
 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes \
@@ -98,6 +103,7 @@ add.u32 %r10, %r10, 1; add.u32 %r14, %r14, 1; setp.lt.u32 %p7, %r14, %r5;
 add.u32 %r11, %r11, %r9;
 bra PRODUCE;
 CONSUMER:
+setmaxnreg.inc.sync.aligned.u32 240;
 sub.u32 %r8, %r6, 1;
 setp.ne.u32 %p3, %r7, 0;
 mad.lo.u32 %r40, %r8, {OUT_BYTES}, %r2; add.u32 %r40, %r40, {OUT_AT};
@@ -111,7 +117,7 @@ mov.u32 %r14, 0;
 STEPS:
 rem.u32 %r16, %r10, {STAGES}; shl.b32 %r18, %r16, 3; add.u32 %r17, %r2, %r18; add.u32 %r17, %r17, {FULL_AT};
 div.u32 %r19, %r10, {STAGES};
-{wait("ARRIVED", "%r17", "%r19")}mad.lo.u32 %r20, %r16, {A_BYTES}, %r2; mad.lo.u32 %r20, %r8, {64 * 128}, %r20;
+{PRODUCT_WAIT}mad.lo.u32 %r20, %r16, {A_BYTES}, %r2; mad.lo.u32 %r20, %r8, {64 * 128}, %r20;
 bfe.u32 %r21, %r20, 4, 14; cvt.u64.u32 %x8, %r21; or.b64 %x8, %x8, {K_MAJOR}; // descriptor of A
 mad.lo.u32 %r20, %r16, {B_BYTES}, %r2; add.u32 %r20, %r20, {B_AT};
 bfe.u32 %r21, %r20, 4, 14; cvt.u64.u32 %x9, %r21; or.b64 %x9, %x9, {MN_MAJOR}; // descriptor of B
@@ -195,6 +201,8 @@ ROWS, WIDTH = 8, 64
 BOX_BYTES = ROWS * WIDTH * 2
 RING_OUT = 2 * BOX_BYTES
 RING_FULL = RING_OUT + BOX_BYTES
+RING_WAIT = wait("ARRIVED", f"%r17+{RING_FULL}", "%r19")
+RING_ACQUIRE = wait("ACQUIRE", f"%r17+{RING_FULL + 16}", "%r19")
 
 
 def ring_text() -> str:
@@ -223,7 +231,7 @@ LOADS:
 and.b32 %r16, %r10, 1; mad.lo.u32 %r17, %r16, 8, %r2; shr.u32 %r19, %r10, 1; sub.u32 %r19, %r19, 1;
 setp.lt.s32 %p6, %r19, 0;
 @%p6 bra FREE;
-{wait("ACQUIRE", f"%r17+{RING_FULL + 16}", "%r19")}FREE:
+{RING_ACQUIRE}FREE:
 add.u32 %r17, %r17, {RING_FULL}; mad.lo.u32 %r20, %r16, {BOX_BYTES}, %r2; mul.lo.u32 %r15, %r10, {ROWS};
 mov.u32 %r14, 0;
 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r20], [%x1, {{%r14, %r15}}], [%r17];
@@ -235,7 +243,7 @@ CONSUMER:
 and.b32 %r3, %r1, 31; setp.ne.u32 %p3, %r3, 0;
 STEPS:
 and.b32 %r16, %r10, 1; mad.lo.u32 %r17, %r16, 8, %r2; shr.u32 %r19, %r10, 1;
-{wait("ARRIVED", f"%r17+{RING_FULL}", "%r19")}mad.lo.u32 %r20, %r16, {BOX_BYTES}, %r2; shl.b32 %r21, %r3, 4;
+{RING_WAIT}mad.lo.u32 %r20, %r16, {BOX_BYTES}, %r2; shl.b32 %r21, %r3, 4;
 add.u32 %r20, %r20, %r21;
 ld.shared.v4.b32 {{%r30, %r31, %r32, %r33}}, [%r20];
 ld.shared.v4.b32 {{%r34, %r35, %r36, %r37}}, [%r20+512];
@@ -277,3 +285,72 @@ def double(text: str = RING, boxes=5, **options):
     maps = [tensor_map(x, (WIDTH, ROWS), "none", name) for x, name in ((a, "a"), (c, "c"))]
     run(text, "ring", (1,), (64,), [*maps, np.uint32(boxes)], **options)
     return c, a * 2
+
+
+GROUP = 128
+RELAY_BARRIERS = 2 * BOX_BYTES
+
+
+def relay_text() -> str:
+    """Rows go through a ring of two stages: TMA load, and TMA store of the same stage.
+
+    Warp 0 loads. A group of four warps waits for a stage; its first thread stores it, and releases it when it is read.
+    """
+    return f"""{HEADER}.visible .entry relay(.param .align 64 .b8 map_a[128], .param .align 64 .b8 map_c[128],
+.param .u32 count)
+{{
+.reg .pred %p<32>; .reg .b32 %r<64>; .reg .b64 %x<32>;
+.shared .align 1024 .b8 sm[{RELAY_BARRIERS + 32}];
+mov.u32 %r1, %tid.x; mov.u32 %r2, sm; ld.param.u32 %r5, [count];
+mov.b64 %x1, map_a; cvta.param.u64 %x1, %x1; mov.b64 %x3, map_c; cvta.param.u64 %x3, %x3;
+setp.ne.u32 %p1, %r1, 0;
+@%p1 bra READY;
+{"".join(f"mbarrier.init.shared::cta.b64 [%r2+{RELAY_BARRIERS + 8 * i}], 1;" + chr(10) for i in range(4))}\
+fence.mbarrier_init.release.cluster;
+READY:
+bar.sync 0; // entry
+mov.u32 %r10, 0; mov.u32 %r14, 0;
+setp.ge.u32 %p2, %r1, 32;
+@%p2 bra CONSUMER;
+@%p1 bra DONE;
+LOADS:
+and.b32 %r16, %r10, 1; mad.lo.u32 %r17, %r16, 8, %r2; shr.u32 %r19, %r10, 1; sub.u32 %r19, %r19, 1;
+setp.lt.s32 %p6, %r19, 0;
+@%p6 bra FREE;
+{wait("ACQUIRE", f"%r17+{RELAY_BARRIERS + 16}", "%r19")}FREE:
+add.u32 %r17, %r17, {RELAY_BARRIERS}; mad.lo.u32 %r20, %r16, {BOX_BYTES}, %r2; mul.lo.u32 %r15, %r10, {ROWS};
+cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r20], [%x1, {{%r14, %r15}}], [%r17];
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r17], {BOX_BYTES};
+add.u32 %r10, %r10, 1; setp.lt.u32 %p7, %r10, %r5;
+@%p7 bra LOADS;
+bra DONE;
+CONSUMER:
+setp.ne.u32 %p3, %r1, 32;
+STEPS:
+and.b32 %r16, %r10, 1; mad.lo.u32 %r17, %r16, 8, %r2; shr.u32 %r19, %r10, 1;
+{wait("ARRIVED", f"%r17+{RELAY_BARRIERS}", "%r19")}bar.sync 1, {GROUP}; // waited
+@%p3 bra NEXT;
+mad.lo.u32 %r20, %r16, {BOX_BYTES}, %r2; mul.lo.u32 %r15, %r10, {ROWS};
+cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%x3, {{%r14, %r15}}], [%r20];
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group.read 0; // stored
+mbarrier.arrive.shared::cta.b64 _, [%r17+{RELAY_BARRIERS + 16}]; // release
+NEXT:
+add.u32 %r10, %r10, 1; setp.lt.u32 %p7, %r10, %r5;
+@%p7 bra STEPS;
+DONE:
+ret;
+}}
+"""
+
+
+RELAY = relay_text()
+
+
+def copy(text: str = RELAY, boxes=5, **options):
+    """(result, what it should be) of a launch over so many boxes, the last one clipped."""
+    a = aligned(np.random.default_rng(boxes).integers(-9, 9, (boxes * ROWS - 3, WIDTH)).astype(np.float16))
+    c = aligned(np.zeros_like(a))
+    maps = [tensor_map(x, (WIDTH, ROWS), "none", name) for x, name in ((a, "a"), (c, "c"))]
+    run(text, "relay", (1,), (32 + GROUP,), [*maps, np.uint32(boxes)], **options)
+    return c, a

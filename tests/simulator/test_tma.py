@@ -24,7 +24,7 @@ from tilejit.simulator.launch import CHUNK_THREADS
 from tilejit.simulator.machine.swizzle import SWIZZLES
 from tilejit.simulator.machine.tensor_map import MapShape
 
-DELIVERIES = ("late", "early", "random:0", "random:1")
+DELIVERIES = ("late", "early", *(f"random:{seed}" for seed in range(5)))
 MODES = list(SWIZZLES)
 
 
@@ -320,7 +320,8 @@ def test_stores_land_though_nobody_waits_for_them():
     assert array[:8].all()
 
 
-def test_cells_of_a_store_that_lie_outside_the_tensor_may_be_undefined():
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_cells_of_a_store_that_lie_outside_the_tensor_may_be_undefined(delivery):
     # the first four rows of a box of eight
     half = "mad.lo.u32 %r5, %r1, 16, %r2; st.shared.v4.b32 [%r5], {{%r2, %r2, %r2, %r2}};\n"
     fill = half + "fence.proxy.async.shared::cta; bar.sync 0;\n"
@@ -329,7 +330,7 @@ def test_cells_of_a_store_that_lie_outside_the_tensor_may_be_undefined():
         array = aligned(np.zeros((16, 64), np.float16))
         report = None if defined else pytest.raises(UninitializedReadError, match="nothing has written")
         with report or nullcontext():
-            programs.store(array, (64, 8), "128B", (0, row), np.zeros(16, np.uint8), text)
+            programs.store(array, (64, 8), "128B", (0, row), np.zeros(16, np.uint8), text, delivery=delivery)
         assert array[12:].any() == defined
 
 

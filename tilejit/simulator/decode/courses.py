@@ -137,6 +137,27 @@ class Courses:
         """Whether a memory instruction asks an mbarrier for a phase."""
         return site.kind == "barrier" and "_wait" in self.function.body[site.pc].suffix
 
+    @cached_property
+    def unheeded(self) -> frozenset[int]:
+        """The instructions that ask an mbarrier for a phase and whose answer nothing reads."""
+        waits = {site.pc for site in self.sites if self.is_wait(site)}
+        return frozenset(
+            pc for block in self.blocks for i, pc in enumerate(block.pcs) if pc in waits and not self.is_read(block, i)
+        )
+
+    def is_read(self, block: BasicBlock, number: int) -> bool:
+        """Whether what the instruction of this number in a block sets is read behind it."""
+        targets = set(step_of(block.pcs[number], self.function.body[block.pcs[number]]).targets)
+        for pc in block.pcs[number + 1 :]:
+            step = step_of(pc, self.function.body[pc])
+            if not targets.isdisjoint((*step.sources, *step.addresses)):
+                return True
+            targets.difference_update(step.targets)
+        if block.predicate in targets:
+            return True
+        live = [self.live[target] for target in block.targets if target != EXIT]
+        return any(bits >> self.slots[name] & 1 for name in targets if name in self.slots for bits in live)
+
     def pcs_around(self, number: int) -> frozenset[int]:
         """The instructions of a block and of the loops around it."""
         members = self.members(number)

@@ -19,6 +19,7 @@ from ...dataclass import dataclass
 from ...distinct import distinct
 from ..checks.order import Message, Order
 from ..checks.places import PtxPlaces
+from ..decode.translate import Program
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .access import Access
@@ -134,7 +135,10 @@ class Waits:
 class MBarriers:
     """All barriers of a chunk, by their shared address. waits: what threads wait for, once one does."""
 
-    def __init__(self, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces) -> None:
+    def __init__(
+        self, program: Program, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces
+    ) -> None:
+        self.program = program
         self.lanes = lanes
         self.access = access
         self.order = order
@@ -263,10 +267,15 @@ class MBarriers:
             else:
                 done = (now ^ asked) & 1 != 0
             complete[threads] = done
-            if acquires and barrier.done is not None and np.count_nonzero(done) and self.order is not None:
-                self.order.learn(self.lanes.positions()[threads[done]], barrier.done)
+            if self.order is not None and acquires and site.pc not in self.program.courses.unheeded:
+                self.acquire(self.order, barrier, threads[done])
             self.note_waits(site, barrier, threads, asked, done, kind)
         return complete
+
+    def acquire(self, order: Order, barrier: MBarrier, threads: Index) -> None:
+        """These executing threads know that a phase is complete, and with it all that it brings."""
+        if barrier.done is not None and threads.size:
+            order.learn(self.lanes.positions()[threads], barrier.done)
 
     def pending_count(self, state: Any) -> Any:
         """mbarrier.pending_count: the arrivals that were missing, by a state."""

@@ -48,7 +48,7 @@ class Units:
         self.made_pool: RegisterPool | None = None
         self.made_products: Products | None = None
         self.made_bulk: BulkCopies | None = None
-        self.mbarriers = MBarriers(lanes, access, order, places)
+        self.mbarriers = MBarriers(program, lanes, access, order, places)
         self.operations = Operations(settings.delivery, self.mbarriers.delivered)
         self.load = access.load
         self.store = access.store
