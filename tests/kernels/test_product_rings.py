@@ -109,3 +109,46 @@ def test_a_leader_that_isnt_elected_may_come_ahead_of_its_warp() -> None:
 
     with pytest.raises(tj.AsyncHazardError, match=r"30 more passed the wait(.|\n)*who lags waits"):
         run_edited(roles, first_lane, 1, arrays(), 384)
+
+
+@tj.kernel(threads=128)
+def any_depth(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor) -> None:
+    a = tj.alloc_shared((STAGES, 64, K), A.dtype, swizzle="128B")
+    b = tj.alloc_shared((STAGES, K, N), B.dtype, swizzle="128B")
+    ring = tj.alloc_ring(STAGES)
+    acc = tj.alloc_local((64, N), tj.float32, layout=tj.wgmma.layout_c((64, N)))
+    steps = tj.cdiv(A.shape[1], K)
+    i = 0
+    for row in range(tj.cdiv(C.shape[0], 64)):
+        for k in range(steps):
+            t = ring[i]
+            if tj.warp_id() == 0:
+                t.acquire()
+                tj.warp.copy_async(a[t.stage], A.tile((64, K), (row, k)), barrier=t)
+                tj.warp.copy_async(b[t.stage], B.tile((K, N), (k, 0)), barrier=t)
+                tj.warp.commit(t)
+            t.wait()
+            tj.wg.gemm_async(acc, a[t.stage], b[t.stage], accumulate=k > 0)
+            tj.wgmma.wait(1)
+            if k > 0:
+                tj.wg.release(ring[i - 1])
+            i += 1
+        if steps > 0:
+            tj.wgmma.wait(0)
+            tj.wg.release(ring[i - 1])
+        else:
+            tj.wg.fill(acc, 0)
+        tj.wg.copy(C.tile((64, N), (row, 0)), acc)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 5])
+def test_products_are_waited_for_where_the_loop_has_turns(depth: int) -> None:
+    rng = np.random.default_rng(depth)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((M, K * depth), (K * depth, N)))
+    c = np.ones((M, N), np.float32)
+    tj.simulate(any_depth, 1, a, b, c)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+def test_ptxas_sees_a_wait_on_every_path() -> None:
+    assert notes_of(any_depth.compile(*arrays(), target="sm_90a").ptx, "sm_90a") == []

@@ -113,3 +113,65 @@ def test_where_paths_meet_the_later_start_counts() -> None:
     with pytest.raises(KernelTypeError, match="p is used before"):
         passed((branch,), wait(1), read(P))
     assert passed((branch,), wait(0), read(P)) == [["a", "b", "p", "q"]]
+
+
+STEPS, OTHER = ir.Var("steps", int32), ir.Var("other", int32)
+TURN = ir.Var("turn", int32)
+
+
+def number(value: int) -> ir.Const:
+    return ir.Const(value, int32)
+
+
+def turns(*body: ir.Stmt, start: int = 0) -> tuple[ir.Stmt, ...]:
+    return (ir.For(TURN, number(start), STEPS, number(1), (*product(P, A), *wait(1), *body)),)
+
+
+def compared(name: str, value: int, var: ir.Var = STEPS) -> ir.Expr:
+    return ir.Op(name, (var, number(value)), bool_)
+
+
+KNOWN = (
+    ir.Declare(STEPS, ir.Special("cta_id.0")),
+    ir.Let(OTHER, ir.Special("cta_id.1")),
+)
+SAYS = [
+    compared("greater", 0), compared("greater_equal", 1), compared("not_equal", 0),
+    ir.Op("logical_not", (compared("less", 1),), bool_),
+]
+
+
+@pytest.mark.parametrize("cond", SAYS)
+def test_without_turns_nothing_is_pending_but_all_paths_wait(cond: ir.Expr) -> None:
+    both = [[], ["a", "p"], ["a", "p"]]
+    assert passed(KNOWN, turns(), (ir.If(cond, wait(0), ()),), read(P)) == both
+    absent = ir.Op("logical_not", (cond,), bool_)
+    assert passed(KNOWN, turns(), (ir.If(absent, write(P), wait(0)),), read(P)) == both
+    # all of it again, for the next tile
+    again = (ir.Loop((*turns(), ir.If(cond, wait(0), write(P)), *read(P))),)
+    assert passed(KNOWN, again) == both
+
+
+UNSURE = [
+    (turns(), compared("greater", 1)),
+    (turns(), compared("greater", 0, OTHER)),
+    # it may come to that side though there were turns
+    (turns(), ir.Op("logical_and", (compared("greater", 0), compared("greater", 0, OTHER)), bool_)),
+    # it isn't what it was
+    ((*turns(), ir.Assign(STEPS, number(0))), compared("greater", 0)),
+    (turns(ir.Assign(STEPS, number(0))), compared("greater", 0)),
+    # from before the loop
+    ((*product(P, A), *turns()), compared("greater", 0)),
+]
+
+
+@pytest.mark.parametrize(("body", "cond"), UNSURE)
+def test_what_may_be_pending_on_the_other_side_is_refused(body: tuple[ir.Stmt, ...], cond: ir.Expr) -> None:
+    with pytest.raises(KernelTypeError, match="p is used before"):
+        passed(KNOWN, body, (ir.If(cond, wait(0), ()),), read(P))
+
+
+def test_a_branch_that_waits_on_no_side_gets_no_wait() -> None:
+    """Not all threads may come there."""
+    one = ir.If(compared("equal", 0), write(B), ())
+    assert passed(KNOWN, turns(), (one,), wait(0), read(P)) == [[], ["a", "p"]]

@@ -12,21 +12,47 @@ Products that go on from turn to turn of a loop have no joints: each takes and r
 where they are. A wait carries the registers of those that it ends. Whoever uses another's has made a mistake, and
 whoever ends the kernel while one goes on.
 
+What a loop's turns leave pending is pending only where the loop has turns: where `if steps > 0` waits for what
+`for k in range(steps)` started, its other side has nothing to wait for. But ptxas takes each path for one that may be
+taken (C7517, C7514: it waits itself, after each product), so that side gets a wait too, as an *absence* at first.
+
 Which work there is, and what it does with registers, is the instruction table's to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 from ..dataclass import dataclass, replace
 from ..dtypes import int32
 from ..errors import KernelTypeError
 from ..ir import walk
-from ..ir.analyses.flow import Analysis, solve
+from ..ir.analyses.flow import Analysis, LoopStates, solve
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Break, Const, Continue, For, If, Instruction, Jump, Kernel, Loop, Return, Simple, Stmt, Vector
+from ..ir.arithmetic.decide import decided
+from ..ir.nodes import (
+    Assign,
+    Break,
+    Cast,
+    Const,
+    Continue,
+    Descriptor,
+    Expr,
+    For,
+    If,
+    Instruction,
+    Jump,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Return,
+    Simple,
+    Stmt,
+    Var,
+    Vector,
+)
 from ..ir.walk import Block, Place
 from ..isa import ROWS, WAITS, AsyncWork
 from ..source import Span
@@ -39,6 +65,9 @@ _GROUPS = 8
 #: the name of an instruction that stands for waits, where the compiler needs one if anything is pending
 _JOINT = "joint"
 
+#: one that stands where a condition, its input, is known to hold, for waits for what can't be pending there
+_ABSENCE = "absence"
+
 
 def carry(kernel: Kernel) -> Kernel:
     """The kernel at lane level, its waits carrying what may be pending.
@@ -49,8 +78,12 @@ def carry(kernel: Kernel) -> Kernel:
     if not any(work is not None and work.holds_registers for work in (ROWS[s.name].starts for s in instructions)):
         return kernel
     # a thread that comes to the end ends there as by a `return`
-    body = (*(_with_joints(kernel.body) if any(map(_settles, instructions)) else kernel.body), Return())
-    states = solve(_InFlight(max(_GROUPS, *(1 + unfinished(s) for s in instructions))), body, frozenset())
+    body = _with_joints(kernel.body) if any(map(_settles, instructions)) else kernel.body
+    loops = (s for s in walk.statements(kernel.body) if isinstance(s, (For, Loop)))
+    stops = frozenset(stop[0] for stop in map(_least_stop, loops) if stop is not None)
+    body = (*(_with_absences(body, stops) if stops else body), Return())
+    analysis = _InFlight(max(_GROUPS, *(1 + unfinished(s) for s in instructions)), stops)
+    states = solve(analysis, body, frozenset())
     for stmt, state in zip(walk.statements(body), states, strict=True):
         if state:
             _check(stmt, state)
@@ -64,6 +97,7 @@ class _Pending:
 
     groups: of such work, how many have been made since, that of this instruction among them.
     settled: a wait that the user didn't write has come since.
+    least: variables with what they are at least where it is pending: the stops of the loops whose turns left it.
     """
 
     work: AsyncWork
@@ -72,10 +106,16 @@ class _Pending:
     fills: bool
     groups: int = 0
     settled: bool = False
+    least: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def range(self) -> tuple[int, int]:
         return _range(self.vector)
+
+    def is_absent(self, absence: Instruction) -> bool:
+        """Whether it can't be pending where the condition of an absence holds."""
+        (cond,) = absence.inputs
+        return bool(self.least) and not isinstance(cond, (Vector, Descriptor)) and not _may_hold(cond, self.least)
 
 
 #: what may be pending at one point
@@ -83,22 +123,39 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
-    """most_groups: from here on it makes no difference how many groups there have been."""
+    """most_groups: from here on it makes no difference how many there have been. stops: variables that end loops."""
 
-    def __init__(self, most_groups: int) -> None:
+    def __init__(self, most_groups: int, stops: frozenset[str]) -> None:
         self.most_groups = most_groups
+        self.stops = stops
 
     def join(self, first: _State, second: _State) -> _State:
         return first | second
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        return isinstance(stmt, Instruction)
+        return isinstance(stmt, Instruction) or _defined(stmt) in self.stops
+
+    def enter(self, loop: For | Loop, before: _State) -> _State:
+        return _forgetting(before, loop)
+
+    def repeat(self, loop: For | Loop, head: _State, ends: _State) -> _State:
+        return _forgetting(ends, loop)
+
+    def leave(self, loop: For | Loop, turns: LoopStates[_State]) -> _State | None:
+        stop = _least_stop(loop)
+        if stop is None:
+            return super().leave(loop, turns)
+        left = (turns.again or frozenset()) | (turns.breaks or frozenset())
+        return turns.before | {replace(p, least=p.least | {stop}) for p in left - turns.before}
 
     def step(self, stmt: Simple | Jump, state: _State) -> _State:
+        state = _forgetting(state, stmt)
         if not isinstance(stmt, Instruction):
             return state
         if stmt.name == _JOINT:
             return frozenset(replace(p, settled=True) if p.work.settles_at_joins else p for p in state)
+        if stmt.name == _ABSENCE:
+            return frozenset(p for p in state if not p.is_absent(stmt))
         committed = ROWS[stmt.name].commits
         left = (p for p in state if not _completes(stmt, p) and not _succeeds(stmt, p))
         every = (*left, *_started(stmt))
@@ -107,6 +164,60 @@ class _InFlight(Analysis[_State]):
     def grouped(self, pending: _Pending) -> _Pending:
         """As it is after one more group has been made."""
         return replace(pending, groups=min(pending.groups + 1, self.most_groups))
+
+
+def _forgetting(state: _State, stmt: Stmt) -> _State:
+    """The state behind a statement that may give another value to a variable of which something was known."""
+    name = _defined(stmt)
+    if name is None or not any(p.least for p in state):
+        return state
+    return frozenset(replace(p, least=frozenset(x for x in p.least if x[0] != name)) for p in state)
+
+
+def _defined(stmt: Stmt) -> str | None:
+    """The name to which a statement gives a value."""
+    defined = stmt.var if isinstance(stmt, Assign) else walk.defines(stmt)
+    return None if defined is None else defined.name
+
+
+def _least_stop(loop: For | Loop) -> tuple[str, int] | None:
+    """The variable at which a loop stops, and what it is at least where there was a turn; None if that tells nothing.
+
+    Only of a loop that begins at a constant, counts up, and leaves the variable alone.
+    """
+    if isinstance(loop, Loop) or not (isinstance(loop.start, Const) and isinstance(loop.stop, Var)):
+        return None
+    step = facts.bounds(loop.step)[0]
+    if step is None or step <= 0 or loop.stop.name in walk.assigned(loop.body):
+        return None
+    return loop.stop.name, int(loop.start.value) + 1
+
+
+def _may_hold(cond: Expr, least: Iterable[tuple[str, int]]) -> bool:
+    """Whether a condition may hold where variables have at least these values."""
+    return _decided(cond, dict(least)) is not False
+
+
+def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
+    """What comparisons of such variables with constants say; None where they don't, or where more is asked."""
+    match cond:
+        case Op(name="logical_not", args=(arg,)):
+            answer = _decided(arg, least)
+            return None if answer is None else not answer
+        case Op(name="less" | "less_equal" | "greater" | "greater_equal" | "equal" | "not_equal" as name, args=(x, y)):
+            x, y = _raised(x, least), _raised(y, least)
+            return decided(name, x, y) if isinstance(x, Const) or isinstance(y, Const) else None
+    return None
+
+
+def _raised(expr: Expr, least: Mapping[str, int]) -> Expr:
+    """An expression that knows what its variable is at least."""
+    if isinstance(expr, Cast):
+        return replace(expr, x=_raised(expr.x, least))
+    if not isinstance(expr, Var) or expr.name not in least:
+        return expr
+    low, high = expr.bounds or facts.full_range(expr.dtype)
+    return replace(expr, bounds=(max(low, least[expr.name]), high))
 
 
 def _started(stmt: Instruction) -> _State:
@@ -160,6 +271,37 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
     return tuple(joined)
 
 
+def _with_absences(body: Block, stops: Collection[str]) -> Block:
+    """The block with an absence in front of a side of a branch whose other side waits: both have its waits then.
+
+    Of branches on variables that end loops.
+    """
+
+    def on_both_sides(stmt: Stmt) -> tuple[Stmt]:
+        if not isinstance(stmt, If) or not _compares(stmt.cond, stops):
+            return (stmt,)
+        then, orelse = stmt.then, stmt.orelse
+        if _counts_groups(stmt.orelse):
+            then = (Instruction(_ABSENCE, (), (stmt.cond,), stmt.span), *then)
+        if _counts_groups(stmt.then):
+            orelse = (Instruction(_ABSENCE, (), (build.op("logical_not", stmt.cond),), stmt.span), *orelse)
+        return (replace(stmt, then=then, orelse=orelse),)
+
+    return walk.rewrite(body, on_both_sides)
+
+
+def _compares(cond: Expr, names: Collection[str]) -> bool:
+    """Whether a condition is about one of these variables, and reads no memory."""
+    parts = list(walk.subexpressions(cond))
+    return any(isinstance(x, Var) and x.name in names for x in parts) and not any(isinstance(x, Load) for x in parts)
+
+
+def _counts_groups(body: Block) -> bool:
+    """Whether a block itself waits for groups of work that holds registers."""
+    rows = (ROWS[s.name] for s in body if isinstance(s, Instruction) and s.name in ROWS)
+    return any(row.carries is not None and row.leaves is not None for row in rows)
+
+
 def _touches(stmt: Stmt) -> bool:
     """Whether one of the statements in a statement starts work that settles at joins or waits for it."""
     return any(_settles(s) for s in walk.within(stmt) if isinstance(s, Instruction))
@@ -180,12 +322,16 @@ def _jumps(stmt: Stmt) -> bool:
 
 def _carrying(stmt: Stmt, state: _State | None) -> Iterable[Stmt]:
     """What stands for a statement: a wait has its registers, a joint is waits or nothing."""
-    if not isinstance(stmt, Instruction) or not state and stmt.name != _JOINT and ROWS[stmt.name].carries is None:
+    if not isinstance(stmt, Instruction):
+        return (stmt,)
+    if not state and stmt.name not in (_JOINT, _ABSENCE) and ROWS[stmt.name].carries is None:
         return (stmt,)
     pending = state or frozenset()
     unsettled = frozenset(p for p in pending if p.work.settles_at_joins and not p.settled)
     if stmt.name == _JOINT:
         return _waits(unsettled, stmt.span)
+    if stmt.name == _ABSENCE:
+        return _waits(frozenset(p for p in pending if p.is_absent(stmt)), stmt.span)
     if ROWS[stmt.name].carries is not None:
         return (_filled(stmt, pending),)
     return (*_waits(frozenset(p for p in unsettled if _refills(stmt, p)), stmt.span), stmt)
@@ -193,8 +339,9 @@ def _carrying(stmt: Stmt, state: _State | None) -> Iterable[Stmt]:
 
 def _waits(state: _State, span: Span | None) -> list[Instruction]:
     """The waits for all of a state."""
-    names = dict.fromkeys(WAITS[p.work].name for p in _in_order(state))
-    return [_filled(Instruction(name, span=span), state) for name in names]
+    rows = dict.fromkeys(WAITS[p.work] for p in _in_order(state))
+    for_all = (build.const(0, int32),)
+    return [_filled(Instruction(row.name, (), () if row.leaves is None else for_all, span), state) for row in rows]
 
 
 def _refills(stmt: Instruction, pending: _Pending) -> bool:
