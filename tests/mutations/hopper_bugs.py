@@ -130,7 +130,7 @@ REPORTED = {
         RING, (RING_RELEASE, ""), ("ld.shared.v4.b32 {%r30", f"@%p3 bra EARLY;\n{RING_RELEASE}\nEARLY:\n"
                                   "ld.shared.v4.b32 {%r30")), (HAZARD, RACE), "TMA load that writes"),
     "5 release twice": Bug(edited(PRODUCT, EARLIER, f"{EARLIER}\n{EARLIER}"), HAZARD,
-                           f"{UNREAD_STAGE}|is waited for in phase"),
+                           f"{UNREAD_STAGE}|waited for in phase|who lags waits for ever"),
     "5 release of the last stage twice": Bug(edited(PRODUCT, LAST, f"{LAST}\n{LAST}"), HAZARD, "mbarrier|TMA", TILES),
     "6 one consumer where there are two": Bug(edited(PRODUCT, "], 2;\n", "], 1;\n", 0), HAZARD, "mbarrier|TMA load"),
     "7 copy to another stage": Bug(edited(
