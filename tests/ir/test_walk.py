@@ -92,6 +92,7 @@ def test_every_class_of_statement_is_walked(name: str) -> None:
     assert type(stmt).__name__ == name
     blocks = [part for part in held(stmt) if isinstance(part, tuple)]
     assert list(walk.blocks(stmt)) == blocks
+    assert isinstance(stmt, walk.COMPOUND) == bool(blocks)
     assert list(walk.expressions(stmt)) == [part for part in held(stmt) if not isinstance(part, tuple)]
     assert {place.buffer.name for place in walk.reads(stmt)} == read
     assert {place.buffer.name for place in walk.writes(stmt)} == written
@@ -104,6 +105,7 @@ def test_every_class_of_statement_gets_its_blocks_changed(name: str) -> None:
     changed = walk.with_blocks(stmt, lambda block: (*block, ir.Return()))
     assert list(walk.blocks(changed)) == [(*block, ir.Return()) for block in walk.blocks(stmt)]
     assert walk.with_blocks(changed, lambda block: block[:-1]) == stmt
+    assert walk.with_blocks(stmt, lambda block: block) is stmt
 
 
 @pytest.mark.parametrize("name", names(ir.Stmt))
@@ -144,6 +146,14 @@ def test_statements_come_in_the_order_of_the_text() -> None:
     loop = ir.Loop((inner, THREE))
     assert list(walk.statements((loop, ONE))) == [loop, inner, ONE, TWO, THREE, ONE]
     assert walk.assigned((ir.Loop((ir.If(COND, (), (ir.Assign(X, X),)),)),)) == {"x"}
+
+
+def test_what_is_rewritten_as_it_was_stays_the_same_object() -> None:
+    kept = ir.Loop((ir.If(COND, (ONE, TWO), ()), THREE))
+    body = (kept, ir.Loop((ONE,)))
+    assert walk.rewrite(body, lambda stmt: (stmt,)) is body
+    changed = walk.rewrite(body, lambda stmt: (TWO, stmt) if stmt is body[1] else (stmt,))
+    assert changed == (kept, TWO, body[1]) and changed[0] is kept and changed[2] is body[1]
 
 
 def test_rewriting_asks_in_the_order_of_the_text_and_rewrites_what_it_gets() -> None:

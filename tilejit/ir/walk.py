@@ -49,12 +49,22 @@ _LEAVES = (ir.Const, ir.Var, ir.Special)
 #: the classes of statements that hold blocks: few statements are of these
 COMPOUND = (ir.If, ir.For, ir.Loop)
 
+_WITHOUT_BLOCKS = (
+    ir.Let, ir.Instruction, ir.Move, ir.Store, ir.Atomic, ir.Assign, ir.Declare,
+    ir.TileOp, ir.Alloc, ir.BufferView, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect,
+    ir.Break, ir.Continue, ir.Return, ir.Assert, ir.Print,
+)
+
 
 def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
     """The blocks that a statement holds, in the order of the text."""
-    if not isinstance(stmt, COMPOUND):
+    if isinstance(stmt, ir.If):
+        return stmt.then, stmt.orelse
+    if isinstance(stmt, (ir.For, ir.Loop)):
+        return (stmt.body,)
+    if isinstance(stmt, _WITHOUT_BLOCKS):
         return ()
-    return (stmt.then, stmt.orelse) if isinstance(stmt, ir.If) else (stmt.body,)
+    return assert_never(stmt)
 
 
 def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
