@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.programs import tile_ir
-from tilejit.dtypes import DType, bfloat16, float16, float64, int32, uint8
+from tilejit.dtypes import DType, bfloat16, float16, float64, int32, int64, uint8
 from tilejit.dtypes import barrier as barrier_type
 from tilejit.errors import DispatchError
 from tilejit.ir.arithmetic import build
@@ -193,6 +194,26 @@ def test_what_tma_cant_do_is_declined_with_numbers(case: str) -> None:
     with pytest.raises(DispatchError) as refused:
         asked(**{"dst": TILE, "src": PLACE, "variant": "tma_load", **changes})
     assert any(reason in each for each in refused.value.declines["tma_load"]), refused.value.declines
+
+
+@pytest.mark.parametrize(
+    ("columns", "start", "is_taken"), [(512, 0, True), (501, 0, True), (501, 448, False), (501, "i", False),
+                                       (512, "i", True), (504, "i", True)],
+)
+def test_rows_that_are_stored_end_at_whole_chunks_or_the_region_inside(
+    columns: int, start: int | str, is_taken: bool
+) -> None:
+    at = start if isinstance(start, int) else Var(start, int64, 64)
+    place = tensor((512, columns), [(0, 64), (at, 64)], strides=(512, 1))
+    assert asked(TILE, place, variant="tma_load").variant == "tma_load"
+    if is_taken:
+        assert asked(place, TILE, barrier=None).variant == "tma_store"
+        return
+    assert asked(replace(place, in_bounds=True), TILE, barrier=None).variant == "tma_store"
+    with pytest.raises(DispatchError) as refused:
+        asked(place, TILE, barrier=None)
+    (reason,) = refused.value.declines["tma_store"]
+    assert reason.startswith("rows of A end after 1002 bytes; TMA writes whole chunks of 16")
 
 
 def test_a_view_of_another_shape_is_declined() -> None:

@@ -90,7 +90,9 @@ class Spec:
         shown[self._shared[:, None] + each] = 0
         lies, places = self._places(self.at, self.dims, self.strides)
         shown[self._shared[lies, None] + each] = memory[places[:, None] + each]
-        lies, places = self._places(self.to, self.target, self.packed)
+        # what is stored is whole chunks of 16 bytes, as an H100 has it
+        unit = 16 // self.size
+        lies, places = self._places(self.to, (-(-self.target[0] // unit) * unit, *self.target[1:]), self.packed)
         other[places[:, None] + each] = shown[self._shared[lies, None] + each]
         return shown, other
 

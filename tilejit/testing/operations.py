@@ -230,7 +230,7 @@ class _Drawing:
         listed = [n for n in (1, 2, 4, 8, 16) if n >= dtype.bytes]
         align = 16 if self.tidy else self.draw(st.sampled_from(listed))
         multiple = align // dtype.bytes
-        unit = None if order is None else order[0]
+        is_ordered, unit = order is not None, None if order is None else order[0]
         if order is None:
             order = list(range(len(sizes)))[::-1] if self.tidy else self.draw(st.permutations(range(len(sizes))))
             unit = order[0] if self.tidy or self.draw(st.integers(0, 4)) else None
@@ -246,7 +246,9 @@ class _Drawing:
             sign = self.draw(st.sampled_from((1, 1, 1, -1))) if backward else 1
             strides[d] = self.variable(f"{name}.stride.{d}", int64, sign * stride, multiple)
         whole = math.gcd(16, sizes[unit] * dtype.bytes) if unit is not None else 1
-        extent_align = self.draw(st.sampled_from([n for n in (1, 2, 4, 8, 16) if n <= whole]))
+        # what TMA stores, it mostly must know
+        alignments = [whole, whole, 1] if is_ordered else [n for n in (1, 2, 4, 8, 16) if n <= whole]
+        extent_align = self.draw(st.sampled_from(alignments))
         along_unit = max(1, extent_align // dtype.bytes)
         shape: list[int | Var] = []
         for d, size in enumerate(sizes):
@@ -444,6 +446,10 @@ def _copy_of_boxes(draw: st.DrawFn, name: str) -> Operation:
         start = f"{outer}.start.{d}"
         windows.append(draft._window(start, extent or 1, apart=False, edges=True, in_front=loads))
     sizes = [size for _, size in windows]
+    if not loads and draw(st.integers(0, 3)):
+        # what is stored is whole chunks
+        chunk = 16 // dtype.bytes
+        sizes[unit] = -(-sizes[unit] // chunk) * chunk
     assume(math.prod(sizes) <= 1 << 15)
     slower = draw(st.permutations([d for d in range(len(sizes)) if d != unit]))
     # TMA goes forward only and stores no box in front of a tensor, which only a launch can tell
@@ -808,7 +814,7 @@ _ELEMENT_BY_ELEMENT: tuple[_Way, ...] = (_elementwise_in_registers, _elementwise
 _WAYS: dict[str, tuple[_Way, ...]] = {
     COPY.name: (_copy_in_memory, _copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
     COPY_ASYNC.name: (
-        *(_copy_in_memory,) * 3, _copy_of_boxes, _copy_of_runs, *(_copy_of_tensor_memory,) * 2,
+        *(_copy_in_memory,) * 3, *(_copy_of_boxes,) * 2, _copy_of_runs, *(_copy_of_tensor_memory,) * 2,
     ),
     GEMM.name: (_product,),
     GEMM_ASYNC.name: (_asynchronous_product,),

@@ -21,7 +21,7 @@ from ...dtypes import int32, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import Expect, Expr, Instruction, Region, TileOp, Var, Vector
+from ...ir.nodes import TRUE, Expect, Expr, Instruction, Region, TileOp, Var, Vector
 from ...ir.params import TensorMapSpec
 from ...isa import Row
 from ...isa.tma import BULK_COMMIT, LOADS, STORES, BoxForm
@@ -29,7 +29,7 @@ from ...layout import Swizzle
 from ..builder import Builder
 from ..leaders import leads
 from ..schedule.launch import launch_values
-from ..schedule.placement import Placement, element_offset, global_strides, place
+from ..schedule.placement import Placement, element_offset, extent_of, global_strides, inside, place
 from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
 from ..variant import DispatchContext, Facts, JointAccess, Moves, Plan
 
@@ -193,6 +193,7 @@ def box_copy(tensor: Region, tile: Region, context: DispatchContext, *, loads: b
     _need_start(tensor, major)
     if not loads:
         _need_inside(tensor)
+        _need_whole_chunks(tensor, major)
     ones = [d for d in reversed(range(len(axes))) if d not in placement.places and axes[d] is not None]
     dims = (major, *(placement.places[d] for d in reversed(atoms.row_dims)), *ones)
     box, issues = _boxes(atoms, len(ones))
@@ -296,6 +297,22 @@ def _need_inside(tensor: Region) -> None:
                 f"dimension {d} of {tensor.buffer.name} starts in front of it; TMA stores nothing there",
                 hint="store the part that lies inside",
             )
+
+
+def _need_whole_chunks(tensor: Region, major: int) -> None:
+    """Raise LayoutError where rows that are stored may end between two chunks of 16 bytes: TMA writes whole ones.
+
+    source: measured on an H100; Triton's issue 11583 says it, too.
+    """
+    buffer, unit, size = tensor.buffer, TensorMapSpec.UNIT_BYTES, tensor.buffer.dtype.bytes
+    multiple = facts.multiple_of(extent_of(buffer, major))
+    if multiple * size % unit == 0 or tensor.in_bounds or inside(tensor, major) == TRUE:
+        return
+    end = f"{'after' if isinstance(buffer.shape[major], int) else 'at a multiple of'} {multiple * size} bytes"
+    raise LayoutError(
+        f"rows of {buffer.name} end {end}; TMA writes whole chunks of {unit}, what lies behind a row too",
+        hint="store what hangs over the edge by copy, the rest of tj.assume_in_bounds(...)",
+    )
 
 
 def _boxes(atoms: Atoms, ones: int) -> tuple[tuple[int, ...], tuple[_Issue, ...]]:

@@ -2,7 +2,7 @@
 
 source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled; PTX ISA, "Tensors". What the driver
 accepts beyond its documentation was tried on an H100: strides of 0 or smaller than a row, boxes larger than the tensor;
-and what it refuses beyond it: boxes of 2^18 bytes and more.
+and what it refuses beyond it: boxes of 2^18 bytes and more, with what short rows leave free.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class MapShape:
         width = SWIZZLES[self.swizzle].row_bytes
         if width and row > width:
             return f"rows of its box have {row} bytes; swizzle {self.swizzle} takes {width} at most"
-        size = prod(self.box) * self.element_bytes
+        size = prod(self.box[1:]) * (width or row)
         if size >= BOX_END_BYTES:
-            return f"its box has {size:,} bytes; fewer than {BOX_END_BYTES:,} are possible"
+            return f"its box takes {size:,} bytes; fewer than {BOX_END_BYTES:,} are possible"
         return None
 
 
@@ -117,14 +117,19 @@ class Boxes:
         steps = (self.shape.element_bytes, *self.shape.strides)
         return sum(c * step for c, step in zip(coordinates, steps, strict=True))
 
-    def inside(self, coordinates: tuple[int, ...]) -> NDArray[np.bool_] | None:
-        """Which elements of a box lie inside the tensor; None for all."""
+    def inside(self, coordinates: tuple[int, ...], *, whole_chunks: bool = False) -> NDArray[np.bool_] | None:
+        """Which elements of a box lie inside the tensor; None for all.
+
+        whole_chunks: those count, too, that share a chunk of 16 bytes with one that does.
+        """
         shape = self.shape
-        every = zip(coordinates, shape.box, shape.dims, strict=True)
+        unit = CHUNK_BYTES // shape.element_bytes
+        dims = (-(-shape.dims[0] // unit) * unit, *shape.dims[1:]) if whole_chunks else shape.dims
+        every = zip(coordinates, shape.box, dims, strict=True)
         if all(c >= 0 and c + extent <= dim for c, extent, dim in every):
             return None
         result = np.ones((1,) * len(shape.box), bool)
-        for axis, (start, extent, dim) in enumerate(zip(coordinates, shape.box, shape.dims, strict=True)):
+        for axis, (start, extent, dim) in enumerate(zip(coordinates, shape.box, dims, strict=True)):
             at = start + np.arange(extent, dtype=np.int64)
             along = [1] * len(shape.box)
             along[len(shape.box) - 1 - axis] = extent
