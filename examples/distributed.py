@@ -149,7 +149,8 @@ def reference(x: npt.NDArray[Any], weights: Weights) -> npt.NDArray[Any]:
     )
     hidden = x @ up + up_bias
     hidden *= (1 + erf(hidden / math.sqrt(2))) / 2
-    return x + hidden @ down + down_bias
+    y: npt.NDArray[np.float64] = x + hidden @ down + down_bias
+    return y
 
 
 # with PyTorch: a process for each rank

@@ -83,9 +83,9 @@ def check(rows: int, columns: int, strips: int = 3, ctas: int = CTAS) -> None:
     sum_all[len(sums)](x.reshape(-1), sums)
     sum_all[1](sums, total)
 
-    parts, counter, at_once = np.empty_like(sums), np.zeros(1, np.int32), np.full(1, np.nan, np.float32)
+    of_ctas, counter, at_once = np.empty_like(sums), np.zeros(1, np.int32), np.full(1, np.nan, np.float32)
     for _ in range(2):
-        sum_in_one_launch[len(parts)](x.reshape(-1), parts, counter, at_once)
+        sum_in_one_launch[len(of_ctas)](x.reshape(-1), of_ctas, counter, at_once)
 
     wide = x.astype(np.float64)
     np.testing.assert_allclose(by_row, wide.sum(1), rtol=1e-5, atol=1e-5 * columns**0.5)

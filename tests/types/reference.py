@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from types import FunctionType
+from typing import get_origin
 
 import tilejit as tj
 from tests.support.notebooks import GUIDE
@@ -137,6 +138,8 @@ def _public(name: str, home: object = tj, prefix: str = "tj.") -> str:
     parts = [f"### {prefix}{name}\n"]
     if isinstance(value, float):
         return f"{parts[0]}\n`float({str(value)!r})`.\n"
+    if get_origin(value) is not None:
+        return f"{parts[0]}\n`{value}`, for annotations.\n"
     if callable(value) and (home is not tj or name not in MEMBERS):
         signature = _signature(value)
         parts += [] if signature.startswith("(*args, **") else [_code(f"{prefix}{name}{signature}")]

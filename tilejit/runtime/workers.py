@@ -22,9 +22,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..dataclass import replace
+from ..dataclass import dataclass, replace
 from ..errors import TilejitError
 from ..ir.types import Signature
 from ..target import Target
@@ -68,7 +68,8 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-class Outcome(NamedTuple, Generic[T]):
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
     """What became of one task. number: its place among the tasks. error: None where there is a result."""
 
     number: int
