@@ -582,6 +582,17 @@ def test_an_error_leaves_without_the_frames_of_the_library(monkeypatch):
     assert "simulated.py" in frames()
 
 
+def test_a_grid_that_is_refused_shows_one_frame_of_the_library(monkeypatch):
+    def frames():
+        with pytest.raises(tj.LaunchError) as caught:
+            make_add()[1.5]
+        return [Path(str(entry.path)).name for entry in caught.traceback]
+
+    assert frames() == ["test_jit.py", "jit.py"]
+    monkeypatch.setenv("TILEJIT_FULL_TRACEBACK", "1")
+    assert "grid.py" in frames()
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("fails", [True, False])
 def test_the_collector_waits_for_a_compilation_and_is_as_it_was_behind_it(monkeypatch, enabled, fails):

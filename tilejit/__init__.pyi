@@ -1127,6 +1127,13 @@ def thread_id() -> Scalar:
         i = tj.thread_id()
         A[i, 0] = 1.0
     """
+def num_threads() -> int:
+    """threads of a CTA, known at compile time
+
+    Example:
+        i = tj.cta_id(0) * tj.num_threads() + tj.thread_id()
+        A[i, 0] = 1.0
+    """
 def lane_id() -> Scalar:
     """index of this thread in its warp
 

@@ -17,6 +17,7 @@ _PACKAGE = os.path.dirname(__file__) + os.sep
 
 P = ParamSpec("P")
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 
 class Rendered(Protocol):
@@ -79,7 +80,7 @@ class KernelTypeError(TilejitError):
     Example:
         @tj.kernel(threads=32)
         def k(A: tj.Tensor) -> None:
-            A[0] = A.size
+            A[0] = A.mean
 
         k.compile(tj.spec(8, tj.float32))
     """
@@ -301,12 +302,13 @@ def without(**instead: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorate
 
 
-#: Triton's options of a launch
-without_triton_options = without(
-    num_warps="write threads=: 32 for each warp",
-    num_stages="leave it out: a loop has the stages that the kernel writes, with copy_async and a ring",
-    num_ctas="write cluster= above the kernel",
-)
+#: Triton's options of a launch, and what is written here
+TRITON_OPTIONS = {
+    "num_warps": "write threads=: 32 for each warp",
+    "num_stages": "leave it out: a loop has the stages that the kernel writes, with copy_async and a ring",
+    "num_ctas": "write cluster= above the kernel",
+}
+without_triton_options = without(**TRITON_OPTIONS)
 
 
 def entry_point(function: Callable[P, T]) -> Callable[P, T]:
@@ -320,8 +322,11 @@ def entry_point(function: Callable[P, T]) -> Callable[P, T]:
         try:
             return function(*args, **kwargs)
         except (TilejitError, KeyboardInterrupt) as error:
-            if _shows_all():
-                raise
-            raise error.with_traceback(None) from error.__cause__
+            raise for_users(error) from error.__cause__
 
     return entry
+
+
+def for_users(error: E) -> E:
+    """The error without the frames that it has come through, unless all are to be shown."""
+    return error if _shows_all() else error.with_traceback(None)

@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from .cells import box, facts_table, rows_table
-from .errors import KernelSyntaxError, LaunchError, entry_point, without_triton_options
+from .errors import (
+    KernelSyntaxError,
+    LaunchError,
+    TilejitError,
+    entry_point,
+    for_users,
+    without_triton_options,
+)
 from .frontend import KernelSource, Parameter, parameters
 from .ir.types import Signature
 from .launches import Launcher, Options, no_grid
@@ -98,9 +105,13 @@ class Kernel:
     def __getitem__(self, configuration: Any) -> Launcher:
         is_kept = type(configuration) is int or _is_kept(configuration)
         launcher = self._launchers.get(configuration) if is_kept else None
-        return launcher if launcher is not None else self._launcher(configuration)
+        if launcher is not None:
+            return launcher
+        try:
+            return self._launcher(configuration)
+        except TilejitError as error:
+            raise for_users(error) from None
 
-    @entry_point
     def _launcher(self, configuration: Any) -> Launcher:
         """A new launcher; that of plain numbers is kept, which launches in a loop find again."""
         launcher = self._configured(configuration)

@@ -11,7 +11,7 @@ from .errors import LaunchError, entry_point
 from .frontend import Parameter, ParameterKind
 from .runtime.captured import CapturedValues
 from .runtime.device import Launch
-from .runtime.grid import GridFunction, check_clustered, check_grid
+from .runtime.grid import GridFunction, check_clustered, check_grid, warn_of_equals
 from .runtime.launcher.generated import ABSENT, GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
 from .runtime.launcher.memory import LaunchMemory
 from .runtime.signature import bind, describe
@@ -169,6 +169,7 @@ class Launcher(LaunchBase):
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
         resolved = self.kernel.resolve(self.threads, values)
         launch = self.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
+        warn_of_equals(self.kernel.name, launch.grid, resolved.function.compiled.executable.grid_axes)
         resolved.function.launch(launch, resolved.call)
         return resolved
 
@@ -227,7 +228,9 @@ class PreparedLaunch(LaunchBase):
         self._values = values
         self._resolved = self.kernel.resolve(launcher.threads, values)
         self._hold = self._resolved.captured.watch()
-        self._quick, self._run = self._resolved.function.prepare(launcher.launch(values), self._resolved.call)
+        launch = launcher.launch(values)
+        warn_of_equals(self.kernel.name, launch.grid, self._resolved.function.compiled.executable.grid_axes)
+        self._quick, self._run = self._resolved.function.prepare(launch, self._resolved.call)
         self.fixed = launcher.fixed
 
     @property

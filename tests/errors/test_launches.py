@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
 
 import tilejit as tj
 from tests.support.marked import HEADER, Marked, execute, kernel_text, points_at
+from tilejit.runtime.grid import GridWarning
 
 LAUNCH, RESOURCE, DEVICE = tj.LaunchError, tj.ResourceError, tj.DeviceError
 
@@ -166,6 +168,10 @@ PINNED = [
 ARGUMENTS += [(launch, LAUNCH, words, "pass an array like that") for launch, words in PINNED]
 
 GRIDS = [
+    (lambda: add[1, 128, 0](A, B), LAUNCH, "grid (1, 128, 0) has no CTAs", "behind a tuple: k[(4,), 128, stream]"),
+    (lambda: add[1, 128, 1, 0](A, B), LAUNCH, "(1, 128, 1, 0) is not a grid", "k[(4,), 128, stream]"),
+    (lambda: add[(1,), (128,)](A, B), LAUNCH, "(128,) is not a number of threads", "write 128"),
+    (lambda: add[1](A, B, num_warps=4), LAUNCH, "add has no parameter 'num_warps'", "threads=: 32 for each warp"),
     (lambda: add[0](A, B), LAUNCH, "grid (0,) has no CTAs", "skip the launch"),
     (lambda: add[-1](A, B), LAUNCH, "grid (-1,) has no CTAs", "skip the launch"),
     (lambda: add[2, 0](A, B), LAUNCH, "grid (2, 0) has no CTAs", "skip the launch"),
@@ -488,7 +494,7 @@ def test_only_kernels_are_simulated():
     ("threads", "hint"),
     [
         ((32, 8), "write threads=256, and in the kernel t = tj.thread_id(); x = t % 32; y = t // 32"),
-        ([64], "write threads=64, and in the kernel t = tj.thread_id(); x = t"),
+        ([64], "write 64"),
         ((8, 4, 2), "write threads=64, and in the kernel t = tj.thread_id(); x = t % 8; y = t // 8 % 4; z = t // 32"),
         ((1, 2, 3, 4), "from 1 to 1024"),
         ("many", "from 1 to 1024"),
@@ -544,3 +550,39 @@ def test_an_array_in_a_message_is_its_shape_and_dtype(call, words):
         call()
     assert words in str(caught.value)
     assert "\n" not in caught.value.message and " 1., " not in str(caught.value)
+
+
+@tj.kernel(threads=32)
+def by_columns(A: tj.Tensor):
+    A[0, tj.cta_id(1)] = 1
+
+
+@tj.kernel(threads=32)
+def counts(A: tj.Tensor):
+    tj.atomic.add(A[0], 1)
+
+
+ALIKE = [
+    (lambda: add[4, 8](A, B), r"^add\[4, 8\] starts 4 x 8 CTAs, and add never asks for tj\.cta_id\(1\): 8 CTAs each do "
+     r"the same\nhelp: for 8 threads write add\[\(4,\), 8\]; else leave that axis of the grid out$"),
+    (lambda: add[4, 1, 2](A, B), r"starts 4 x 1 x 2 CTAs.*cta_id\(2\): 2 CTAs each do the same\nhelp: leave that axis"),
+    (lambda: add[lambda m: (1, 2)](A, B), r"add\[1, 2\]"),
+    (lambda: add[4, 8].bind(A, B), r"add\[4, 8\]"),
+]
+
+
+@pytest.mark.parametrize(("launch", "words"), ALIKE)
+def test_a_grid_along_which_all_ctas_do_the_same_is_warned_of(launch, words):
+    """Numba's `k[blocks, threads]` is a grid of two dimensions here."""
+    with pytest.warns(GridWarning, match=words) as caught:
+        launch()
+    (warned,) = caught
+    assert warned.filename == __file__
+
+
+def test_grids_that_a_kernel_asks_for_and_kernels_that_ask_for_nothing_are_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        add[4](A, B)
+        by_columns[1, 4](np.zeros((1, 4), np.float32))
+        counts[2, 2](np.zeros(1, np.int32))

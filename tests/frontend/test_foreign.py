@@ -34,7 +34,7 @@ PRELUDES = (
     "x, y = n, n + 1",
 )
 NAMED = """\
-shape, dtype, axis, value, low, high, THREADS = (8, 8), tj.float32, 0, 1, 0, 1, 64
+shape, dtype, axis, value, low, high = (8, 8), tj.float32, 0, 1, 0, 1
 i, j, lane, mask, distance = n, n + 1, 3, 1, 2
 a = tj.cta.load(A[0:16, 0:16]).astype(tj.float16)
 b = tj.cta.load(A[16:32, 0:16]).astype(tj.float16)
@@ -83,6 +83,7 @@ MISSING = [
     ("i = tl.program_id(0)", "write tj.cta_id(axis)"),
     ("i = blockIdx.y", "write tj.cta_id(1)"),
     ("i = cuda.blockIdx.z", "write tj.cta_id(2)"),
+    ("i = cuda.blockDim.x", "write tj.num_threads()"),
     ("i = threadIdx.x", "write tj.thread_id(): a CTA's threads have one index"),
     ("__syncthreads()", "write tj.cta_sync()"),
     ("cuda.syncthreads()", "write tj.cta_sync()"),
@@ -90,7 +91,7 @@ MISSING = [
     ("i = tl.arange(0, 32)", "tj.cta.indices(shape, axis)"),
     ("i = tj.cta.arange(0, 32)", "tj.cta.indices(shape, axis)"),
     ("i = tj.block_id(0)", "write tj.cta_id(axis)"),
-    ("i = cuda.grid(1)", "write tj.cta_id(0) * THREADS + tj.thread_id()"),
+    ("i = cuda.grid(1)", "write tj.cta_id(0) * tj.num_threads() + tj.thread_id()"),
     ("s = cuda.shared.array((8, 8), tj.float32)", "write tj.alloc_shared(shape, dtype)"),
     ("x = tl.load(A)", "write tj.cta.load(A.tile(shape, (i, j)))"),
     ("x = tj.load(A)", "call it on the threads that carry it out: tj.cta.load"),
@@ -131,7 +132,7 @@ def numba() -> types.ModuleType:
 @pytest.mark.parametrize(
     ("statement", "hint"),
     [
-        ("i = cuda.grid(1)", "write tj.cta_id(0) * THREADS + tj.thread_id()"),
+        ("i = cuda.grid(1)", "write tj.cta_id(0) * tj.num_threads() + tj.thread_id()"),
         ("i = cuda.threadIdx.x", "write tj.thread_id()"),
         ("s = cuda.shared.array(32, tj.float32)", "write tj.alloc_shared(shape, dtype)"),
         ("i = cuda.syncwarp()", "write tj.warp_sync()"),

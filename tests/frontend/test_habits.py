@@ -43,6 +43,25 @@ def test_a_reshape_moves_what_numpys_does(monkeypatch: pytest.MonkeyPatch) -> No
     assert np.array_equal(b, a.reshape(8, 4, 2))
 
 
+def test_sizes_lengths_and_threads_are_those_of_numpy_and_of_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim")
+
+    @tj.kernel
+    def sizes(A: tj.Tensor, N: tj.Tensor) -> None:
+        x = tj.cta.load(A[0:2, 0:8])
+        tj.static_assert((x.size, len(x), A[0:2, 0:8].size, len(A[0, 0:4])) == (16, 2, 16, 4))
+        if tj.thread_id() == 0:
+            N[0] = A.size
+            N[1] = len(A)
+            N[2] = tj.num_threads()
+            N[3] = 2.0
+
+    n = np.zeros(4, np.int64)
+    for threads in (32, 96):
+        sizes[(1,), threads](np.zeros((5, 9), np.float32), n)
+        assert n.tolist() == [45, 5, threads, 2]
+
+
 # what is written, and what the help says
 WRITTEN = [
     ("x = tj.cta.load(X + tj.cta.indices((128,), 0))", "X.at(indices)"),
@@ -55,7 +74,18 @@ WRITTEN = [
     (f"{LOADED}y = tj.var(x)", "tj.sum((x - tj.sum(x) / n) ** 2) / n"),
     (f"{LOADED}y = x.std()", "tj.sqrt("),
     (f"{LOADED}y = tj.trunc(x)", "x.astype(tj.int32).astype(x.dtype)"),
-    ("n = X.size", "the product of the extents"),
+    (f"{LOADED}y = tj.softmax(x)", "tj.exp(x - tj.max(x)) / tj.sum("),
+    (f"{LOADED}y = tj.where(x.astype(tj.int32), x, 0)", "compare it: mask != 0"),
+    (f"{LOADED}y = tj.sum(x, dim=1)", "write axis="),
+    ("y = tj.cta.load(A[0:64, 0:128], other=0.0)", "write fill="),
+    ("y = A.tile(64, 128, n, 0)", "write each as a tuple: .tile((64, 128), (n, 0))"),
+    ("y = A.at(tj.cta.indices(8, 0), tj.cta.indices(8, 0))", "columns are a slice: A.at(rows)[:, 0:N]"),
+    ("tj.atomic.add(I, n + 1, 2)", "write tj.atomic.add(I[n + 1], 2)"),
+    ("tj.atomic.cas(I, n, 0, 1)", "write tj.atomic.cas(I[n], 0, 1)"),
+    ("tj.atomic.add(I[0], 1.5)", "write int(1.5) to cut the fraction off"),
+    ("I[n] = 0.5", "write int(0.5) to cut the fraction off"),
+    ("s = 0.0\n    for k in range(n):\n        s += tj.cta.load(A[0:8, 0:8])",
+     "begin with a tile: s = tj.cta.full((8, 8), 0.0, tj.float32)"),
     ("s = tj.shared.array(64, tj.float32)", "tj.alloc_shared(shape, dtype)"),
     ("s = tj.local.array(64, tj.float32)", "tj.alloc_local(shape, dtype)"),
     ("x = tj.libdevice.tanh(X[0])", "tj.tanh(x)"),

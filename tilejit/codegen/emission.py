@@ -79,6 +79,7 @@ class Emission:
     record: the address of an `AssertionsParam`'s record, where assertions are compiled in.
     has_tensor_memory: columns are reserved.
     turns: how many the innermost unrolled loop has.
+    asked: the hardware's numbers that the kernel asks for, by their names.
     ordered: the buffers of which some load is ordered with what other threads write.
     """
 
@@ -102,6 +103,7 @@ class Emission:
     record: str | None = None
     has_tensor_memory: bool = False
     turns: int = 1
+    asked: set[str] = field(default_factory=set)
     ordered: set[str] = field(default_factory=set)
 
     def base(self, buffer: Buffer) -> str:

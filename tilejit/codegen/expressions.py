@@ -264,7 +264,7 @@ def integer(value: int, dtype: DType) -> LLVMValue:
 _LEAVES: dict[type, Callable[[Emission, Any], LLVMValue]] = {
     Const: lambda emission, expr: constant(expr),
     Var: _variable,
-    Special: lambda emission, expr: special(emission, expr.name),
+    Special: lambda emission, expr: _asked(emission, expr.name),
 }
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {
@@ -318,6 +318,11 @@ def _proved(op: Op) -> bool:
     least, most = facts.full_range(op.dtype)
     # A result that may wrap around has the whole type's range as its bounds.
     return low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
+
+
+def _asked(emission: Emission, name: str) -> LLVMValue:
+    emission.asked.add(name)
+    return special(emission, name)
 
 
 def special(emission: Emission, name: str) -> LLVMValue:

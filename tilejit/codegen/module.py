@@ -46,6 +46,7 @@ class Generated:
     entry: the kernel's name in the PTX. spans: column c of a `.loc` (1-based) stands for spans[c - 1].
     shared_map: what lies where in shared memory.
     assertions: those of the kernel; a record's code - 1 counts in it.
+    asked: the hardware's numbers that the kernel asks for, by their names.
     timings: milliseconds by stage.
     """
 
@@ -55,6 +56,7 @@ class Generated:
     spans: tuple[Span, ...]
     shared_map: tuple[SharedPlace, ...]
     assertions: tuple[Assert, ...]
+    asked: frozenset[str]
     timings: dict[str, float]
 
 
@@ -79,6 +81,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
         spans=tuple(table.spans),
         shared_map=_shared_map(kernel, buffers),
         assertions=tuple(emission.assertions),
+        asked=frozenset(emission.asked),
         timings={"emit": 1e3 * (written - began), **timings},
     )
 

@@ -20,7 +20,7 @@ __all__ = ["executable_from_json", "executable_to_json", "moved_ptx"]
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
 
 #: changes whenever the record does
-FORMAT = 2
+FORMAT = 3
 
 
 def executable_to_json(executable: Executable) -> dict[str, Any]:
@@ -44,6 +44,7 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
         "watched": [[w.text, spans.number(w.span), w.threads, w.instances, w.inside] for w in e.watched],
         "shared_map": [[p.name, p.variable, p.first, p.bytes, spans.number(p.span)] for p in e.shared_map],
         "entry_registers": e.entry_registers,
+        "grid_axes": e.grid_axes,
         "usage": None if e.usage is None else [e.usage.registers, e.usage.spill_bytes, e.usage.is_estimate],
         "files": list(spans.files),
         "lines": list(spans.lines),
@@ -75,6 +76,7 @@ def executable_from_json(
         watched=tuple([WatchedRegion(text, _place(places, n), *counts) for text, n, *counts in record["watched"]]),
         shared_map=tuple([SharedPlace(p[0], p[1], p[2], p[3], _place(places, p[4])) for p in record["shared_map"]]),
         entry_registers=record["entry_registers"],
+        grid_axes=tuple(record["grid_axes"]),
         usage=None if record["usage"] is None else Usage(*record["usage"]),
     )
 

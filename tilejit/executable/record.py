@@ -54,6 +54,7 @@ class Executable:
     assertions: those that are compiled in, by a record's code - 1. watched: the regions that are counted.
     shared_map: what lies where in shared memory.
     entry_registers: what each thread must start with, where warpgroups set their registers; else None.
+    grid_axes: of the grid, those along which its CTAs ask where they are, or how many.
     usage: what it took when it was saved, None where nobody has asked. machine_code: for one GPU, where it was saved.
     """
 
@@ -74,6 +75,7 @@ class Executable:
     watched: tuple[WatchedRegion, ...] = ()
     shared_map: tuple[SharedPlace, ...] = field(default=(), repr=False)
     entry_registers: int | None = None
+    grid_axes: tuple[int, ...] = (0, 1, 2)
     usage: Usage | None = None
     machine_code: MachineCode | None = None
 

@@ -98,6 +98,9 @@ class Scalar(_Number):
 class Region:
     """Annotation of memory that has a place: a tensor, what `tj.alloc_shared` and `tj.alloc_tmem` give, parts of them.
 
+    `x[i, j]` is an element, and `x[i, j] = value` converts the value to its type as C does: a float that is known only
+    at run time loses its fraction in memory of integers.
+
     Example:
         @tj.function
         def first_rows(x: tj.Region) -> tj.Region:
@@ -107,6 +110,13 @@ class Region:
     @property
     def shape(self) -> tuple[Scalar, ...]:
         """Its extents."""
+
+    @property
+    def size(self) -> Scalar:
+        """How many elements it has."""
+
+    def __len__(self) -> int:
+        """Its first extent."""
 
     @property
     def strides(self) -> tuple[Scalar, ...]:
@@ -214,6 +224,13 @@ class Tile:
     @property
     def shape(self) -> tuple[int, ...]:
         """Its extents."""
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+
+    def __len__(self) -> int:
+        """Its first extent."""
 
     @property
     def strides(self) -> tuple[int, ...]:

@@ -25,6 +25,20 @@ NOT_YET = {
 }
 
 
+#: a parameter of Triton's or PyTorch's -> ours
+ELSEWHERE = {
+    "other": "fill",
+    "eviction_policy": "cache",
+    "cache_modifier": "cache",
+    "dim": "axis",
+    "keep_dims": "keepdims",
+    "keepdim": "keepdims",
+    "input_precision": "precision",
+    "sem": "order",
+    "val": "value",
+}
+
+
 def bind(
     ctx: Context, node: ast.Call, what: str, parameters: tuple[str, ...], required: int
 ) -> Arguments:
@@ -49,6 +63,8 @@ def bind(
             )
         if keyword.arg not in parameters:
             hint = guessed(keyword.arg, parameters, f"its parameters: {', '.join(parameters) or 'none'}")
+            if ELSEWHERE.get(keyword.arg) in parameters:
+                hint = f"write {ELSEWHERE[keyword.arg]}="
             raise ctx.type_error(keyword, f"{what} has no parameter {keyword.arg}", hint)
         if keyword.arg in expressions:
             raise ctx.type_error(keyword, f"{what} gets {keyword.arg} twice", "give it once")

@@ -17,7 +17,7 @@ from .arguments import Arguments, Handler, optional
 from .context import Context
 from .operands import placed
 from .ordered import memory_scope, need_shared
-from .scalars import convert, truth
+from .scalars import held, truth
 from .singles import as_scalar
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
 from .words import ATOMICS
@@ -31,6 +31,7 @@ def _atomic(name: str) -> Handler:
     operation = OPERATIONS[ATOMICS[name]]
 
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+        _need_indexed(ctx, node, name, arguments)
         place = placed(ctx, arguments["place"], "the place", is_written=True)
         region = place["place"]
         assert isinstance(region, Region)
@@ -44,6 +45,19 @@ def _atomic(name: str) -> Handler:
         return _of_region(ctx, node, name, place, values, mask, order)
 
     return handler
+
+
+def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments) -> None:
+    """Refuses an array and an index side by side, as Numba has them: a number stands where the order should."""
+    order = arguments.get("order")
+    value = optional(ctx, order)
+    if order not in node.args or (isinstance(value, Constant) and isinstance(value.value, str)):
+        return
+    array, index, *values = map(ast.unparse, node.args)
+    raise ctx.type_error(
+        node, f"tj.atomic.{name} takes a place, not an array and an index",
+        f"write tj.atomic.{name}({array}[{index}], {', '.join(values)})",
+    )
 
 
 def _of_element(ctx: Context, node: ast.Call, name: str, region: Region, values: list[Expr], order: str) -> Scalar:
@@ -85,7 +99,7 @@ def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | 
     """What an element is updated by: a tile's elements, or one value for all."""
     value = as_scalar(ctx, node, ctx.evaluate(node))
     if not isinstance(value, Memory):
-        expr = convert(ctx, node, value, region.dtype).expr
+        expr = held(ctx, node, value, region.dtype).expr
         return _negated(expr) if name == "sub" else expr
     if not region.shape:
         raise ctx.type_error(node, f"one element takes a scalar; this is {describe(value)}", "index it, as in x[i, j]")

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 from ..dtypes import DType
-from ..ir.nodes import Expr, Strided
+from ..ir.nodes import Strided
 from ..layout import TileLayout
 from ..scopes import SCOPES
 from ..wording import guessed
-from . import barriers, foreign
+from . import barriers, extents, foreign, vocabulary
 from . import memory as mem
 from .context import Context
 from .fixing import fixed_layout
 from .names import captured
 from .regions import strides_of
 from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Value, describe, owner_scope
-from .vocabulary import NOT_YET, Namespace, ScopeNamespace
 
 __all__ = ["OF_MEMORY", "OF_ROWS", "OF_SCALAR", "attribute"]
 
@@ -27,7 +25,7 @@ _MISSING = object()
 
 #: the attributes of each kind of value; `annotations` has them for type checkers
 OF_MEMORY = ("T", "astype", "at", "dtype", "layout", "ndim", "permute", "registers", "reshape", "scope", "shape",
-             "strides", "tile", "view")
+             "size", "strides", "tile", "view")
 _METHODS_OF_MEMORY = ("astype", "at", "permute", "reshape", "tile", "view")
 OF_ROWS = ("dtype", "ndim", "shape")
 OF_SCALAR = ("astype", "dtype")
@@ -63,13 +61,14 @@ def _of_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Value:
 
 
 def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exception:
-    if module.__name__ == __package__.partition(".")[0] and node.attr in NOT_YET:
-        what = f"{module.__name__}.{node.attr}, {NOT_YET[node.attr]}, is not available in this version"
+    if module.__name__ == __package__.partition(".")[0] and node.attr in vocabulary.NOT_YET:
+        what = f"{module.__name__}.{node.attr}, {vocabulary.NOT_YET[node.attr]}, is not available in this version"
         return ctx.type_error(node, what, f"dir({module.__name__}) lists what there is")
     names = [n for n in dir(module) if n[0] != "_" and not isinstance(vars(module).get(n), ModuleType)]
     hint = guessed(node.attr, names, f"dir({module.__name__}) lists its names")
     members = [getattr(module, name, None) for name in names]
-    scopes = dict.fromkeys(str(s) for s in members if isinstance(s, ScopeNamespace) and node.attr in s.operations)
+    namespaces = [member for member in members if isinstance(member, vocabulary.ScopeNamespace)]
+    scopes = dict.fromkeys(str(namespace) for namespace in namespaces if node.attr in namespace.operations)
     if scopes:
         hint = f"call it on the threads that carry it out: {', '.join(f'{scope}.{node.attr}' for scope in scopes)}"
         return ctx.type_error(node, f"{module.__name__} has no {node.attr}", hint)
@@ -79,7 +78,9 @@ def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exc
 def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
     name = node.attr
     if name == "shape":
-        return _shape(base.extents)
+        return extents.shape(base.extents)
+    if name == "size":
+        return extents.size(ctx, node, base)
     if name == "strides":
         return Items(strides_of(ctx, node, base))
     if name == "dtype":
@@ -89,7 +90,7 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
     if name == "layout" and not isinstance(base.buffer.layout, Strided) and base.is_whole:
         return Constant(fixed_layout(ctx, ctx.span(node), base))
     if name == "scope" and base.is_local:
-        return Constant(ScopeNamespace(SCOPES[owner_scope(base.buffer)]))
+        return Constant(vocabulary.ScopeNamespace(SCOPES[owner_scope(base.buffer)]))
     if name == "T":
         return mem.permute(ctx, node, base, tuple(reversed(range(len(base.dims)))))
     if name == "registers":
@@ -101,17 +102,12 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
 
 def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
     if node.attr == "shape":
-        return _shape(base.extents)
+        return extents.shape(base.extents)
     if node.attr == "dtype":
         return Constant(base.dtype)
     if node.attr == "ndim":
         return Constant(len(base.extents))
     raise _missing(ctx, node, describe(base), OF_ROWS)
-
-
-def _shape(extents: Sequence[int | Expr | None]) -> Items:
-    """The extents that there are, as a kernel sees them."""
-    return Items(tuple(Constant(e) if isinstance(e, int) else Scalar(e) for e in extents if e is not None))
 
 
 def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
@@ -123,12 +119,12 @@ def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
 
 
 def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
-    if isinstance(value, ScopeNamespace):
+    if isinstance(value, vocabulary.ScopeNamespace):
         if node.attr in value.operations:
             return ScopedOperation(value.scope.name, node.attr)
         fault = value.missing(node.attr)
         raise ctx.type_error(node, fault.message, fault.hint)
-    if isinstance(value, Namespace):
+    if isinstance(value, vocabulary.Namespace):
         if node.attr in value.members:
             return Constant(getattr(value, node.attr))
         raise _missing(ctx, node, repr(value), tuple(value.members))

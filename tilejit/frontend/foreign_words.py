@@ -40,7 +40,6 @@ class ForeignWord:
 AXES = {"x": 0, "y": 1, "z": 2}
 
 _ONE_INDEX = "a CTA's threads have one index; % and // make several of it"
-_THREADS = "a constant that the kernel captures, the threads= of its decorator"
 _REGION = "a region of the array; what lies outside reads as 0 and isn't written, so it needs no mask"
 _BROADCAST = "shapes broadcast as in NumPy"
 
@@ -68,7 +67,6 @@ _HOST = {
     "full_like": "tj.cta.full(x.shape, value, x.dtype)",
     "invert": "~x",
     "isnan": "x != x",
-    "len": "A.shape[0]",
     "matmul": "a @ b",
     "mean": ("tj.sum(x) / n", "n is how many elements are summed"),
     "multiply": "x * y",
@@ -82,7 +80,7 @@ _HOST = {
     "subtract": "x - y",
     "transpose": "x.T",
     "trunc": "x.astype(tj.int32).astype(x.dtype)",
-    "size": ("A.shape[0] * A.shape[1]", "the product of the extents"),
+    "size": "A.size",
     "std": ("tj.sqrt(tj.sum((x - tj.sum(x) / n) ** 2) / n)", "n is how many elements are summed"),
     "var": ("tj.sum((x - tj.sum(x) / n) ** 2) / n", "n is how many elements are summed"),
     "isinf": "tj.abs(x) == tj.inf",
@@ -99,14 +97,13 @@ _CUDA = {
     "block_idx": "tj.cta_id(axis)",
     "block_id": "tj.cta_id(axis)",
     "bid": "tj.cta_id(axis)",
-    "blockDim": ("THREADS", _THREADS),
-    "block_dim": ("THREADS", _THREADS),
-    "num_threads": ("THREADS", _THREADS),
+    "blockDim": "tj.num_threads()",
+    "block_dim": "tj.num_threads()",
     "gridDim": "tj.num_ctas(axis)",
     "grid_dim": "tj.num_ctas(axis)",
     "num_blocks": "tj.num_ctas(axis)",
-    "grid": ("tj.cta_id(0) * THREADS + tj.thread_id()", f"THREADS is {_THREADS}"),
-    "gridsize": ("tj.num_ctas(0) * THREADS", f"THREADS is {_THREADS}"),
+    "grid": "tj.cta_id(0) * tj.num_threads() + tj.thread_id()",
+    "gridsize": "tj.num_ctas(0) * tj.num_threads()",
     "warpSize": "32",
     "warpsize": "32",
     "lane_idx": "tj.lane_id()",
@@ -153,6 +150,7 @@ _TRITON = {
     "permute": "x.permute(1, 0)",
     "view": "x.reshape(shape)",
     "histogram": ("tj.atomic.add(place, 1)", "with H.at(x) as the place, each element of x is counted in its bin"),
+    "softmax": "tj.exp(x - tj.max(x)) / tj.sum(tj.exp(x - tj.max(x)))",
     "libdevice": ("tj.exp(x)", "tj.tanh(x) and the others are named as in NumPy"),
     "to": "x.astype(dtype)",
     "numel": "x.shape",

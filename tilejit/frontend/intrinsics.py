@@ -58,6 +58,10 @@ def _special(name: str) -> Handler:
     return handler
 
 
+def _num_threads(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    return Constant(ctx.threads)
+
+
 def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     """One thread of the warp: lane 0."""
     return Scalar(build.op("equal", Special("lane_id", ctx.span(node)), build.const(0, int32)))
@@ -112,6 +116,7 @@ HANDLERS: dict[str, Handler] = {
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
     **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
     "grid_sync": _grid_sync,
+    "num_threads": _num_threads,
     "elect": _elect,
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,

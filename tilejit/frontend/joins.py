@@ -13,7 +13,7 @@ from .kinds import ItemsKind, Kind, Same, ScalarKind
 from .memory_joins import conflict, merge_memory
 from .scalars import weak_type
 from .singles import is_single
-from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number
+from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope
 
 __all__ = ["can_take", "merge"]
 
@@ -37,7 +37,13 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     if all(isinstance(v, Memory) for v in values):
         return merge_memory(ctx, name, bindings)
     other = next(b for b in bindings if not _equal(b.value, first.value))
-    return conflict(name, (first, describe(first.value)), (other, describe(other.value)))
+    sides = (first, describe(first.value)), (other, describe(other.value))
+    tile = next((v for v in values if isinstance(v, Memory) and v.is_local and v.is_value), None)
+    number = next((v.value for v in values if isinstance(v, Constant) and is_number(v)), None)
+    if tile is not None and number is not None:
+        made = f"tj.{owner_scope(tile.buffer)}.full({tile.shape}, {number!r}, tj.{tile.dtype})"
+        return conflict(name, *sides, f"begin with a tile: {name} = {made}")
+    return conflict(name, *sides)
 
 
 def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from ..wording import counted
 from . import barriers, regions, shapes, tiles
 from . import memory as mem
 from .arguments import bind, optional
@@ -29,6 +30,14 @@ def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
 
 def _tile(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     assert isinstance(receiver, Memory)
+    if len(node.args) > 2:
+        rank = len(node.args) // 2
+        parts = (", ".join(map(ast.unparse, part)) for part in (node.args[:rank], node.args[rank:]))
+        written = "({}), ({})".format(*parts)
+        raise ctx.type_error(
+            node, f".tile takes a shape and an index; got {counted(len(node.args), 'argument')}",
+            f"write each as a tuple: .tile({written})",
+        )
     arguments = bind(ctx, node, ".tile", ("shape", "index"), 2)
     shape_node, index_node = arguments["shape"], arguments["index"]
     shape = mem.static_shape(ctx, shape_node, ctx.evaluate(shape_node))
@@ -44,6 +53,11 @@ def _at(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     rank = len(receiver.dims)
     if not rank:
         raise ctx.type_error(node, f"{describe(receiver)} has no dimension to count along", "name a larger region")
+    if "axis" in arguments and isinstance(ctx.evaluate(arguments["axis"]), Memory):
+        raise ctx.type_error(
+            node, ".at names rows by one tile of indices; got two tiles",
+            "columns are a slice: A.at(rows)[:, 0:N]; for elements anywhere, A[row, column] by thread",
+        )
     axis = mem.axis_of(ctx, arguments["axis"], rank) if "axis" in arguments else 0
     return regions.rows(ctx, arguments["index"], receiver, ctx.evaluate(arguments["index"]), axis)
 

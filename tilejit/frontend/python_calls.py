@@ -12,10 +12,9 @@ import numpy as np
 from ..dtypes import DType, bool_, float32, int32
 from ..ir.arithmetic import build
 from ..layout import R, S, Swizzle, TileLayout
-from . import messages, tiles
+from . import extents, language, messages, tiles
 from .context import Context
 from .foreign import instead
-from .language import cdiv, next_power_of_2, static_assert, tile_order
 from .scalars import fold, operate, truth
 from .singles import as_scalar
 from .tile_orders import tile_of
@@ -27,7 +26,8 @@ __all__ = ["BUILTINS", "positional_values", "python_call", "runs_in_python"]
 #: builtins that run in Python on compile-time values
 _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
-    reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype, cdiv, next_power_of_2,
+    reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype,
+    language.cdiv, language.next_power_of_2,
     *(function for functions in LAYOUTS.values() for function in functions),
 )
 
@@ -89,6 +89,13 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
     return handler
 
 
+def _len(ctx: Context, node: ast.Call) -> Value:
+    """The first extent of memory; of anything else what Python gives."""
+    values = positional_values(ctx, node)
+    extent = extents.length(values[0]) if len(values) == 1 and isinstance(values[0], Memory) else None
+    return python_call(ctx, node, len) if extent is None else extent
+
+
 def _abs(ctx: Context, node: ast.Call) -> Value:
     values = positional_values(ctx, node)
     if len(values) != 1:
@@ -102,7 +109,7 @@ def _abs(ctx: Context, node: ast.Call) -> Value:
 def _cdiv(ctx: Context, node: ast.Call) -> Value:
     """a / b, rounded up. Where b is known to be positive a + b - 1 stays positive too, and cheap to divide."""
     values = positional_values(ctx, node)
-    folded = fold(ctx, node, cdiv, values)
+    folded = fold(ctx, node, language.cdiv, values)
     if folded is not None:
         return folded
     if len(values) != 2 or node.keywords:
@@ -139,11 +146,12 @@ BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     min: _extreme("minimum", min),
     max: _extreme("maximum", max),
     abs: _abs,
-    cdiv: _cdiv,
-    tile_order: tile_of,
+    len: _len,
+    language.cdiv: _cdiv,
+    language.tile_order: tile_of,
     int: _conversion(int, int32),
     float: _conversion(float, float32),
     bool: _conversion(bool, bool_),
     print: messages.print_values,
-    static_assert: messages.static_assert_holds,
+    language.static_assert: messages.static_assert_holds,
 }

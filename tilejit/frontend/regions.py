@@ -34,7 +34,7 @@ from . import barriers
 from .context import Context
 from .empties import is_empty
 from .foreign import is_kernel, launched
-from .scalars import convert
+from .scalars import held
 from .singles import as_scalar, is_single
 from .stand_ins import REMEDY
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, is_number, owner_scope
@@ -510,7 +510,7 @@ def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, ord
         raise ctx.type_error(
             node, f"one element takes a scalar; this is {describe(value)}", "write tj.cta.store(region, tile)"
         )
-    converted = convert(ctx, node, value, memory.dtype)
+    converted = held(ctx, node, value, memory.dtype)
     ctx.emit(Store(element(ctx, node, memory), converted.expr, order, ctx.span(node)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from .values import (
     is_number,
 )
 
-__all__ = ["RANK", "convert", "fold", "operate", "settle", "truth", "weak_type"]
+__all__ = ["RANK", "convert", "fold", "held", "operate", "settle", "truth", "weak_type"]
 
 
 #: kinds of types, lower ones first
@@ -160,6 +161,21 @@ def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: b
     if dtype.is_fp8 and not saturate:
         return Scalar(Cast(expr, dtype, saturate=False, span=ctx.span(node)))
     return Scalar(build.cast(expr, dtype))
+
+
+def held(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Scalar:
+    """A scalar converted to the type of the memory that it is written to.
+
+    raises: KernelTypeError for a number that integers don't hold. A run-time value loses its fraction, as in C.
+    """
+    if dtype.is_integer and isinstance(value, Constant) and isinstance(value.value, float):
+        number = value.value
+        if math.isfinite(number) and number != int(number):
+            raise ctx.type_error(
+                node, f"{number!r} is no integer, and this memory holds {dtype}",
+                f"write int({number!r}) to cut the fraction off, or give the array a float type",
+            )
+    return convert(ctx, node, value, dtype)
 
 
 def _truncated(ctx: Context, node: ast.AST, number: float, dtype: DType) -> Const:

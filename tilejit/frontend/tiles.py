@@ -49,7 +49,7 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
     operands, dtypes = inputs(ctx, node, name, values)
     rule = result_type(name, dtypes)
     if isinstance(rule, str):
-        raise ctx.type_error(node, rule, "convert the operands first: x.astype(...)")
+        raise ctx.type_error(node, rule, ELEMENTWISE[name].remedy(dtypes))
     shape = broadcast_shape(ctx, node, [t.shape for t in tiles])
     scope = common_scope(ctx, node, name, tiles)
     result = ctx.tile(name, scope, shape, rule[1], ctx.span(node))

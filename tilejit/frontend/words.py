@@ -131,6 +131,8 @@ _IDS = (
     _id("cta_id", "index of this CTA in the grid, along an axis", _AXIS),
     _id("num_ctas", "CTAs of the grid, along an axis", _AXIS),
     _id("thread_id", "index of this thread in its CTA"),
+    Intrinsic("num_threads", "threads of a CTA, known at compile time", (), "int",
+              "i = tj.cta_id(0) * tj.num_threads() + tj.thread_id()\nA[i, 0] = 1.0"),
     _id("lane_id", "index of this thread in its warp"),
     _id("warp_id", "index of this warp in its CTA"),
     _id("warpgroup_id", "index of this warpgroup in its CTA"),

@@ -22,7 +22,7 @@ def _elementwise_types(
 ) -> Fault | None:
     _, *inputs = dtypes.values()
     rule = result_type(name, tuple(inputs))
-    return Fault(rule, "convert the operands first: x.astype(...)") if isinstance(rule, str) else None
+    return Fault(rule, ELEMENTWISE[name].remedy(inputs)) if isinstance(rule, str) else None
 
 
 def _elementwise_reference(name: str, dst: np.ndarray, *inputs: np.ndarray) -> np.ndarray:

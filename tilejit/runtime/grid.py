@@ -5,6 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 import operator
+import os
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -12,8 +15,10 @@ from ..errors import LaunchError, ResourceError
 from ..target import MAX_THREADS
 from ..wording import shown
 
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LIMITS = (2**31 - 1, 65535, 65535)
 _LONG_GRID = "axis 0 may be the longest: put the largest extent there, or give each CTA more work"
+_THREADS = "threads and a stream stand behind a tuple: k[(4,), 128, stream]"
 #: source: CUDA C++ Programming Guide, "Compute Capabilities", registers per thread
 _MAX_REGISTERS = 255
 
@@ -50,12 +55,14 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
     if not 1 <= len(given) <= 3 or not all(_is_integer(n) for n in given):
         raise LaunchError(
             f"{shown(grid)} is not a grid",
-            hint="write an int, a tuple of one to three ints, or a function that returns one",
+            hint="write an int, a tuple of one to three ints, or a function that returns one"
+            + (f"; {_THREADS}" if len(given) > 1 else ""),
         )
     sizes = tuple(operator.index(n) for n in given)
     for axis, (size, limit) in enumerate(zip(sizes, _LIMITS, strict=False)):
         if size < 1:
-            raise LaunchError(f"grid {sizes} has no CTAs", hint="skip the launch where there is nothing to do")
+            hint = "skip the launch where there is nothing to do"
+            raise LaunchError(f"grid {sizes} has no CTAs", hint=hint if len(sizes) == 1 else f"{hint}; {_THREADS}")
         if size > limit:
             raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit", hint=_LONG_GRID)
     return _three(sizes)
@@ -131,6 +138,8 @@ def _split(threads: Any) -> str:
     if not isinstance(threads, (tuple, list)) or not 1 <= len(threads) <= 3 or not all(map(_is_integer, threads)):
         return f"from 1 to {MAX_THREADS}"
     sizes = [operator.index(n) for n in threads]
+    if len(sizes) == 1:
+        return f"write {sizes[0]}"
     indices, before = [], 1
     for name, size in zip("xyz", sizes, strict=False):
         down = "t" if before == 1 else f"t // {before}"
@@ -161,6 +170,36 @@ def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -
         raise LaunchError(
             f"grid {grid} isn't made of whole clusters of {cluster} CTAs", hint="round each size up to a multiple"
         )
+
+
+class GridWarning(UserWarning):
+    """A grid with an axis along which all CTAs do the same."""
+
+
+def warn_of_equals(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -> None:
+    """Warns where a grid has several CTAs along an axis that the kernel never asks for: Numba's `k[4, 256]`.
+
+    axes: those that it asks for. A kernel that asks for none is meant to do the same in each CTA.
+    """
+    if grid[1:] == (1, 1) or 0 not in axes:
+        return
+    for axis in (axis for axis, size in enumerate(grid) if size > 1 and axis not in axes):
+        sizes = grid if grid[2] > 1 else grid[:2]
+        threads = f"for {grid[1]} threads write {name}[({grid[0]},), {grid[1]}]; else " if len(sizes) == 2 else ""
+        warnings.warn(
+            f"{name}{list(sizes)} starts {' x '.join(map(str, sizes))} CTAs, and {name} never asks for "
+            f"tj.cta_id({axis}): {grid[axis]} CTAs each do the same\n"
+            f"help: {threads}leave that axis of the grid out",
+            GridWarning, stacklevel=_depth_of_users(),
+        )
+
+
+def _depth_of_users() -> int:
+    """How many frames above the caller the first one outside of this package is."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64
-from ..errors import LaunchError
+from ..errors import TRITON_OPTIONS, LaunchError
 from ..frontend import NO_DEFAULT, Parameter, ParameterKind, captures
 from ..frontend.language import Function, Spec
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, compile_time
@@ -53,7 +53,8 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
     names = [p.name for p in parameters]
     unknown = next((key for key in kwargs if key not in names), None)
     if unknown is not None:
-        raise LaunchError(f"{name} has no parameter {unknown!r}", hint=f"its parameters: {', '.join(names)}")
+        hint = TRITON_OPTIONS.get(unknown, f"its parameters: {', '.join(names)}")
+        raise LaunchError(f"{name} has no parameter {unknown!r}", hint=hint)
     # in the order of the parameters, because a generated launcher doesn't see that of the keywords
     for i, parameter in enumerate(parameters):
         is_named = parameter.name in kwargs

@@ -65,9 +65,10 @@ def op(name: str, *args: Expr) -> Expr:
 
     raises: KernelTypeError where it can't take these types.
     """
-    rule = result_type(name, tuple([a.dtype for a in args]))
+    dtypes = tuple([a.dtype for a in args])
+    rule = result_type(name, dtypes)
     if isinstance(rule, str):
-        raise KernelTypeError(rule, hint="convert the operands first: x.astype(...)")
+        raise KernelTypeError(rule, hint=ELEMENTWISE[name].remedy(dtypes))
     compute, result = rule
     conditions = ELEMENTWISE[name].conditions
     converted = [a if a.dtype is compute else cast(a, compute) for a in args[conditions:]]

@@ -166,6 +166,12 @@ class Elementwise:
             return promoted, bool_
         return self._arithmetic_type(promoted)
 
+    def remedy(self, dtypes: Sequence[DType]) -> str:
+        """What to do where it can't take `dtypes`."""
+        if any(d != bool_ for d in dtypes[: self.conditions]):
+            return "compare it: mask != 0"
+        return "convert the operands first: x.astype(...)"
+
     def common_type(self, dtypes: Sequence[DType]) -> DType:
         """The type in which values that have types meet.
 

@@ -119,8 +119,8 @@ def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
     word = (address.reshape(-1, per_pass, 1) // BANK_BYTES + np.arange(words)).reshape(-1, per_pass * words)
     word = np.sort(word, axis=1)
     pass_, at = np.nonzero(changes(word, word > ABSENT // (2 * BANK_BYTES)))
-    load = np.bincount(pass_ * BANKS + (word[pass_, at] & (BANKS - 1)), minlength=word.shape[0] * BANKS)
-    load = load.reshape(-1, BANKS)
+    each = np.bincount(pass_ * BANKS + (word[pass_, at] & (BANKS - 1)), minlength=word.shape[0] * BANKS)
+    load = each.reshape(-1, BANKS)
     per_warp = (address.shape[0], -1)
     return load.max(axis=1).reshape(per_warp).sum(axis=1), (-(-load.sum(axis=1) // BANKS)).reshape(per_warp).sum(axis=1)
 

@@ -162,7 +162,7 @@ class WriterLog:
         """The entries of a chain from one on, so many at most."""
         entries: list[int] = []
         # of a memoryview an element is read in half the time of an array's
-        following = memoryview(self.following)  # type: ignore[arg-type]
+        following = self.following.data
         while entry != END and len(entries) < most:
             entries.append(entry)
             entry = following[entry]
