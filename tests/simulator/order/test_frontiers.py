@@ -6,8 +6,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from tilejit.simulator.checks import frontiers, order, pages
-from tilejit.simulator.checks.order import ANY, CONSISTENT, WIDE, Order
+from tilejit.simulator.checks import flags, frontiers, pages
+from tilejit.simulator.checks.flags import ANY, CONSISTENT, WIDE
+from tilejit.simulator.checks.order import Order
 from tilejit.simulator.checks.records import Shadow
 from tilejit.simulator.decode.ordering import Ordering
 from tilejit.simulator.machine.lanes import Lanes
@@ -194,7 +195,7 @@ class Both:
         threads = self.some()
         sem = str(self.rng.choice(["sc", "acq_rel", "acquire", "release"]))
         wide = not self.narrow or self.rng.random() < 0.6
-        self.order.fence(threads, sem, wide)
+        self.order.flags.fence(threads, sem, wide)
         for t in threads:
             self.naive.fence(t, sem, wide, self.order.event)
 
@@ -210,7 +211,8 @@ class Both:
         site = Site(0, 1, "global", 0, 2, "u4", "u8", kind, True, acquire, release, wide, reads)
         now = self.order.tick(1)
         self.naive.clock[threads, threads] = now
-        (self.order.strong_read if kind == "load" else self.order.strong_write)(self.shadow, cells, threads, site)
+        flags = self.order.flags
+        (flags.strong_read if kind == "load" else flags.strong_write)(self.shadow, cells, threads, site)
         for t, cell in zip(threads, cells, strict=True):
             if kind == "load":
                 self.naive.read(cell, t, site)
@@ -219,7 +221,7 @@ class Both:
 
     def weak_write(self):
         cell = int(self.rng.integers(CELLS))
-        self.order.weak_write(self.shadow, np.array([cell]))
+        self.order.flags.weak_write(self.shadow, np.array([cell]))
         self.naive.cells[cell] = []
 
     def compare(self):
@@ -269,7 +271,7 @@ def test_the_programs_pass_knowledge_between_ctas():
 def test_frontiers_that_are_swept_and_worked_out_in_steps(seed, monkeypatch):
     """One row a step, and the table swept as often as it can be."""
     monkeypatch.setattr(frontiers, "STEP_ELEMENTS", 1)
-    monkeypatch.setattr(order, "STEP_ELEMENTS", 1)
+    monkeypatch.setattr(flags, "STEP_ELEMENTS", 1)
     monkeypatch.setattr(frontiers.Frontiers, "many", True)
     play(seed, seed % 2 == 0)
 

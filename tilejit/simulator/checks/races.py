@@ -70,7 +70,7 @@ class AccessChecker:
         stamp = me + np.uint64(self.order.tick(site.pc) << 32)
         self.record_read(shadow, cells, me, stamp, base)
         if site.strong and shadow.releases:
-            self.order.strong_read(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
+            self.order.flags.strong_read(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
 
     def store(self, region: MemoryRegion, index: Any, value: Any, view: NDArray[Any], site: Site) -> None:
         """Check a store against earlier accesses, carry it out, and check its threads against each other."""
@@ -103,10 +103,10 @@ class AccessChecker:
             stamp[again] = shadow.log.joined(stamp[again], shadow.writes[cells[again]])
         shadow.writes[cells] = stamp
         if site.strong:
-            if site.release or self.order.fences or shadow.releases:
-                self.order.strong_write(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
+            if site.release or self.order.flags.fences or shadow.releases:
+                self.order.flags.strong_write(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
         elif shadow.releases:
-            self.order.weak_write(shadow, cells)
+            self.order.flags.weak_write(shadow, cells)
         if ascending(cells):
             return
         lost = shadow.writes[cells] != stamp
@@ -133,8 +133,8 @@ class AccessChecker:
         shadow.writes[cells] = stamp
         if not site.wide and not shadow.shared:
             self.examine_scope(region, cells, me, np.flatnonzero(shadow.writes[cells] != stamp), site)
-        if site.release or self.order.fences or shadow.releases:
-            self.order.strong_write(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
+        if site.release or self.order.flags.fences or shadow.releases:
+            self.order.flags.strong_write(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
 
     def load_local(self, region: MemoryRegion, index: Any, site: Site) -> None:
         cells, me = self.cells(region.shadow, index, site)

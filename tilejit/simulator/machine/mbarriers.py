@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dataclass import dataclass
 from ...distinct import distinct
+from ..checks.laggards import Laggards
 from ..checks.order import Message, Order
 from ..checks.places import PtxPlaces
 from ..decode.translate import Program
@@ -24,116 +24,21 @@ from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .access import Access
 from .lanes import Index, Lanes
-from .memory import MemoryRegion
+from .mbarrier import BYTES, Arrivals, MBarrier
 from .operations import Operation, Operations
+from .phase_waits import Waits
 from .shared_names import name_of
 
-BYTES = 8
-# source: PTX ISA, "Size and alignment of the mbarrier object" and "Valid range of ... counts"
+# source: PTX ISA, "Valid range of ... counts"
 MOST = (1 << 20) - 1
 #: a state is the phase of an arrival, and in the low bits how many arrivals were missing before it
 PENDING_BITS = 20
-# So many instructions of arrivals does a message name.
-NAMED_ARRIVALS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Arrivals:
-    """Threads that one instruction made arrive at barriers of one address. phases: which phase each arrived in."""
-
-    pc: int
-    positions: Index
-    phases: Index
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """Threads that found a phase complete, asked for by its number, at an event.
-
-    leaders: who was the first to lead each of them after that, -1 for nobody; led: the event of that.
-    """
-
-    phase: int
-    pc: int
-    event: int
-    positions: Index
-    leaders: Index
-    led: Index
-
-class MBarrier:
-    """The barriers at one shared address: an element of each array for each CTA of the chunk.
-
-    live: whether there is one. phase: its number. expected: arrivals of a phase; pending: those that this one misses.
-    tx: bytes that it misses, negative while more have come than were expected.
-    coming, done: what has been released into this phase, and into those before it.
-    made_by, made_at, made: the instruction, the thread and the event that made it. fenced: whether that thread has
-    made it visible to other agents (fence.mbarrier_init).
-    passed: who has passed it, and must have before the barrier's parity comes back.
-    used: of each thread of the chunk, the event at which it used its CTA's barrier last, 0 for never.
-    """
-
-    def __init__(self, address: int, region: MemoryRegion, lanes: Lanes) -> None:
-        ctas = lanes.ctas
-        self.address = address
-        self.region = region
-        self.coming: Message | None = None
-        self.done: Message | None = None
-        self.live = np.zeros(ctas, bool)
-        self.fenced = np.zeros(ctas, bool)
-        self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
-        self.made_by, self.made_at, self.made = np.zeros((3, ctas), np.int64)
-        self.arrivals: list[Arrivals] = []
-        self.passed: list[Passed] = []
-        self.used: Index = np.zeros(lanes.total, np.int64)
-
-    def cells(self, ctas: Index) -> Index:
-        """The cells of the barriers' bytes in their region's shadow, a row for each CTA."""
-        shift = self.region.shadow.cell_shift
-        first = (self.address - self.region.base + ctas * self.region.stride) >> shift
-        result: Index = first[:, None] + np.arange(BYTES >> shift)
-        return result
-
-    def note(self, arrivals: Arrivals, cta_of: Index) -> None:
-        """Remember who has arrived, and forget those whose phases are over."""
-        self.arrivals.append(arrivals)
-        if len(self.arrivals) > 2 * self.live.size + 64:
-            self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[cta_of[x.positions]]).any()]
-
-    def arrived(self, cta: int, cta_of: Index) -> list[tuple[int, Index]]:
-        """(instruction, threads) of the arrivals in the current phase of a CTA's barrier."""
-        result: dict[int, Index] = {}
-        for x in self.arrivals:
-            here = x.positions[(cta_of[x.positions] == cta) & (x.phases == self.phase[cta])]
-            if here.size:
-                result[x.pc] = np.concatenate([result[x.pc], here]) if x.pc in result else here
-        return list(result.items())
-
-
-class Waits:
-    """What each thread of a chunk waits for: the phase, and how it is given, that its last wait didn't find complete.
-
-    barriers: by the number in `barrier`, which is 0 for a thread that waits for nothing.
-    """
-
-    def __init__(self, total: int) -> None:
-        self.barriers: list[MBarrier | None] = [None]
-        self.barrier, self.phase, self.pc = np.zeros((3, total), np.int64)
-        self.kinds = np.full(total, "parity")
-
-    def set(self, barrier: MBarrier, positions: Index, phases: Index, kind: str, pc: int) -> None:
-        if barrier not in self.barriers:
-            self.barriers.append(barrier)
-        self.barrier[positions] = self.barriers.index(barrier)
-        self.phase[positions] = phases
-        self.pc[positions] = pc
-        self.kinds[positions] = kind
-
-    def clear(self, positions: Index) -> None:
-        self.barrier[positions] = 0
-
 
 class MBarriers:
-    """All barriers of a chunk, by their shared address. waits: what threads wait for, once one does."""
+    """All barriers of a chunk, by their shared address.
+
+    waits: what threads wait for, once one does. laggards: who has passed waits, where that is checked.
+    """
 
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces
@@ -145,6 +50,7 @@ class MBarriers:
         self.places = places
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
+        self.laggards = None if order is None else Laggards(order, lanes, places, access.findings)
         self.checker = access.checker if order is not None else None
         if self.checker is not None:
             self.checker.report.made_by = self.made_by
@@ -263,7 +169,8 @@ class MBarriers:
             elif kind == "number":
                 self.check_phase(site, barrier, threads, asked, now, "its parity says nothing about that")
                 done = (now ^ asked) & 1 != 0
-                self.note_passed(site, barrier, threads[done], asked[done])
+                if self.laggards is not None:
+                    self.laggards.note(barrier, threads[done], asked[done], site.pc)
             else:
                 done = (now ^ asked) & 1 != 0
             complete[threads] = done
@@ -292,7 +199,7 @@ class MBarriers:
         made = int(barrier.made_by[cta])
         self.access.findings.add(
             "barrier",
-            f"{self.name(barrier)} is given to an asynchronous operation by {self.lanes.describe_position(position)}\n"
+            f"{barrier.name} is given to an asynchronous operation by {self.lanes.describe_position(position)}\n"
             f"  {self.places.describe(site.pc)}\nwith no fence.mbarrier_init by the thread that initialised it\n"
             f"  {self.places.describe(made)}",
             site.pc, made, self.lanes.numbers(np.array([position])),
@@ -347,7 +254,8 @@ class MBarriers:
             return None
         if shared % BYTES and self.access.is_misaligned(site, np.atleast_1d(address)):
             return None
-        barrier = self.at[shared] = MBarrier(shared, region, self.lanes)
+        name = f"mbarrier {name_of(self.access.memory, shared, BYTES)}"
+        barrier = self.at[shared] = MBarrier(shared, region, self.lanes, name)
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
@@ -467,65 +375,11 @@ class MBarriers:
         """
         if self.order is None or barrier.coming is None:
             return
-        self.check_passed(self.order, barrier, barrier.coming, ctas)
+        if self.laggards is not None:
+            self.laggards.check(barrier, barrier.coming, ctas)
         fresh = barrier.coming.part(ctas)
         barrier.done = fresh if barrier.done is None else self.order.joined([barrier.done, fresh])
         barrier.coming.clear(ctas)
-
-    def note_passed(self, site: Site, barrier: MBarrier, threads: Index, asked: Index) -> None:
-        if self.order is None or not threads.size:
-            return
-        event = self.order.tick(site.pc)
-        positions = self.lanes.positions()[threads]
-        cta_of = self.lanes.full["chunk_cta"]
-        barrier.passed = [x for x in barrier.passed if (barrier.phase[cta_of[x.positions]] < x.phase + 2).any()]
-        for n in distinct(asked).tolist():
-            who = positions[asked == n]
-            barrier.passed.append(Passed(n, site.pc, event, who, np.full(who.size, -1), np.zeros(who.size, np.int64)))
-
-    def note_led(self, pc: int, leader: Any) -> None:
-        """Executing lanes have come together: that all have passed their waits is now known of whoever leads them."""
-        if self.order is None or not any(barrier.passed for barrier in self.at.values()):
-            return
-        positions, event = self.lanes.positions(), self.order.tick(pc)
-        leader_of = np.full(self.lanes.total, -1)
-        leader_of[positions] = positions - self.lanes.get("lane") + leader
-        for x in (x for barrier in self.at.values() for x in barrier.passed):
-            fresh = (x.leaders < 0) & (leader_of[x.positions] >= 0)
-            x.leaders[fresh], x.led[fresh] = leader_of[x.positions[fresh]], event
-
-    def check_passed(self, order: Order, barrier: MBarrier, coming: Message, ctas: Index) -> None:
-        """Who waits for phase n must have passed before phase n + 1 completes: then the parity is what it was.
-
-        Else a thread that lags waits for ever, even if none did here.
-        """
-        cta_of = self.lanes.full["chunk_cta"]
-        done = np.zeros(barrier.live.size, bool)
-        done[ctas] = True
-        for x in barrier.passed:
-            late = np.flatnonzero((done & (barrier.phase == x.phase + 2))[cta_of[x.positions]])
-            if late.size:
-                late = late[~order.tells(coming, x.positions[late], x.event)]
-            led = late[x.leaders[late] >= 0]
-            if led.size:
-                told = [bool(order.tells(coming, x.leaders[k : k + 1], int(x.led[k]))[0]) for k in led.tolist()]
-                late = np.setdiff1d(late, led[told])
-            if late.size:
-                self.report_lag(barrier, x, x.positions[late])
-
-    def report_lag(self, barrier: MBarrier, passed: Passed, late: Index) -> None:
-        cta = int(self.lanes.full["chunk_cta"][late[0]])
-        last = [x.pc for x in barrier.arrivals if (self.lanes.full["chunk_cta"][x.positions] == cta).any()][-1:]
-        after = "".join(f"\n  {self.places.describe(pc)}" for pc in last)
-        n = passed.phase
-        self.access.findings.add(
-            "barrier",
-            f"{self.lanes.party(late)} passed the wait for phase {n} of {self.name(barrier)}\n"
-            f"  {self.places.describe(passed.pc)}\n"
-            f"and phase {n + 1} completed, with nothing that orders the two: who lags waits for ever{after}",
-            passed.pc, last[0] if last else None, self.lanes.numbers(late), late.size,
-            hint="let those who have waited synchronise before one of them arrives for all",
-        )
 
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, asked: Index, now: Index, reason: str
@@ -556,7 +410,7 @@ class MBarriers:
         if every and self.waits is None:
             return
         if self.waits is None:
-            self.waits = Waits(self.lanes.total)
+            self.waits = Waits(self.lanes, self.places)
         positions = self.lanes.positions()[threads]
         self.waits.clear(positions)
         if not every:
@@ -579,65 +433,17 @@ class MBarriers:
     ) -> None:
         """Report what executing threads do with a barrier; `others` are other instructions that are to blame."""
         positions = self.lanes.positions()[threads]
-        text = f"{self.name(barrier)} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
+        text = f"{barrier.name} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
         text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
         self.access.findings.add(
             rule, text, site.pc, others[0] if others else None, self.lanes.numbers(positions), positions.size
         )
 
-    def name(self, barrier: MBarrier) -> str:
-        return f"mbarrier {name_of(self.access.memory, barrier.address, BYTES)}"
-
     def describe_waits(
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:
         """A line or more for each phase that some of these threads wait for at these instructions; and the others."""
-        if self.waits is None:
-            return [], positions
-        waits = self.waits
-        stands = (waits.barrier[positions] > 0) & np.isin(waits.pc[positions], list(pcs))
-        here = positions[stands]
-        cta_of = self.lanes.full["chunk_cta"]
-        keys = np.stack([waits.barrier[here], waits.phase[here], waits.pc[here], cta_of[here]])
-        lines = []
-        told: dict[tuple[int, int, int], int] = {}
-        for key in sorted(map(tuple, np.unique(keys, axis=1).T.tolist())):
-            told[key[:3]] = told.get(key[:3], -1) + 1
-            if not told[key[:3]]:
-                lines.append(self.describe_wait(here[(keys == np.array(key)[:, None]).all(axis=0)], operations))
-        more = sum(told.values())
-        lines.extend([f"the same holds in {more} more CTAs"] if more else [])
-        return lines, positions[~stands]
-
-    def describe_wait(self, positions: Index, operations: Operations) -> str:
-        """What threads of one CTA wait for at one instruction, and what is missing."""
-        assert self.waits is not None
-        at = int(positions[0])
-        barrier = self.waits.barriers[int(self.waits.barrier[at])]
-        assert barrier is not None, "who waits does so for a barrier"
-        asked, kind = int(self.waits.phase[at]), str(self.waits.kinds[at])
-        cta = int(self.lanes.full["chunk_cta"][at])
-        phase = f"a phase of parity {asked & 1}" if kind == "parity" else f"phase {asked}"
-        who = self.lanes.party(positions)
-        verb = "wait" if who.split()[0].endswith("s") or " more" in who else "waits"
-        return (
-            f"{who} {verb} for {phase} of {self.name(barrier)}\n"
-            f"  {self.places.describe(int(self.waits.pc[at]))}\n  {self.describe_phase(barrier, cta, operations)}"
-        )
-
-    def describe_phase(self, barrier: MBarrier, cta: int, operations: Operations) -> str:
-        """'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing'"""
-        expected, tx = int(barrier.expected[cta]), int(barrier.tx[cta])
-        here = expected - int(barrier.pending[cta])
-        text = f"it is in phase {int(barrier.phase[cta])}: {here} of {expected} arrivals"
-        if tx > 0:
-            named = "" if operations.naming(barrier.address, cta) else ": no operation in flight names it"
-            text += f", {tx:,} bytes missing{named}"
-        elif tx < 0:
-            text += f", {-tx:,} bytes more than were expected"
-        for pc, positions in barrier.arrived(cta, self.lanes.full["chunk_cta"])[:NAMED_ARRIVALS]:
-            text += f"\n  {self.lanes.party(positions)} arrived\n    {self.places.describe(pc)}"
-        return text
+        return ([], positions) if self.waits is None else self.waits.describe(positions, pcs, operations)
 
 
 def states_of(phases: Index, pending: Index) -> NDArray[np.uint64]:

@@ -113,7 +113,8 @@ class Units:
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
         # it waits for its lanes, but orders none of their accesses
         leader, leads = self.warps.elect(self.warps.require(mask, pc))
-        self.mbarriers.note_led(pc, leader)
+        if self.mbarriers.laggards is not None:
+            self.mbarriers.laggards.note_led(leader, pc)
         return leader, leads
 
     def set_registers(self, how: str, count: int, pc: int) -> None:
@@ -152,7 +153,7 @@ class Units:
 
     def fence(self, sem: str, wide: bool) -> None:
         if self.order is not None:
-            self.order.fence(self.lanes.positions(), sem, wide)
+            self.order.flags.fence(self.lanes.positions(), sem, wide)
 
     def fence_proxy(self, space: str) -> None:
         self.mbarriers.fence_init()

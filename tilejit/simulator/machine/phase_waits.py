@@ -1,0 +1,87 @@
+"""What threads wait for at mbarriers, and what deadlocks say of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..checks.places import PtxPlaces
+from .lanes import Index, Lanes
+from .mbarrier import MBarrier
+from .operations import Operations
+
+# So many instructions of arrivals does a message name.
+NAMED_ARRIVALS = 4
+
+
+class Waits:
+    """What each thread of a chunk waits for: the phase, and how it is given, that its last wait didn't find complete.
+
+    barriers: by the number in `barrier`, which is 0 for a thread that waits for nothing.
+    """
+
+    def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
+        self.lanes = lanes
+        self.places = places
+        self.barriers: list[MBarrier | None] = [None]
+        self.barrier, self.phase, self.pc = np.zeros((3, lanes.total), np.int64)
+        self.kinds = np.full(lanes.total, "parity")
+
+    def set(self, barrier: MBarrier, positions: Index, phases: Index, kind: str, pc: int) -> None:
+        if barrier not in self.barriers:
+            self.barriers.append(barrier)
+        self.barrier[positions] = self.barriers.index(barrier)
+        self.phase[positions] = phases
+        self.pc[positions] = pc
+        self.kinds[positions] = kind
+
+    def clear(self, positions: Index) -> None:
+        self.barrier[positions] = 0
+
+    # in words
+
+    def describe(
+        self, positions: Index, pcs: frozenset[int], operations: Operations
+    ) -> tuple[list[str], Index]:
+        """A line or more for each phase that some of these threads wait for at these instructions; and the others."""
+        stands = (self.barrier[positions] > 0) & np.isin(self.pc[positions], list(pcs))
+        here = positions[stands]
+        cta_of = self.lanes.full["chunk_cta"]
+        keys = np.stack([self.barrier[here], self.phase[here], self.pc[here], cta_of[here]])
+        lines = []
+        told: dict[tuple[int, int, int], int] = {}
+        for key in sorted(map(tuple, np.unique(keys, axis=1).T.tolist())):
+            told[key[:3]] = told.get(key[:3], -1) + 1
+            if not told[key[:3]]:
+                lines.append(self.describe_one(here[(keys == np.array(key)[:, None]).all(axis=0)], operations))
+        more = sum(told.values())
+        lines.extend([f"the same holds in {more} more CTAs"] if more else [])
+        return lines, positions[~stands]
+
+    def describe_one(self, positions: Index, operations: Operations) -> str:
+        """What threads of one CTA wait for at one instruction, and what is missing."""
+        at = int(positions[0])
+        barrier = self.barriers[int(self.barrier[at])]
+        assert barrier is not None, "who waits does so for a barrier"
+        asked, kind = int(self.phase[at]), str(self.kinds[at])
+        cta = int(self.lanes.full["chunk_cta"][at])
+        phase = f"a phase of parity {asked & 1}" if kind == "parity" else f"phase {asked}"
+        who = self.lanes.party(positions)
+        verb = "wait" if who.split()[0].endswith("s") or " more" in who else "waits"
+        return (
+            f"{who} {verb} for {phase} of {barrier.name}\n"
+            f"  {self.places.describe(int(self.pc[at]))}\n  {self.describe_phase(barrier, cta, operations)}"
+        )
+
+    def describe_phase(self, barrier: MBarrier, cta: int, operations: Operations) -> str:
+        """'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing'"""
+        expected, tx = int(barrier.expected[cta]), int(barrier.tx[cta])
+        here = expected - int(barrier.pending[cta])
+        text = f"it is in phase {int(barrier.phase[cta])}: {here} of {expected} arrivals"
+        if tx > 0:
+            named = "" if operations.naming(barrier.address, cta) else ": no operation in flight names it"
+            text += f", {tx:,} bytes missing{named}"
+        elif tx < 0:
+            text += f", {-tx:,} bytes more than were expected"
+        for pc, positions in barrier.arrived(cta, self.lanes.full["chunk_cta"])[:NAMED_ARRIVALS]:
+            text += f"\n  {self.lanes.party(positions)} arrived\n    {self.places.describe(pc)}"
+        return text
