@@ -103,3 +103,35 @@ def test_sums_and_factors_of_equal_values_have_registers_of_their_own() -> None:
     result = np.zeros_like(x)
     tj.simulate(from_its_own_factor, 1, x, y, result)
     np.testing.assert_array_equal(result, x @ y + x)
+
+
+@tj.kernel(threads=128, target="sm_90a")
+def parts_of_rows(
+    A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, mode: tj.constexpr, first: tj.constexpr, part: tj.constexpr
+):
+    """Columns of A and rows of B from `first` on, in parts that begin inside the atoms' rows."""
+    a = tj.alloc_shared((64, 128), A.dtype, swizzle=mode)
+    b = tj.alloc_shared((64, 128), A.dtype, swizzle=mode)
+    last = tj.alloc_shared((64, 128), A.dtype, swizzle=mode)
+    acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))
+    for s in (a, last):
+        tj.wg.copy(s, A[0:64, 0:128])
+    tj.wg.copy(b, B[0:64, 0:128])
+    tj.warpgroup_sync()
+    for k in range(first, 128 - part, part):
+        tj.wg.gemm_async(acc, a[:, k : k + part], b[:, k : k + part].T, accumulate=k > first)
+    tj.wg.gemm_async(acc, last[:, 128 - part :], b[:, 128 - part :].T)
+    tj.wgmma.wait(0)
+    tj.wg.copy(C[0:64, 0:64], acc)
+
+
+@pytest.mark.parametrize(
+    ("mode", "first", "part"), [("128B", 16, 16), ("128B", 32, 32), ("64B", 48, 16), ("32B", 64, 16)]
+)
+def test_k_begins_at_any_step_inside_an_atom(hopper: Device, mode: str, first: int, part: int) -> None:
+    a, b = np.random.default_rng(first).integers(-3, 4, (2, 64, 128)).astype(np.float16)
+    c = np.zeros((64, 64), np.float32)
+    with tj.use_device("cuda" if hopper.number >= 0 else "sim:sm_90a"):
+        parts_of_rows[1](a, b, c, mode, first, part)
+    expected = a[:, first:].astype(np.float32) @ b[:, first:].astype(np.float32).T
+    np.testing.assert_array_equal(c, expected)

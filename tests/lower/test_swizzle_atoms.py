@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilejit.dtypes import DType, float8_e4m3fn, float16, float32, float64
+from tilejit.dtypes import DType, float8_e4m3fn, float16, float32, float64, int64
 from tilejit.errors import LayoutError
 from tilejit.ir.arithmetic.evaluate import number
 from tilejit.ir.nodes import Region, Var
@@ -170,3 +170,20 @@ def test_what_is_no_tile_of_atoms_is_refused_with_numbers(case: str) -> None:
     region, reason = REFUSED[case]
     with pytest.raises(LayoutError, match=re.escape(reason)):
         atoms_of(region)
+
+
+def test_products_may_begin_inside_an_atoms_row_and_boxes_may_not() -> None:
+    """Along k, which one says: in steps of 32 bytes, and inside one block of columns."""
+    for row, start in ((0, 16), (8, 32), (0, Var("i", int64, 16, (0, 48)))):
+        atoms = atoms_of(tile((64, 64), "128B", [(row, 8), (start, 16)]), 1)
+        assert (atoms.row_elements, atoms.columns, atoms.blocks) == (64, 16, 1)
+    inside = tile((64, 64), "128B", [(0, 64), (32, 32)])
+    for k in (None, 0):
+        with pytest.raises(LayoutError, match="column start 32 isn't a multiple of 64, the swizzle's period"):
+            atoms_of(inside, k)
+    with pytest.raises(LayoutError, match="column start 8 isn't a multiple of 16, the step of products along K"):
+        atoms_of(tile((64, 64), "128B", [(0, 64), (8, 16)]), 1)
+    with pytest.raises(LayoutError, match="row start 4 isn't a multiple of 8, the swizzle's period"):
+        atoms_of(tile((64, 64), "128B", [(4, 8), (16, 16)]), 1)
+    with pytest.raises(LayoutError, match="96 elements from 32 on cut through"):
+        atoms_of(tile((64, 128), "128B", [(0, 64), (32, 96)]), 1)

@@ -117,19 +117,16 @@ class _Gathering:
         if isinstance(stmt, Let):
             self._values[stmt.var.name] = self._value(stmt.value)
         elif isinstance(stmt, Assign):
-            self._forget([stmt.var.name])
+            self._forget(stmt.var.name)
         if not isinstance(stmt, walk.COMPOUND):
             return stmt
-        # a loop comes back with other values, and leaves with others
-        changed = walk.assigned((stmt,))
-        self._forget(changed)
-        inner = walk.with_blocks(stmt, self.block)
-        self._forget(changed)
-        return inner
+        # A loop comes back with other values; it leaves with numbers that its assignments gave, which nothing else has.
+        for name in walk.assigned((stmt,)):
+            self._forget(name)
+        return walk.with_blocks(stmt, self.block)
 
-    def _forget(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._values[name] = next(self._fresh)
+    def _forget(self, name: str) -> None:
+        self._values[name] = next(self._fresh)
 
     def _barrier(self, stmt: Expect | Arrive) -> Hashable:
         assert isinstance(stmt.place, Vector), "lowering leaves no Element"

@@ -20,10 +20,11 @@ from ...dataclass import dataclass
 from ...errors import LayoutError
 from ...ir.arithmetic import facts
 from ...ir.nodes import Const, Expr, Region
+from ...isa.wgmma import K_BYTES
 from ...layout import Swizzle
 from ...layout.swizzle import SWIZZLE_BITS
 from ...scopes import CTA
-from .placement import Placement, Step, need_slice, place
+from .placement import Offset, Placement, Step, need_slice, place
 
 __all__ = ["ATOM_ROWS", "MODES", "Atoms", "atoms_of"]
 
@@ -98,11 +99,12 @@ class Atoms:
         return group * self.group_stride + row * self.row_elements + block * self.block_stride + within
 
 
-def atoms_of(region: Region) -> Atoms:
+def atoms_of(region: Region, k: int | None = None) -> Atoms:
     """A region of shared memory as atoms.
 
     accepts: what `swizzled_atom_layout` makes, whole blocks of columns of it or a part of one, from a multiple of 8
-        rows on; views of it; without a swizzle, rows that lie together and follow each other.
+        rows on; views of it; without a swizzle, rows that lie together and follow each other. Where columns lie
+        along the dimension `k`, which products go along in steps, a part of a block may begin at any of these.
     raises: LayoutError for anything else.
     """
     buffer = region.buffer
@@ -119,7 +121,7 @@ def atoms_of(region: Region) -> Atoms:
         block_stride = rows * e
     atoms = Atoms(placement, bits, e, rows, columns, blocks, block_stride, group_stride, major, row_dims)
     if bits:
-        _need_period(atoms)
+        _need_period(atoms, K_BYTES * 8 // buffer.dtype.bits if major == k and blocks == 1 else e)
     return atoms
 
 
@@ -222,8 +224,11 @@ def _listed(steps: Iterable[Step]) -> str:
     return "·".join(str(step.extent) for step in steps)
 
 
-def _need_period(atoms: Atoms) -> None:
-    """Raise LayoutError where the tile, a block or a group of 8 rows doesn't begin where the swizzle begins anew."""
+def _need_period(atoms: Atoms, column_step: int) -> None:
+    """Raise LayoutError where the tile, a block or a group of 8 rows doesn't begin where the swizzle begins anew.
+
+    column_step: what columns may begin at.
+    """
     placement, e = atoms.placement, atoms.row_elements
     buffer, region, period = placement.buffer, placement.region, ATOM_ROWS * e
     bytes_each = buffer.dtype.bits // 8
@@ -236,18 +241,30 @@ def _need_period(atoms: Atoms) -> None:
                 f"{what} of {buffer.name} start every {stride * bytes_each} bytes; "
                 f"needs a multiple of {period * bytes_each}, the swizzle's period"
             )
-    if all(offset.multiple % period == 0 for offset in placement.offsets):
+    inside = [offset for offset in placement.offsets if offset.multiple % period]
+    if not inside or len(inside) == 1 and _is_within_row(inside[0], column_step, e):
         return
-    dims = [("column", placement.places[atoms.major], e)]
+    dims = [("column", placement.places[atoms.major], column_step)]
     dims += [("row", placement.places[d], ATOM_ROWS) for d in atoms.row_dims[-1:]]
     for what, d, need in dims:
         start = region.starts[d]
         multiple = facts.multiple_of(start)
         if multiple % need:
             at = str(start.value) if isinstance(start, Const) else f"(a multiple of {multiple})"
-            raise LayoutError(f"{what} start {at} isn't a multiple of {need}, the swizzle's period")
-    offset = next(offset for offset in placement.offsets if offset.multiple % period)
+            which = "the swizzle's period" if need in (e, ATOM_ROWS) else "the step of products along K"
+            raise LayoutError(f"{what} start {at} isn't a multiple of {need}, {which}")
+    offset = inside[0]
     raise LayoutError(
         f"{offset.what} is a multiple of {offset.multiple * bytes_each} bytes; "
         f"needs a multiple of {period * bytes_each}, the swizzle's period"
     )
+
+
+def _is_within_row(offset: Offset, step: int, e: int) -> bool:
+    """Whether an offset leads to an element of an atom's first row, a multiple of `step`."""
+    if offset.stride != 1 or offset.multiple % step:
+        return False
+    if isinstance(offset.index, Const):
+        return int(offset.index.value) % (ATOM_ROWS * e) < e
+    low, high = facts.bounds(offset.index)
+    return low is not None and low >= 0 and high is not None and high < e

@@ -224,7 +224,7 @@ def _in_registers(a: Region, steps: int) -> InRegisters:
 
 def _in_memory(region: Region, name: str, tile: int, step: int, *, is_k_major: int) -> InMemory:
     """is_k_major: which of its dimensions must lie together for that."""
-    atoms, buffer = atoms_of(region), region.buffer
+    atoms, buffer = atoms_of(region, is_k_major), region.buffer
     by_k = atoms.major == is_k_major
     other = "(N, K)" if name == "b" else "(M, K)"
     if not by_k and region.dtype.bits != 16:
