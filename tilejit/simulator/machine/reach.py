@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
+from ...distinct import distinct
 from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index, Lanes
@@ -79,8 +80,12 @@ class Run:
 def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
     """The cells of elements, in a region's records; each once."""
     by = shift - region.shadow.cell_shift
-    if by <= 0:
-        return np.unique(index >> -by) if by else index
+    if by < 0:
+        cells = index >> -by
+        # neighbours mostly lie in one cell: few are left to sort
+        return distinct(cells[np.flatnonzero(np.diff(cells, prepend=-1))])
+    if not by:
+        return index
     wide: Index = ((index << by)[:, None] + np.arange(1 << by)).reshape(-1)
     return wide
 
