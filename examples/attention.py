@@ -48,6 +48,8 @@ def attention(
     Q: tj.Tensor, K: tj.Tensor, V: tj.Tensor, Out: tj.Tensor, lse: tj.Tensor, D: tj.constexpr, causal: tj.constexpr
 ) -> None:
     """lse: batch × heads × queries, float32."""
+    tj.static_assert(D == 64 or D == 128, f"heads of {D}: 64 and 128 are here, attention_small.py takes others")
+    tj.static_assert(Q.dtype == tj.float16 or Q.dtype == tj.bfloat16, f"{Q.dtype}: convert Q, K and V to 16 bits")
     q = tj.alloc_shared((2, 64, D), Q.dtype, swizzle="128B")
     way_out = tj.alloc_shared((2, 64, D), Out.dtype, swizzle="128B")
     k = tj.alloc_shared((3, BN, D), K.dtype, swizzle="128B")

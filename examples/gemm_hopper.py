@@ -189,6 +189,11 @@ def rows_of(name: str, x: Any) -> tuple[Any, bool]:
     """An array of two or three dimensions as one of three whose last one lies together, and whether that was so."""
     x = x if x.ndim == 3 else x[None]
     size = x.element_size() if hasattr(x, "element_size") else x.itemsize
+    if size != 2:
+        raise ValueError(
+            f"{name} holds {x.dtype}; here float16 and bfloat16 are multiplied: convert it, or use tj.cta.gemm, which "
+            "takes int8, float8 and, as tf32, float32, too"
+        )
     steps = [s * size for s in x.stride()] if hasattr(x, "element_size") else list(x.strides)
     # steps of what has one row, one column or nothing say nothing
     is_rows = steps[2] == size or x.shape[2] < 2

@@ -22,6 +22,8 @@ Handler = Callable[[Context, ast.Call, Arguments], Value]
 NOT_YET = {
     "cta": "arrive at a barrier of this CTA: clusters come later",
     "multicast": "each CTA loads what it needs: copies to several CTAs of a cluster come later",
+    "cache": "copy, load and store take it: copies that go on by themselves have no hint of caches",
+    "reduce": "add by tj.atomic.add(place, tile), from registers",
 }
 
 

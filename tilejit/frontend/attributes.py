@@ -62,8 +62,9 @@ def _of_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Value:
 
 def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exception:
     if module.__name__ == __package__.partition(".")[0] and node.attr in vocabulary.NOT_YET:
-        what = f"{module.__name__}.{node.attr}, {vocabulary.NOT_YET[node.attr]}, is not available in this version"
-        return ctx.type_error(node, what, f"dir({module.__name__}) lists what there is")
+        word = vocabulary.NOT_YET[node.attr]
+        what = f"{module.__name__}.{node.attr}, {word.meaning}, is not available in this version"
+        return ctx.type_error(node, what, word.instead)
     names = [n for n in dir(module) if n[0] != "_" and not isinstance(vars(module).get(n), ModuleType)]
     hint = guessed(node.attr, names, f"dir({module.__name__}) lists its names")
     members = [getattr(module, name, None) for name in names]

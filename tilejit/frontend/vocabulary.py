@@ -86,24 +86,40 @@ class Namespace(LanguageName):
         return f"tj.{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """A name that isn't built yet. instead: what there is."""
+
+    meaning: str
+    instead: str = "dir(tilejit) lists what there is"
+
+
+_NO_CLUSTERS = "CTAs work for themselves; those of a kernel with cooperative=True meet by tj.grid_sync()"
+_ONE_STREAM = "leave it out: launches on one stream follow each other"
+_OWN_MAPS = "write copy_async(shared, A[...], barrier=t): the launch makes the maps of its arrays"
+_OWN_NUMBERS = "pass an array of random numbers"
+_REDUCE = "tj.reduce(x, axis, combine) gives the last one, for a whole axis"
+
 #: names of the language that aren't built yet: refused by name, and not among those that `dir(tilejit)` lists
 NOT_YET = {
-    "cluster": "ids and sizes of clusters",
-    "cluster_sync": "a barrier among the CTAs of a cluster",
-    "grid_trigger": "which lets the next kernel start",
-    "grid_wait": "which waits for the kernel before",
-    "associative_scan": "what stands before each element and itself, combined by a function",
-    "scan": "what stands before each element and itself, combined by a function",
-    "cumsum": "the sums of each element and those before it",
-    "cumprod": "the products of each element and those before it",
-    "sort": "the elements in order",
-    "argsort": "the indices of the elements in order",
-    "top_k": "the greatest elements with their indices",
-    "topk": "the greatest elements with their indices",
-    "gather": "elements of a tile by a tile of indices",
-    "rand": "uniform random numbers",
-    "randn": "normal random numbers",
-    "randint": "random integers",
+    "cluster": NotYet("ids and sizes of clusters", _NO_CLUSTERS),
+    "cluster_sync": NotYet("a barrier among the CTAs of a cluster", _NO_CLUSTERS),
+    "grid_trigger": NotYet("which lets the next kernel start", _ONE_STREAM),
+    "grid_wait": NotYet("which waits for the kernel before", _ONE_STREAM),
+    "TensorMap": NotYet("a tensor map that others have made", _OWN_MAPS),
+    "tensor_map": NotYet("a tensor map that a kernel names", _OWN_MAPS),
+    "associative_scan": NotYet("what stands before each element and itself, combined by a function", _REDUCE),
+    "scan": NotYet("what stands before each element and itself, combined by a function", _REDUCE),
+    "cumsum": NotYet("the sums of each element and those before it"),
+    "cumprod": NotYet("the products of each element and those before it"),
+    "sort": NotYet("the elements in order"),
+    "argsort": NotYet("the indices of the elements in order"),
+    "top_k": NotYet("the greatest elements with their indices"),
+    "topk": NotYet("the greatest elements with their indices"),
+    "gather": NotYet("elements of a tile by a tile of indices"),
+    "rand": NotYet("uniform random numbers", _OWN_NUMBERS),
+    "randn": NotYet("normal random numbers", _OWN_NUMBERS),
+    "randint": NotYet("random integers", _OWN_NUMBERS),
 }
 
 #: namespace -> plain functions in it

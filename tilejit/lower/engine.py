@@ -87,6 +87,7 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
         failed = variant.reasons(op, context, tested)
         if failed:
             declines[variant.name] = failed
+            hints.extend(c.hint for c in (*variant.operands, *variant.when) if c.hint and tested.get(c))
             continue
         answer = variant.planned(op, context)
         if isinstance(answer, Decline):

@@ -116,10 +116,14 @@ class DispatchContext:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """One thing that a variant needs, or several do. test: the reason why an operation doesn't meet it, or None."""
+    """One thing that a variant needs, or several do.
+
+    test: the reason why an operation doesn't meet it, or None. hint: what to change then.
+    """
 
     name: str
     test: Callable[[TileOp, DispatchContext], str | None]
+    hint: str = ""
 
 
 def _failed(
@@ -527,7 +531,7 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
     return Condition("memory pair", test)
 
 
-def needs(instruction: _Needed | Callable[[TileOp], _Needed], what: str = "") -> Condition:
+def needs(instruction: _Needed | Callable[[TileOp], _Needed], what: str = "", hint: str = "") -> Condition:
     """Needs a target that has an instruction, which may depend on the operation.
 
     what: how the reason calls it, where that isn't the instruction's name.
@@ -538,7 +542,7 @@ def needs(instruction: _Needed | Callable[[TileOp], _Needed], what: str = "") ->
         missing = needed.missing(context.target)
         return None if missing is None else f"{what or needed.name} {missing}"
 
-    return Condition("instruction", test)
+    return Condition("instruction", test, hint)
 
 
 SCOPE = Condition("scope", _scope)

@@ -253,7 +253,11 @@ def _need_strides(tensor: Region, major: int) -> None:
         )
     root = buffer.root
     if root.align % unit:
-        raise LayoutError(f"{root.name} is aligned to {root.align} bytes; TMA needs {unit}")
+        raise LayoutError(
+            f"{root.name} is aligned to {root.align} bytes; TMA needs {unit}",
+            hint=f"begin {root.name} and each of its rows at a multiple of {unit // buffer.dtype.bytes} elements, as "
+            "padded rows do; or copy without barrier=",
+        )
     bytes_each = buffer.dtype.bytes
     for d, stride in enumerate(strides):
         if d == major or buffer.shape[d] == 1:

@@ -268,14 +268,18 @@ def _descriptors(factor: InMemory, buffer: Buffer, blocks: int, steps: int, b: B
     return [Descriptor(place, factor.constant(i, k)) for i, k in product(range(blocks), range(steps))]
 
 
+_TO_PLACES = "copy factors to shared memory first, a to registers perhaps; sums are a local tile"
+_TO_SCOPE = "call it on tj.wg, in code that whole warpgroups run"
+_TO_TARGET = 'compile for target="sm_90a": sm_90 without the a has no products of warpgroups'
+
 VARIANT = Variant(
     name="wgmma",
     operations=("gemm_async",),
     priority=10,
-    operands=(KINDS, Condition("places", _places)),
+    operands=(KINDS, Condition("places", _places, _TO_PLACES)),
     when=(
-        *PRODUCT_CONDITIONS, Condition("warpgroup", _warpgroup), Condition("sizes", _sizes),
-        Condition("starts", _starts), needs(WGMMA.target),
+        *PRODUCT_CONDITIONS, Condition("warpgroup", _warpgroup, _TO_SCOPE), Condition("sizes", _sizes),
+        Condition("starts", _starts), needs(WGMMA.target, hint=_TO_TARGET),
     ),
     honours=("accumulate",),
     plan=plan,

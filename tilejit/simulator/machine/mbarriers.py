@@ -339,7 +339,10 @@ class MBarriers:
             past = (left > 0) & (barrier.pending == 0)
             if past.any():
                 at = threads[past[ctas]]
-                self.misuse(site, barrier, at, self.past_the_count(barrier, int(self.ctas(at)[0])))
+                self.misuse(
+                    site, barrier, at, self.past_the_count(barrier, int(self.ctas(at)[0])),
+                    hint="make the barrier for as many arrivals as there are in a phase, or let fewer threads arrive",
+                )
                 left[past] = 0
 
     def past_the_count(self, barrier: MBarrier, cta: int) -> str:
@@ -392,6 +395,7 @@ class MBarriers:
                 site, barrier, threads[wrong],
                 f"is waited for in phase {n}, but is in phase {phase}: {reason}",
                 *(pc for pc, _ in self.last_arrivals(barrier, int(self.ctas(threads[wrong])[0]))),
+                hint="who arrives and who waits count the same steps, from 0, and none is left out on either side",
             )
 
     def last_arrivals(self, barrier: MBarrier, cta: int) -> list[tuple[int, Index]]:
@@ -429,14 +433,15 @@ class MBarriers:
     # in words
 
     def misuse(
-        self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int, rule: str = "barrier"
+        self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int, rule: str = "barrier",
+        hint: str | None = None,
     ) -> None:
         """Report what executing threads do with a barrier; `others` are other instructions that are to blame."""
         positions = self.lanes.positions()[threads]
         text = f"{barrier.name} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
         text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
         self.access.findings.add(
-            rule, text, site.pc, others[0] if others else None, self.lanes.numbers(positions), positions.size
+            rule, text, site.pc, others[0] if others else None, self.lanes.numbers(positions), positions.size, hint
         )
 
     def describe_waits(
