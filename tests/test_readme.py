@@ -67,8 +67,10 @@ def test_the_commands_stand_on_the_first_screen() -> None:
     assert [line for line in README.splitlines()[:SCREEN] if line in COMMANDS] == COMMANDS
 
 
-def test_ci_runs_the_second_command() -> None:
-    assert "grep -m1 'pytest' README.md" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+def test_ci_runs_the_second_command_and_what_of_the_guide_a_default_run_leaves_out() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "grep -m1 'pytest' README.md" in script
+    assert "python -m pytest -n auto -m long tests/guide tests/types" in script
     assert next(line for line in README.splitlines() if "pytest" in line) == COMMANDS[1]
 
 

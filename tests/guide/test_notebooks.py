@@ -30,7 +30,7 @@ from tests.support.notebooks import (
 )
 
 #: notebooks that take longer than a default run has time for: `-m long` runs them
-LONG: set[str] = set()
+LONG = {"06_why_is_this_copy_slow", "10_testing_with_hypothesis", "12_several_gpus", "14_roles_and_rings"}
 
 #: notebook -> packages without which it can't run
 NEEDS: dict[str, tuple[str, ...]] = {}

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,7 +45,6 @@ def users_programs() -> Iterator[list[str]]:
         yield [str(path) for path in (*EXAMPLES.glob("*.py"), MISTAKES, *readme, *guide)]
 
 
-@cache
 def mypy() -> list[Finding]:
     arguments = ["--strict", "--config-file=", "--ignore-missing-imports", "--no-pretty", "--hide-error-context"]
     with users_programs() as paths:
@@ -59,7 +57,6 @@ def mypy() -> list[Finding]:
     return [(Path(file).name, int(line), text) for file, line, text in lines]
 
 
-@cache
 def pyright() -> list[Finding]:
     """basedpyright is pyright with its own Node.js: the package `pyright` loads one from the net."""
     file = ROOT / ".mypy_cache" / "pyright.json"
@@ -81,14 +78,14 @@ CHECKERS = pytest.mark.parametrize("check", (mypy, pyright), ids=("mypy", "pyrig
 
 
 @CHECKERS
-def test_the_examples_the_guide_and_the_readme_pass_in_strict_mode(check: Callable[[], list[Finding]]) -> None:
-    findings = [f"{file}:{line}: {text}" for file, line, text in check() if file != MISTAKES.name]
-    assert not findings, "\n".join(findings)
-
-
-@CHECKERS
-def test_mistakes_are_found_on_their_lines_and_on_no_others(check: Callable[[], list[Finding]]) -> None:
+def test_users_programs_pass_in_strict_mode_and_mistakes_are_found_on_their_lines(
+    check: Callable[[], list[Finding]]
+) -> None:
+    """Of examples, guide and README nothing. Both in one test, which runs the checker once."""
+    findings = check()
+    others = [f"{file}:{line}: {text}" for file, line, text in findings if file != MISTAKES.name]
+    assert not others, "\n".join(others)
     text = MISTAKES.read_text(encoding="utf-8").splitlines()
     wrong = {number for number, line in enumerate(text, 1) if line.endswith("# mistake")}
     assert len(wrong) >= 20
-    assert {line for file, line, _ in check() if file == MISTAKES.name} == wrong
+    assert {line for file, line, _ in findings if file == MISTAKES.name} == wrong
