@@ -230,7 +230,7 @@ class Writer:
             word.loaded = True
             held = Held(word.kind, self.fresh(f"load {word.kind}, ptr {word.address}"), "")
             self._words.load(word, held)
-        return self.bitcast(held.kind, held.value, kind)
+        return held.value if held.kind == kind else self.bitcast(held.kind, held.value, kind)
 
     def begin_as_zero(self, words: Iterable[Word]) -> None:
         """Takes words as zero that nothing has written yet; only in the entry block."""
@@ -251,7 +251,7 @@ class Writer:
                 del self._unsaved[word]
                 held = self._words.held[word]
                 self._location = held.location
-                value = self.bitcast(held.kind, held.value, word.kind)
+                value = held.value if held.kind == word.kind else self.bitcast(held.kind, held.value, word.kind)
                 self._stores.append((len(self.body), word))
                 self.effect(f"store {word.kind} {value}, ptr {word.address}")
         self._location = here

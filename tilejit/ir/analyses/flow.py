@@ -190,15 +190,12 @@ class _Solver(Generic[State]):
         for visit in course.visits:
             if state is None:
                 return None
-            self.passed(visit.first, visit.number + 1, state)
+            # before those that are passed over, too
+            self.states[visit.first : visit.number + 1] = [state] * (visit.number + 1 - visit.first)
             state = self.visit(visit, state)
         if state is not None:
-            self.passed(course.last, course.end, state)
+            self.states[course.last : course.end] = [state] * (course.end - course.last)
         return state
-
-    def passed(self, first: int, end: int, state: State) -> None:
-        """Notes the state before each of the statements from number `first` up to `end`."""
-        self.states[first:end] = [state] * (end - first)
 
     def visit(self, visit: _Visit, state: State) -> State | None:
         """The state behind a statement."""

@@ -75,8 +75,12 @@ class _Interfering(Backwards):
         return live
 
     def of(self, places: Iterable[Place]) -> list[_Touch]:
-        named = ((place, self.numbers.get(place.buffer.root.name)) for place in places)
-        return [(place, number) for place, number in named if number is not None]
+        touched: list[_Touch] = []
+        for place in places:
+            number = self.numbers.get(place.buffer.root.name)
+            if number is not None:
+                touched.append((place, number))
+        return touched
 
     def note(self, stmt: Stmt, number: int, live: int, read: list[_Touch]) -> None:
         """A tile is written: what is live behind it, or read in another order, must not lie in its registers."""

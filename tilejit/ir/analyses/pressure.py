@@ -153,9 +153,11 @@ def _lets_pass(stmt: Stmt, touched: Mapping[str, _Readers], kept: Collection[str
     return all(touched[name].maker is stmt and name not in kept for name in names)
 
 
-def _read_instead(places: Iterable[Place], passing: Mapping[str, tuple[Place, ...]]) -> Iterator[Place]:
+def _read_instead(places: Iterable[Place], passing: Mapping[str, tuple[Place, ...]]) -> list[Place]:
+    read: list[Place] = []
     for place in places:
-        yield from passing.get(place.buffer.root.name, (place,))
+        read.extend(passing.get(place.buffer.root.name, (place,)))
+    return read
 
 
 class _Begun:
@@ -213,9 +215,9 @@ class _Pressing(Backwards):
             name = stmt.buffer.name
             return live & ~self.registers.whole(name) if name in self.registers.buffers else live
         behind, written, read, begins = live, 0, 0, 0
-        if any(place.buffer.root.name in self.passing for place in walk.writes(stmt)):
-            return live
         for place in walk.writes(stmt):
+            if place.buffer.root.name in self.passing:
+                return live
             touched = self.registers.of(place)
             written, begins = written | touched.surely, begins | touched.possibly
         for place in _read_instead(walk.reads(stmt), self.passing):

@@ -143,13 +143,15 @@ class _Sources(NamedTuple):
 class _Uniformity(Analysis[_ThreadState]):
     """The analysis for a CTA of so many `threads`.
 
-    values: what they compute. stored: the buffers of which threads write elements on their own, by name.
+    values: what they compute. whole: the level of the narrowest scope that has all of them.
+    stored: the buffers of which threads write elements on their own, by name.
     sources: what an expression's level follows from, by its identity: those in loops are visited several times.
     """
 
     def __init__(self, threads: int, stored: frozenset[str] = frozenset()) -> None:
         self.threads, self.stored = threads, stored
         self.values = ThreadValues(threads)
+        self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
         self.sources: dict[int, _Sources] = {}
 
     @staticmethod
@@ -427,10 +429,7 @@ class _Uniformity(Analysis[_ThreadState]):
 
     def widened(self, level: int) -> int:
         """The level, or `CTA` where the CTA is a single thread, warp or warpgroup which agrees."""
-        if level == CTA:
-            return CTA
-        reached = (s for s in SCOPES.values() if s.level <= level)
-        return CTA if any(self.threads <= s.threads(self.threads) for s in reached) else level
+        return CTA if level >= self.whole else level
 
 
 def _lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, int]:
