@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 import tilejit as tj
 from tests.support.pictures import NS, lines, read
+from tests.support.rendering import libraries, rendered
 from tilejit.layout import Axis, R, S, Swizzle, laneid, tmem_datapath_layout, tx
 from tilejit.svg import ABSENT, INK, PAGE, QUIET, Cell, CellTable, Picture, TextLine, beside, colour_of
 
@@ -89,6 +91,24 @@ def luminance(colour: str) -> float:
 def contrast(one: str, other: str) -> float:
     high, low = sorted((luminance(one), luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+LIGHT, DARK = (1.0, 1.0, 1.0), (0.07, 0.07, 0.07)
+
+
+@each_picture
+def test_librsvg_draws_it_alike_on_a_light_and_on_a_dark_page(picture: Picture) -> None:
+    """With the page's colour in its corners, every colour of its cells, and ink where there are words."""
+    if libraries() is None:
+        pytest.skip("no librsvg here")
+    light, dark = (rendered(picture, page) for page in (LIGHT, DARK))
+    assert np.array_equal(light, dark)
+    seen = {"#" + bytes(pixel).hex() for pixel in np.unique(light.reshape(-1, 3), axis=0)}
+    fills = {rect.attrib["fill"] for rect in read(picture.svg).iter(f"{NS}rect")}
+    assert fills <= seen
+    corners = {"#" + bytes(light[y, x]).hex() for y in (0, -1) for x in (0, -1)}
+    assert corners == {PAGE}
+    assert len(seen) > len(fills) + 10, "no letters: they have edges of many colours"
 
 
 def test_the_contrast_is_computed_as_the_guidelines_have_it() -> None:
