@@ -29,7 +29,7 @@ from .iters import Iter, groups_to, merged, refined
 from .tile_layout import TileLayout
 
 __all__ = [
-    "Grid", "GridAxis", "Projection", "Spread", "WIDEST_BYTES", "alike", "alone", "everywhere", "projected",
+    "Grid", "GridAxis", "Projection", "Spread", "WIDEST_BYTES", "alike", "alone", "everywhere", "packed", "projected",
     "starts", "units", "varied",
 ]
 
@@ -210,17 +210,21 @@ def _projected(layout: TileLayout, shape: tuple[int, ...], dims: tuple[int | Non
     groups = refined(layout.shard, shape)
     kept = [it for d in dims if d is not None for it in groups[d]]
     dropped = [it for d, group in enumerate(groups) if d not in dims for it in group]
-    if all(it.axis.is_thread or it.extent == 1 for it in dropped):
-        strides = {it: it.stride for it in kept}
-    else:
-        strides, at = {}, 1
-        for it in sorted((it for it in kept if not it.axis.is_thread and it.extent > 1), key=lambda it: it.stride):
-            strides[it], at = at, at * it.extent
-    shard = [it if it.axis.is_thread or it.extent == 1 else replace(it, stride=strides[it]) for it in kept]
+    has_gaps = any(not it.axis.is_thread and it.extent > 1 for it in dropped)
+    shard = packed(kept) if has_gaps else kept
     replica = (*layout.replica, *(it for it in dropped if it.axis.is_thread and it.extent > 1))
     offset = tuple((axis, value) for axis, value in layout.offset if axis.is_thread)
     axis = next((it.axis for it in (*replica, *dropped, *kept) if it.axis.is_thread), m)
     return TileLayout(shard or (Iter(1, 1, axis),), replica, offset).canonical(fuse=False)
+
+
+def packed(iters: Sequence[Iter]) -> list[Iter]:
+    """The iterators with their registers one after the other, in the same order; threads stay where they are."""
+    strides, at = {}, 1
+    moving = [it for it in iters if not it.axis.is_thread and it.extent > 1]
+    for it in sorted(moving, key=lambda it: it.stride):
+        strides[it], at = at, at * it.extent
+    return [replace(it, stride=strides[it]) if it in strides else it for it in iters]
 
 
 def _divisors(number: int) -> list[int]:

@@ -302,6 +302,31 @@ def outer(threads: int, extent: int) -> Kernel:
     )
 
 
+def to_parts_of_given(threads: int) -> Kernel:
+    """Open tiles beside parts of tiles that are laid out by hand: they go as the parts do, in fewer registers."""
+    shape, half = (64, 16), (64, 8)
+    layout = "S[(2, 32, 16) : (16, 1 @ tx, 1)]"
+    x, y, b = whole("x", half), whole("y", half), whole("b", (8,))
+    right = "[0 +: 64, 8 +: 8]"
+    return kernel(
+        threads,
+        tensor("X", 2),
+        tensor("B", 1),
+        f"alloc g: local float32[64, 16] {layout} align 16",
+        f"alloc h: local float32[64, 16] {layout} align 16",
+        tile("x", half),
+        tile("y", half),
+        tile("b", (8,)),
+        f"cta.copy {whole('g', shape)}, {whole('X', shape)}",
+        f"cta.copy {whole('h', shape)}, {whole('X', shape)}",
+        f"cta.copy {b}, {whole('B', (8,))}",
+        f"cta.add {x}, g{right}, {b}",
+        f"cta.exp {y}, {x}",
+        f"cta.neg h{right}, {y}",
+        f"cta.copy {whole('X', shape)}, {whole('h', shape)}",
+    )
+
+
 CASES: dict[str, Callable[[], Kernel]] = {
     "row_of_1024": lambda: elementwise(128, (1024,)),
     "mixed_widths": lambda: elementwise(64, (32, 48)),
@@ -314,6 +339,7 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "halves": lambda: halves(64, 64),
     "halves_of_odd_rows": lambda: halves(64, 40),
     "to_given": lambda: to_given(32),
+    "to_parts_of_given": lambda: to_parts_of_given(32),
     "transpose_loaded_again": lambda: with_transpose(128, 64),
     "transpose_converted": lambda: with_transpose(128, 64, doubled=True),
     "outer_product": lambda: outer(64, 32),
@@ -405,6 +431,20 @@ def test_open_tiles_beside_a_given_one_run() -> None:
     expected = x + x + b
     ran(to_given(32), X=x, B=b)
     assert np.array_equal(x, expected)
+
+
+def test_open_tiles_beside_parts_of_given_ones_run_and_nothing_is_converted() -> None:
+    rng = np.random.default_rng(4)
+    x, b = rng.standard_normal((64, 16)).astype(np.float32), rng.standard_normal(8).astype(np.float32)
+    expected = x.copy()
+    expected[:, 8:] = -np.exp(x[:, 8:] + b)
+    ran(to_parts_of_given(32), X=x, B=b)
+    np.testing.assert_allclose(x, expected, rtol=1e-6)
+    laid_out = lay_out(to_parts_of_given(32)).kernel
+    assert [str(s.buffer.layout) for s in statements(laid_out.body) if isinstance(s, Alloc)][2:4] == [
+        "S[(2, 32, 8) : (8, 1 @ tx, 1)]"
+    ] * 2
+    assert to_text(laid_out).count("cta.copy") == 4
 
 
 @pytest.mark.parametrize(("threads", "shape"), [(128, (32, 128)), (256, (1000,)), (64, (7, 40)), (96, (5, 48))])

@@ -12,13 +12,14 @@ from math import prod
 from ...errors import LayoutError
 from ...ir.nodes import Open
 from ...layout import TileLayout
-from ...layout.grid import Projection, projected
+from ...layout.grid import Projection, packed, projected
 from ...ops import relation
 from ...scopes import SCOPES
 from .axes import Meeting, Survey, Tile, Use
 from .products import ProductLayouts
 
-__all__ = ["anchored", "padded"]
+__all__ = ["anchored", "padded", "part_of"]
+
 
 def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Tile, Projection]:
     """The fixed layouts, and those of the tiles that they reach; without `products` only those laid out by hand."""
@@ -74,7 +75,8 @@ def _spread(
 
 def _reached(survey: Survey, source: Use, use: Use, layout: Projection) -> Projection | None:
     """The layout of another operand's tile, from that of `source`; None where it has a further axis."""
-    if source.cuts or use.cuts:
+    part = None if use.cuts else part_of(layout, source)
+    if part is None:
         return None
     scope = use.tile.buffer.layout
     if isinstance(scope, Open) and any(
@@ -92,13 +94,45 @@ def _reached(survey: Survey, source: Use, use: Use, layout: Projection) -> Proje
             dims.append(source.labels.index(label))
             if axes[source.labels.index(label)] != axis:
                 return None
-    shape = padded(layout, source.tile.shape)
+    shape = padded(part, _extents(source))
     try:
-        made = projected(layout.layout, shape, dims)
+        made = projected(part.layout, shape, dims)
     except LayoutError:
         return None
     slots = tuple(1 if d is None else shape[d] for d in dims)
     return Projection(made, () if slots == use.tile.shape else slots)
+
+
+def part_of(layout: Projection, use: Use) -> Projection | None:
+    """The layout of what a use has of a tile, in registers of its own; None where some threads have nothing of it."""
+    if not use.cuts:
+        return layout
+    extents, whole = _extents(use), padded(layout, use.tile.shape)
+    starts = {dim: start for dim, start, _ in use.cuts}
+    if None in starts.values():
+        return None
+    box = [
+        (start := starts.get(d) or 0, slots - start if start + extents[d] == n else extents[d])
+        for d, (n, slots) in enumerate(zip(use.tile.shape, whole, strict=True))
+    ]
+    try:
+        made = layout.layout.slice(whole, box)
+    except LayoutError:
+        return None
+    begins_later = any(axis.is_thread and value for axis, value in made.offset)
+    if begins_later or _spread_over(made) != _spread_over(layout.layout):
+        return None
+    slots = tuple(extent for _, extent in box)
+    return Projection(TileLayout(packed(made.shard), made.replica), () if slots == extents else slots)
+
+
+def _extents(use: Use) -> tuple[int, ...]:
+    return tuple(use.extent(d) for d in range(len(use.tile.shape)))
+
+
+def _spread_over(layout: TileLayout) -> int:
+    """Among how many threads elements are spread."""
+    return prod(it.extent for it in layout.shard if it.axis.is_thread)
 
 
 def padded(layout: Projection, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from math import prod
 
 from ...dataclass import dataclass, replace
 from ...dtypes import int32
@@ -25,7 +24,7 @@ from ...ops.copies import COPY
 from ...scopes import SCOPES
 from ...source import Span
 from ..schedule.placement import place
-from .anchors import padded
+from .anchors import padded, part_of
 from .axes import Meeting, Survey, Tile, Use, fits
 from .parts import suits
 from .products import ProductLayouts
@@ -295,31 +294,10 @@ class _Rewriter:
 
 def _part(use: Use, spot: Spot) -> Projection | None:
     """The layout of the part of a tile that a use has; None where that has elements of some threads only."""
+    if spot.grid is None:
+        return part_of(spot.layout, use)
     extents = tuple(use.extent(d) for d in range(len(use.tile.shape)))
-    if spot.grid is not None:
-        return spot.grid.project(spot.axes, extents) if fits(use.cuts, _periods(spot)) else None
-    starts = {dim: start for dim, start, _ in use.cuts}
-    if None in starts.values():
-        return None
-    whole = padded(spot.layout, use.tile.shape)
-    box = [
-        (start := starts.get(d) or 0, slots - start if start + extents[d] == n else extents[d])
-        for d, (n, slots) in enumerate(zip(use.tile.shape, whole, strict=True))
-    ]
-    try:
-        layout = spot.layout.layout.slice(whole, box)
-    except LayoutError:
-        return None
-    begins_later = any(axis.is_thread and value for axis, value in layout.offset)
-    if begins_later or _spread(layout) != _spread(spot.layout.layout):
-        return None
-    slots = tuple(extent for _, extent in box)
-    return Projection(TileLayout(layout.shard, layout.replica), () if slots == extents else slots)
-
-
-def _spread(layout: TileLayout) -> int:
-    """Among how many threads elements are spread."""
-    return prod(it.extent for it in layout.shard if it.axis.is_thread)
+    return spot.grid.project(spot.axes, extents) if fits(use.cuts, _periods(spot)) else None
 
 
 def _same(one: Projection, other: Projection) -> bool:
