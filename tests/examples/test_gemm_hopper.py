@@ -71,6 +71,10 @@ def test_tiles_hang_over_every_edge(m: int, n: int, k: int) -> None:
     check(m, n, k, example.gemm)
 
 
+def test_a_tile_that_ends_within_a_chunk_is_written_under_the_next_ones_product() -> None:
+    check(136, 257, 72, example.gemm_with_producer, ctas=1)
+
+
 def test_a_batch_is_as_many_products() -> None:
     check(100, 264, 72, example.gemm, batch=3, ctas=2, more=True)
     check(100, 264, 72, example.gemm_with_producer, batch=3, ctas=2)
