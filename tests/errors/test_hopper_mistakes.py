@@ -122,6 +122,14 @@ MISTAKES: dict[str, Mistake] = {
         without(LOADED, "full.wait(0)", "tj.cp_async.wait(0)\ntj.cta_sync()") + SHOWN, AsyncHazardError,
         "before the copy that writes it was waited for", "tj.cta.load(a[0])", "the phase of its mbarrier",
     ),
+    "a copy behind the arrival": Mistake(
+        without(
+            without(LOADED, "tj.cta.arrive(full)\n", ""), "tj.cta.copy_async(b",
+            "tj.cta.arrive(full)\ntj.cta.copy_async(b",
+        ),
+        AsyncHazardError, "is told of more bytes when all else of phase 0 has come or is on its way",
+        "tj.cta.copy_async(b[0], B[0:64, 0:64], barrier=full)", "start the copy in front of the last arrival",
+    ),
     "nobody arrives": Mistake(
         without(LOADED, "tj.cta.arrive(full)"), DeadlockError, "it is in phase 0: 0 of 1 arrivals", "full.wait(0)",
         "producers commit",

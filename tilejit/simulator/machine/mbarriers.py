@@ -38,7 +38,10 @@ class MBarriers:
     """All barriers of a chunk, by their shared address.
 
     waits: what threads wait for, once one does. laggards: who has passed waits, where that is checked.
+    operations: those in flight.
     """
+
+    operations: Operations | None = None
 
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces
@@ -140,9 +143,26 @@ class MBarriers:
         """mbarrier.expect_tx: the current phase takes so many more bytes."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
+            self.check_in_time(site, barrier, threads)
             self.expect(site, barrier, threads, self.of(expected, threads))
             self.finish_phases(barrier, distinct(self.ctas(threads)))
             self.changed()
+
+    def check_in_time(self, site: Site, barrier: MBarrier, threads: Index) -> None:
+        """Bytes are expected while the phase still lacks something that isn't on its way: else it may be complete."""
+        ctas = self.ctas(threads)
+        for at in np.flatnonzero((barrier.pending[ctas] == 0) & (barrier.tx[ctas] > 0)):
+            cta = int(ctas[at])
+            flying = self.operations.naming(barrier.address, cta) if self.operations is not None else []
+            signals = (signal for operation in flying for signal in operation.signals)
+            coming = sum(s.size_bytes for s in signals if (s.address, s.cta) == (barrier.address, cta))
+            if coming >= barrier.tx[cta]:
+                self.misuse(
+                    site, barrier, threads[[at]],
+                    f"is told of more bytes when all else of phase {int(barrier.phase[cta])} has come or is on its "
+                    "way: it may be complete before",
+                    hint="start the copy in front of the last arrival of its phase",
+                )
 
     def complete_tx(self, number: int, address: Any, completed: Any) -> None:
         """mbarrier.complete_tx: so many bytes of the current phase have come."""

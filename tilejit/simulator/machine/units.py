@@ -50,6 +50,7 @@ class Units:
         self.made_bulk: BulkCopies | None = None
         self.mbarriers = MBarriers(program, lanes, access, order, places)
         self.operations = Operations(settings.delivery, self.mbarriers.delivered)
+        self.mbarriers.operations = self.operations
         self.load = access.load
         self.store = access.store
         self.atomic = access.atomic
