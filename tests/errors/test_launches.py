@@ -580,6 +580,11 @@ def test_a_grid_along_which_all_ctas_do_the_same_is_warned_of(launch, words):
     assert warned.filename == __file__
 
 
+def test_what_a_kernel_has_and_its_launcher_has_not_is_named():
+    with pytest.raises(AttributeError, match=r"no attribute 'compile': write add\.compile, without \[\.\.\.\]"):
+        add[1].compile(A, B)
+
+
 def test_grids_that_a_kernel_asks_for_and_kernels_that_ask_for_nothing_are_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
