@@ -33,7 +33,7 @@ NAN, INF = float("nan"), float("inf")
 class Case:
     """A reduction of a tile that is loaded from A, of which the result is stored to B.
 
-    src, dst: shape and layout of the local tiles, as text.
+    src, dst: shape and layout of the local tiles, as text. is_voted: whether all threads share one result.
     """
 
     variant: str
@@ -42,6 +42,10 @@ class Case:
     src: str
     dst: str
     axes: tuple[int, ...]
+    is_voted: bool = False
+
+    def variant_of(self, op: str) -> str:
+        return "vote" if self.is_voted and op in ("any", "all") else self.variant
 
     def shape(self, tile: str) -> tuple[int, ...]:
         return tuple(int(n) for n in tile[1 : tile.index("]")].split(","))
@@ -98,7 +102,17 @@ CASES = {
         "shuffle", 64, "warp", "[8, 4, 6] S[(8, 4, 2, 3) : (4 @ laneid, 1 @ laneid, 3, 1)]",
         "[4] S[4 : 1 @ laneid] + R[8 : 4 @ laneid]", (0, 2),
     ),
-    "all lanes": Case("shuffle", 32, "cta", "[64] S[(32, 2) : (1 @ tx, 1)]", "[1] S[1 : 1] + R[32 : 1 @ tx]", (0,)),
+    "all lanes": Case(
+        "shuffle", 32, "cta", "[64] S[(32, 2) : (1 @ tx, 1)]", "[1] S[1 : 1] + R[32 : 1 @ tx]", (0,), is_voted=True
+    ),
+    "lanes of two warps": Case(
+        "shuffle", 64, "warp", "[2, 64] S[(2, 32, 2) : (1, 1 @ laneid, 2)]", "[2] S[2 : 1] + R[32 : 1 @ laneid]", (1,),
+        is_voted=True,
+    ),
+    "one result of warpgroups": Case(
+        "shared", 256, "warpgroup", "[3, 128] S[(3, 128) : (1, 1 @ tid_in_wg)]",
+        "[1] S[1 : 1] + R[128 : 1 @ tid_in_wg]", (0, 1), is_voted=True,
+    ),
     "warps": Case(
         "shared", 128, "cta", "[32, 12] S[(32, 4, 3) : (4 @ tx, 1 @ tx, 1)]",
         "[12] S[(4, 3) : (1 @ tx, 1)] + R[32 : 4 @ tx]", (0,),
@@ -137,10 +151,11 @@ PADDED = {
         "[7] in [8] S[8 : 4 @ laneid] + R[4 : 1 @ laneid]", (1,),
     ),
     "a row": Case(
-        "shared", 256, "cta", "[1000] in [1024] S[(256, 4) : (1 @ tx, 1)]", "[1] S[1 : 1] + R[256 : 1 @ tx]", (0,)
+        "shared", 256, "cta", "[1000] in [1024] S[(256, 4) : (1 @ tx, 1)]", "[1] S[1 : 1] + R[256 : 1 @ tx]", (0,),
+        is_voted=True,
     ),
     "few of many threads": Case(
-        "shared", 128, "cta", "[5] in [128] S[128 : 1 @ tx]", "[1] S[1 : 1] + R[128 : 1 @ tx]", (0,)
+        "shared", 128, "cta", "[5] in [128] S[128 : 1 @ tx]", "[1] S[1 : 1] + R[128 : 1 @ tx]", (0,), is_voted=True
     ),
 }
 
@@ -164,7 +179,7 @@ def small(case: Case, dtype: DType, seed: int = 0) -> Array:
 @each_case
 @each_operation
 def test_a_case_goes_to_its_variant(case: Case, op: str) -> None:
-    assert case.verdict(op).variant == case.variant
+    assert case.verdict(op).variant == case.variant_of(op)
 
 
 @each_case
@@ -205,7 +220,7 @@ def test_special_values_are_numpys(case: Case, op: str, dtype: DType, values: tu
 @each_operation
 @pytest.mark.parametrize("dtype", [float32, dtypes.uint8], ids=str)
 def test_padding_counts_as_nothing(case: Case, op: str, dtype: DType) -> None:
-    assert case.verdict(op, dtype).variant == case.variant
+    assert case.verdict(op, dtype).variant == case.variant_of(op)
     for x in (small(case, dtype), np.full(case.shape(case.src), -INF if dtype.is_float else 1, dtype.numpy)):
         np.testing.assert_array_equal(case.run(op, x), case.expected(op, x))
 

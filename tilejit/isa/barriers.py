@@ -6,11 +6,12 @@ A CTA has sixteen by number: 0 is its own, 1 to 7 are users', and from 8 on ther
 from __future__ import annotations
 
 from ..scopes import CTA, WARP, WARPGROUP, Scope
-from .row import B32, Operand, Row, register
+from .row import B32, Direction, Operand, Row, predicate, register
+from .warp import VOTE
 
 __all__ = [
     "BARRIERS", "BAR_ARRIVE_NUMBERED", "BAR_SYNC", "BAR_SYNC_NAMED", "BAR_SYNC_NUMBERED", "BAR_WARP_SYNC",
-    "OF_A_CTA", "OF_WARPGROUPS", "ROWS", "USERS",
+    "MEETINGS", "OF_A_CTA", "OF_WARPGROUPS", "ROWS", "USERS", "VOTES",
 ]
 
 #: how many have a number
@@ -75,4 +76,41 @@ BAR_ARRIVE_NUMBERED = _sync(
 #: scope -> the barrier among its threads
 BARRIERS: dict[Scope, Row] = {row.scope: row for row in (BAR_SYNC, BAR_WARP_SYNC, BAR_SYNC_NAMED)}
 
-ROWS = (*BARRIERS.values(), BAR_SYNC_NUMBERED, BAR_ARRIVE_NUMBERED)
+
+
+def _vote(asked: str, scope: Scope) -> Row:
+    """A barrier at which threads are asked something; each gets the answer."""
+    how, vote = {"any": "or", "all": "and"}[asked], VOTE[asked]
+    barrier = BARRIERS[scope]
+    at, name = ("$barrier, 128", f"bar.{asked}.named") if barrier.arguments else ("0", f"bar.{asked}")
+    # ptxas doesn't know that all threads get the same. That those of a warp do a vote tells it, so that what a loop
+    # computes behind a branch on the answer stays in uniform registers.
+    text = f"bar.red.{how}.pred $result, {at}, $predicate; vote.sync.{asked}.pred $result, $result, -1;"
+    return Row(
+        name=name,
+        text=text,
+        meaning=f"{vote.meaning.replace('lane', 'thread')}; {barrier.meaning}",
+        operands=(predicate("result", Direction.OUT), *barrier.operands, predicate("predicate")),
+        since=75,
+        ptx=(6, 0),
+        scope=scope,
+        memory=True,
+        convergent=True,
+        agrees=True,
+        source='PTX ISA, "Parallel Synchronization and Communication Instructions: bar, vote.sync"',
+    )
+
+
+#: (what is asked, who) -> the instruction; more than a warp answer at their barrier
+VOTES: dict[tuple[str, Scope], Row] = {
+    (asked, scope): VOTE[asked] if scope is WARP else _vote(asked, scope)
+    for asked in ("any", "all")
+    for scope in BARRIERS
+}
+
+_VOTING = tuple(row for (_, scope), row in VOTES.items() if scope is not WARP)
+
+#: those at which all threads of the row's scope wait for each other
+MEETINGS = frozenset((*BARRIERS.values(), BAR_SYNC_NUMBERED, *_VOTING))
+
+ROWS = (*BARRIERS.values(), BAR_SYNC_NUMBERED, BAR_ARRIVE_NUMBERED, *_VOTING)

@@ -24,7 +24,7 @@ from ..ir.analyses.flow import Analysis, solve
 from ..ir.analyses.thread_values import comers
 from ..ir.nodes import Arrive, Expr, For, If, Instruction, Jump, Kernel, Loop, Simple, Stmt, Sync, WaitPhase
 from ..isa import ROWS
-from ..isa.barriers import BAR_SYNC_NUMBERED, BARRIERS
+from ..isa.barriers import BARRIERS, MEETINGS
 from ..isa.mbarrier import EXPECT
 from ..isa.warp import ELECT
 from ..isa.wgmma import PRODUCTS
@@ -150,7 +150,7 @@ class _Meetings(Analysis[_Since]):
         row = ROWS[stmt.name]
         if row is ELECT:
             return _passed(state, WARP)
-        if row in BARRIERS.values() or row is BAR_SYNC_NUMBERED:
+        if row in MEETINGS:
             return _met(row.scope, state)
         if row.starts is PRODUCTS:
             return replace(state, waits=frozenset(_with_a_product(wait) for wait in state.waits))

@@ -38,7 +38,7 @@ from ..ir.nodes import (
 )
 from ..ir.params import PointerParam, TensorMapParam
 from ..isa import ROWS, Direction, Kind, Row
-from ..isa.barriers import BAR_ARRIVE_NUMBERED, BAR_SYNC_NUMBERED
+from ..isa.barriers import BAR_ARRIVE_NUMBERED, MEETINGS
 from ..isa.cp_async import CP_ASYNC
 from ..isa.fences import FENCE, PROXY_ASYNC_OF
 from ..source import Span
@@ -50,7 +50,7 @@ _Memory = tuple[str, str]
 _State = frozenset[_Memory]
 
 #: the instructions that make a thread's accesses known to others
-_ORDERING = frozenset(row.name for row in (BAR_SYNC_NUMBERED, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
+_ORDERING = frozenset(row.name for row in (*MEETINGS, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
 
 
 def with_fences(kernel: Kernel) -> Kernel:

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from ..dataclass import replace
 from ..dtypes import barrier
 from ..ir import walk
-from ..ir.nodes import Alloc, Buffer, Kernel, Sync
+from ..ir.nodes import Alloc, Buffer, Instruction, Kernel, Sync
 from ..ir.placements import BARRIER, DYNAMIC, STATIC, TMEM, MemoryPlacement
-from ..isa.barriers import BARRIERS, OF_WARPGROUPS
+from ..isa import ROWS
+from ..isa.barriers import BARRIERS, OF_WARPGROUPS, VOTES
 from ..scopes import SCOPES
 from ..target import STATIC_SHARED_BYTES
 
@@ -28,6 +29,8 @@ def placed(kernel: Kernel) -> Kernel:
             buffers.append(stmt.buffer)
         elif isinstance(stmt, Sync):
             scopes[stmt.scope] = None
+        elif isinstance(stmt, Instruction) and ROWS[stmt.name] in VOTES.values():
+            scopes[ROWS[stmt.name].scope.name] = None
     return replace(kernel, memory=(*placements(buffers), *_barriers(scopes, kernel.threads)))
 
 

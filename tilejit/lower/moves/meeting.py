@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dataclass import dataclass
-from ...dtypes import DType, int32
+from ...dtypes import DType, bool_, int32
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, BufferView, Expr, Instruction, Load, Store, Sync, Vector
+from ...ir.nodes import Buffer, BufferView, Expr, Instruction, Load, Store, Sync, Var, Vector
+from ...isa import Row
 from ...isa.access import WIDEST_BITS
+from ...isa.barriers import OF_WARPGROUPS
 from ...isa.warp import SHUFFLE_XOR
 from ...layout import TileLayout
 from ...target import WARP as LANES
-from ..builder import Builder
+from ..builder import Builder, instances_of
 from .combining import Combining, Partial
 
-__all__ = ["Lanes", "SharedPartials", "Shuffles", "by_redux", "exchanged", "gathered"]
+__all__ = ["Lanes", "SharedPartials", "Shuffles", "by_redux", "by_vote", "exchanged", "gathered"]
 
 _WORD_BITS = 32
 
@@ -30,6 +32,18 @@ def by_redux(b: Builder, combining: Combining, instruction: str, partials: Seque
     for k, (value,) in enumerate(partials):
         b.append(Instruction(instruction, (_element(made, k),), (value,), span=b.span))
     return [combining.named(b, (Load(_element(made, k)),)) for k in range(len(partials))]
+
+
+def by_vote(b: Builder, combining: Combining, row: Row, threads: int, partials: Sequence[Partial]) -> list[Partial]:
+    """Each partial, 0 or 1, combined with those of all other threads that vote. threads: of the CTA."""
+    _, instance = instances_of(row.scope.name, threads)
+    number = [build.add(instance, OF_WARPGROUPS)] if len(row.arguments) > 1 else []
+    answers: list[Partial] = []
+    for (value,) in partials:
+        answer = Var(b.name(combining.reduction.name), bool_)
+        b.append(Instruction(row.name, (), (*number, build.not_equal(value, 0)), span=b.span, var=answer))
+        answers.append((build.cast(answer, combining.dtype),))
+    return answers
 
 
 @dataclass(frozen=True, slots=True)

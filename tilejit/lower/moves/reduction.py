@@ -14,6 +14,7 @@ from ...dtypes import int32
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Expr, Instruction, Load, Store, TileOp, Var, Vector
+from ...isa import ROWS
 from ...isa.barriers import BARRIERS
 from ...isa.convert import PAIRS, Pair
 from ...isa.warp import REDUX, SHUFFLE_XOR, Redux
@@ -27,7 +28,7 @@ from ..schedule.shares import Shares
 from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Facts, Reductions, outside
 from ..variant import Plan as PlanBase
 from .combining import Combining, Partial
-from .meeting import SharedPartials, Shuffles, by_redux, exchanged
+from .meeting import SharedPartials, Shuffles, by_redux, by_vote, exchanged
 
 __all__ = ["REDUCTIONS", "REDUCTION_CONDITIONS", "REDUCTION_OPERANDS", "Reducing", "plan_reduction"]
 
@@ -44,6 +45,7 @@ class Reducing(PlanBase):
     threads, cta_threads: of the scope, and of the CTA. shares: which registers of which threads become one.
     redux: the instruction that combines the lanes instead of shuffles, or "".
     pairs: the instruction that combines two registers' pairs of elements in a thread, or "" where each is by itself.
+    vote: the instruction by which all threads learn their result, or "".
     """
 
     operation: str
@@ -54,11 +56,14 @@ class Reducing(PlanBase):
     shares: Shares
     redux: str
     pairs: str = ""
+    vote: str = ""
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, or operation and type where LLVM chooses; times a thread)."""
         shares, results = self.shares, self.shares.results.count
+        if self.vote:
+            return (f"{self.operation}.{self.combining.dtype}", results * (len(shares.slots) - 1)), (self.vote, results)
         by_lanes = self._meeting(_THREAD).by_lanes
         met = shares.partials - 1 if by_lanes is None else by_lanes.steps
         single = len(shares.slots) if not self.pairs else 2 * len(set(_conditions(shares, _THREAD)))
@@ -153,6 +158,8 @@ class Reducing(PlanBase):
     def _among_threads(self, b: Builder, partials: list[Partial], thread: Expr) -> list[Partial]:
         """What all threads that share a result have of it."""
         shares = self.shares
+        if self.vote:
+            return by_vote(b, self.combining, ROWS[self.vote], self.cta_threads, partials)
         if self.redux:
             partials = by_redux(b, self.combining, self.redux, partials)
         elif shares.lanes:

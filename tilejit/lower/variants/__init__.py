@@ -28,6 +28,7 @@ from . import (
     reduce_registers,
     reduce_shared,
     reduce_shuffle,
+    reduce_vote,
 )
 
 __all__ = ["VARIANTS"]
@@ -54,5 +55,6 @@ VARIANTS: tuple[Variant[Any], ...] = (
     reduce_registers.VARIANT,
     reduce_shuffle.VARIANT,
     reduce_shared.VARIANT,
+    reduce_vote.VARIANT,
     reduce_in_order.VARIANT,
 )
