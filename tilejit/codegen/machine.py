@@ -8,6 +8,7 @@ from ..dataclass import replace
 from ..dtypes import DType, bool_, float32, int32
 from ..ir.nodes import Descriptor, Instruction, Vector
 from ..isa import ROWS, Kind, Operand
+from ..isa.opaque import COPY
 from ..isa.row import F32
 from . import memory
 from .casts import cast
@@ -26,6 +27,7 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
     operands: list[str] = []
     past: dict[int, int] = {}
     carried: list[Operand] = []
+    starts: dict[str, str] = {}
     for number, item in enumerate(stmt.inputs):
         if row.carries is not None and isinstance(item, Vector) and number < len(stmt.outputs):
             kind = _carried(row.carries, item)
@@ -35,7 +37,7 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
             continue
         operand = row.arguments[len(operands) - len(carried)]
         if isinstance(item, Descriptor):
-            operands.append(_descriptor(emission, item))
+            operands.append(_descriptor(emission, item, starts))
         elif not isinstance(item, Vector) and operand.is_bits:
             operands += _words(emission, evaluate(emission, item), operand)
         elif not isinstance(item, Vector):
@@ -63,15 +65,22 @@ def _as_floats(operand: Operand) -> Operand:
     return replace(operand, register=F32)
 
 
-def _descriptor(emission: Emission, descriptor: Descriptor) -> str:
-    """All descriptors of one place are a constant more than what they share."""
+def _descriptor(emission: Emission, descriptor: Descriptor, starts: dict[str, str]) -> str:
+    """All descriptors of one place are a constant more than what they share.
+
+    starts: what those of an instruction share. It is copied, so that LLVM doesn't keep the sums from turn to turn of a
+    loop: wgmma takes them from uniform registers, where an addition is free, while each sum that is kept in registers
+    of threads takes two, and moves. Attention's loop needs 16 registers less.
+    """
     w = emission.writer
     address, past = shared_address(emission, descriptor.place)
     if past:
         address = w.value(f"add i32 {address}, {past}")
     inside = w.value(f"and i32 {address}, {_WITHIN_CTA}")
     units = w.value(f"zext i32 {w.value(f'lshr i32 {inside}, 4')} to i64")
-    return w.value(f"add i64 {units}, {_signed(descriptor.constant)}")
+    if units not in starts:
+        (starts[units],) = emission.machine(COPY, units)
+    return w.value(f"add i64 {starts[units]}, {_signed(descriptor.constant)}")
 
 
 def _signed(bits: int) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .row import B32, Direction, Row, register
+from .row import B32, B64, Direction, Row, register
 
-__all__ = ["AND", "CTA_DEPTH", "ROWS", "XOR"]
+__all__ = ["AND", "COPY", "CTA_DEPTH", "ROWS", "XOR"]
 
 #: always 1 here: CTAs have one dimension. Neither LLVM nor ptxas knows that
 CTA_DEPTH = Row(
@@ -36,4 +36,15 @@ XOR = _bitwise("xor", "the bits in which $value and $mask differ")
 #: of any number and a zero that nobody proves: a zero that isn't there before the number
 AND = _bitwise("and", "the bits of $value that $mask has too")
 
-ROWS = (CTA_DEPTH, AND, XOR)
+#: what is computed from it is computed where it stands, not in front of a loop
+COPY = Row(
+    name="mov.b64",
+    text="mov.b64 $result, $value;",
+    meaning="$value",
+    operands=(register("result", B64, Direction.OUT), register("value", B64)),
+    since=75,
+    ptx=(6, 0),
+    source='PTX ISA, "Data Movement and Conversion Instructions: mov"',
+)
+
+ROWS = (CTA_DEPTH, AND, XOR, COPY)
