@@ -34,9 +34,9 @@ def layernorm(
     mean = tj.sum(x) / N
     d = x - mean
     scale = tj.rsqrt(tj.sum(d * d) / N + epsilon)
-    tj.cta.store(Y[row, 0:N], (d * scale * tj.cta.load(gain[0:N]) + tj.cta.load(bias[0:N])).astype(Y.dtype))
     means[row] = mean
     scales[row] = scale
+    tj.cta.store(Y[row, 0:N], (d * scale * tj.cta.load(gain[0:N]) + tj.cta.load(bias[0:N])).astype(Y.dtype))
 
 
 @tj.kernel(threads=256)

@@ -78,7 +78,6 @@ class Emission:
     machine instructions used. strings: text constants, by their name. assertions: each by its code - 1.
     record: the address of an `AssertionsParam`'s record, where assertions are compiled in.
     has_tensor_memory: columns are reserved.
-    turns: how many the innermost unrolled loop has.
     asked: the hardware's numbers that the kernel asks for, by their names.
     ordered: the buffers of which some load is ordered with what other threads write.
     """
@@ -102,7 +101,6 @@ class Emission:
     assertions: list[Assert] = field(default_factory=list)
     record: str | None = None
     has_tensor_memory: bool = False
-    turns: int = 1
     asked: set[str] = field(default_factory=set)
     ordered: set[str] = field(default_factory=set)
 

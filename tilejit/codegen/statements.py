@@ -178,12 +178,9 @@ def _while_more_remains(emission: Emission, stmt: For, dtype: DType, start: str,
 
 def _unrolled(emission: Emission, stmt: For) -> None:
     start, stop, step = (_constant(emission, e) for e in (stmt.start, stmt.stop, stmt.step))
-    indices, outside = range(start, stop, step), emission.turns
-    emission.turns = len(indices)
-    for index in indices:
+    for index in range(start, stop, step):
         _define(emission, stmt.var, integer(index, stmt.var.dtype))
         block(emission, stmt.body)
-    emission.turns = outside
 
 
 def _constant(emission: Emission, expr: Expr) -> int:
@@ -265,19 +262,13 @@ def _fill(emission: Emission, stmt: Move, words: memory.WordFormat) -> None:
     memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, [word] * words.number)
 
 
-#: From so many guarded moves on they share an address that is there before their branches. For fewer it isn't worth
-#: its registers: of layernorm's rows of 8,192 float16 ptxas spilled one.
-_MANY_TURNS = 4
-
-
 def _guarded(emission: Emission, stmt: Move, words: memory.WordFormat, predicate: LLVMValue) -> None:
     """The move in a branch of its own; registers get the alternative where it isn't taken."""
     w = emission.writer
     then, after = w.label("move"), w.label("moved")
     _fill(emission, stmt, words)
-    if emission.turns >= _MANY_TURNS:
-        for vector in (stmt.src, stmt.dst):
-            memory.locate(emission, vector.buffer, offset_of(emission, vector.offset))
+    for vector in (stmt.src, stmt.dst):
+        memory.locate(emission, vector.buffer, offset_of(emission, vector.offset))
     available = w.available()
     w.branch(predicate.text, then, after)
     w.start(then, available)
