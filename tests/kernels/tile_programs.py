@@ -49,7 +49,7 @@ class Memory:
     """An array argument, drawn as numbers.
 
     order: dimensions from the innermost out. padding, steps: a dimension's, in the order of the dimensions.
-    shift: elements from a multiple of 128 bytes. repeats: dimensions of stride 0.
+    shift: elements from a multiple of 128 bytes. pinned: whether the kernel is written for this shape and row-major.
     """
 
     name: str
@@ -61,6 +61,12 @@ class Memory:
     shift: int
     seed: int
     tame: bool
+    pinned: bool = False
+
+    @property
+    def parameter(self) -> str:
+        default = f" = tj.spec({self.shape}, tj.{self.dtype})" if self.pinned else ""
+        return f"{self.name}: tj.Tensor{default}"
 
     def array(self) -> tuple[Array, Array]:
         """The array, and the bytes in which it lies."""
@@ -121,7 +127,7 @@ class Program:
         function.__globals__["tj"] = values.Language()
         tensors = {m.name: values.Tensor(m.array()[0]) for m in self.memories}
         with np.errstate(all="ignore"):
-            function(*tensors.values(), *self.scalars.values())
+            function(**tensors, **self.scalars)
         return tensors
 
     def run(self, device: Device, target: str | None = None, schedule: int = 0) -> None:
@@ -129,12 +135,12 @@ class Program:
         wanted = self.tensors()
         kernel = tj.kernel(threads=self.threads)(source_of(self.text, **self.layouts))
         held = {m.name: m.array() for m in self.memories}
-        arguments = [*(array for array, _ in held.values()), *self.scalars.values()]
+        arguments: dict[str, Any] = {**{name: array for name, (array, _) in held.items()}, **self.scalars}
         if device.number < 0:
-            tj.simulate(kernel, 1, *arguments, target=target, schedule=schedule)
+            tj.simulate(kernel, 1, target=target, schedule=schedule, **arguments)
         else:
             with tj.use_device("cuda"):
-                kernel[1](*arguments)
+                kernel[1](**arguments)
                 device.synchronize()
         for memory in self.memories:
             array, room = held[memory.name]
@@ -230,6 +236,7 @@ class Drawn:
             0 if plain else self.one((0, 1, 2, 3, 8)),
             draw(st.integers(0, 2**16)),
             not self.chance(3),
+            plain and len(shape) > 1 and self.chance(2),
         )
         self.memories.append(made)
         return made
@@ -596,7 +603,7 @@ def programs(draw: st.DrawFn, most_statements: int = 8) -> Program:
     for name in dict.fromkeys([names[-1], *draw(st.lists(st.sampled_from(names), max_size=2))]):
         lines += drawn.store(name)
     used = tuple(m for m in drawn.memories if any(f"{m.name}[" in line for line in lines))
-    parameters = [f"{m.name}: tj.Tensor" for m in used] + ["n: tj.int32", "a: tj.float32"]
+    parameters = ["n: tj.int32", "a: tj.float32", *(m.parameter for m in sorted(used, key=lambda m: m.pinned))]
     body = [f"    {part}" for line in lines for part in line.splitlines()]
     text = "\n".join([f"def kernel({', '.join(parameters)}):", *body, ""])
     layouts = {n: v for n, v in drawn.layouts.items() if n in text}

@@ -138,6 +138,14 @@ def test_an_array_unlike_its_pin_is_refused_with_expected_and_got(array, message
         types((pinned(),), array)
 
 
+@pytest.mark.parametrize(("offset", "align"), [(0, 16), (4, 4), (8, 8), (64, 16)])
+def test_a_pinned_array_is_aligned_as_its_address_is_whatever_its_rows(offset, align):
+    a, parameter = aligned((4, 3), np.float32, offset), pinned((4, 3))
+    assert types((parameter,), a)["A"].align == align
+    assert types((A,), a)["A"].align == 4
+    assert (Call((parameter,), (a,)).key == Call((parameter,), (aligned((4, 3)),)).key) == (align == 16)
+
+
 def test_the_stride_of_a_single_row_does_not_matter():
     a = aligned((4, 8))[::4]
     assert a.strides == (128, 4)

@@ -95,6 +95,12 @@ class ArrayView(NamedTuple):
         together = self.pointer | self.facts.stride_align
         return together & -together
 
+    @property
+    def pointer_align(self) -> int:
+        """Bytes: the largest power of two up to `MAX_ALIGN` that divides the address."""
+        together = self.pointer | MAX_ALIGN
+        return together & -together
+
 
 #: the view of a tuple of all its fields, in 0.1 us where the class takes 0.3
 _quick_view: Callable[[tuple[Any, ...]], ArrayView] = partial(tuple.__new__, ArrayView)

@@ -127,10 +127,11 @@ class Call:
             )
         if producer is not None:
             self.waits = True
-        together = pointer | facts.stride_align
+        if parameter.spec is None:
+            together = pointer | facts.stride_align
+            return facts.kind + (together & -together)
         # a pinned array is checked once for each combination of shape and strides, so these are in its key
-        number = facts.kind if parameter.spec is None else -64 * (facts.number + 1)
-        return number + (together & -together)
+        return -64 * (facts.number + 1) + view.pointer_align
 
 
 def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
@@ -303,7 +304,8 @@ def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: 
         facts.dtype,
         len(facts.shape),
         facts.unit_dim,
-        min(view.align, most),
+        # pinned strides speak for themselves
+        min(view.align if spec is None else view.pointer_align, most),
         min(facts.extent_align, most),
         aliased,
         shape,

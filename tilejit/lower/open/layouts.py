@@ -11,6 +11,7 @@ from .anchors import anchored
 from .axes import Survey, Tile, survey
 from .choose import choose, order_axes
 from .demand import demands
+from .flat import flattened
 from .products import ProductLayouts, has_products
 from .reload import loaded_again
 from .repair import Spot, rewritten
@@ -24,6 +25,7 @@ class LayoutChoice:
     """What became of tiles that hang together.
 
     tiles: their names, in the order of the text. axes: extents. grid: how threads are spread over them.
+    shape: of tiles in one run, which are covered as one axis, their extents.
     cost, next_cost: in quarter cycles of a multiprocessor, of the grid and of the next best; None where there is none.
     """
 
@@ -32,6 +34,7 @@ class LayoutChoice:
     grid: Grid
     cost: int
     next_cost: int | None
+    shape: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         spreads = self.grid.spreads
@@ -42,7 +45,8 @@ class LayoutChoice:
         )
         listed = ", ".join(f"{name} {values}" for name, values in digits)
         others = "" if self.next_cost is None else f", the next {self.next_cost:,}"
-        return f"{', '.join(self.tiles)} over {self.axes}: {listed}; cost {self.cost:,}{others}"
+        extents = f"{self.shape} as {self.axes}" if self.shape else f"{self.axes}"
+        return f"{', '.join(self.tiles)} over {extents}: {listed}; cost {self.cost:,}{others}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class LaidOut:
 
 def lay_out(kernel: Kernel) -> LaidOut:
     """The kernel with layouts for its open tiles; itself where it has none."""
+    kernel, flat = flattened(kernel)
     made = survey(kernel)
     if made is None:
         return LaidOut(kernel)
@@ -66,6 +71,7 @@ def lay_out(kernel: Kernel) -> LaidOut:
     spots = {tile: Spot(layout) for tile, layout in fixed.items()}
     free = [tile for tile in made.tiles.values() if tile.is_open and tile not in fixed]
     choices = _choose(made, free, spots, kernel)
+    choices = [replace(choice, shape=flat.get(choice.tiles[0], ())) for choice in choices]
     for tile in free:
         if tile not in spots:
             spots[tile] = _single(tile, kernel.threads)

@@ -1,0 +1,241 @@
+"""Tiles of several dimensions that lie in memory in one run, and of which nothing tells the dimensions apart.
+
+    param X: global float32[4096, 3] S[(4096, 3) : (3, 1)]
+    cta.copy x[0 +: 1024, 0 +: 3], X[i +: 1024, 0 +: 3]
+    cta.mul y[0 +: 1024, 0 +: 3], x[0 +: 1024, 0 +: 3], 2.0
+    ---
+    view X.1: global float32[12288] S[12288 : 1] of X
+    cta.copy x[0 +: 3072], X.1[i * 3 +: 3072]
+    cta.mul y[0 +: 3072], x[0 +: 3072], 2.0
+
+As one dimension such tiles have vectors across the ends of rows, and as much for each thread. All tiles that meet are
+flat, or none is: each is open, has the same extents, and meets the others as a whole, element by element. Where rows
+are whole accesses of a warp there is nothing to gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from ...dataclass import replace
+from ...dtypes import int32, int64
+from ...ir import walk
+from ...ir.arithmetic import build
+from ...ir.names import FreshNames, defined_names
+from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
+from ...ir.params import PointerParam
+from ...layout import TileLayout
+from ...layout.axes import m
+from ...layout.grid import WIDEST_BYTES
+from ...layout.iters import Iter, merged, refined
+from ...ops import relation
+from ...ops.copies import COPY, FILL, INDEX
+from ...ops.reduce import AXIS, REDUCTIONS, axes_of
+from ...target import WARP
+
+__all__ = ["flattened"]
+
+#: extents without those of 1
+_Extents = tuple[int, ...]
+
+
+def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
+    """The kernel with its flat tiles in one dimension.
+
+    returns: the shapes that these had, by name.
+    """
+    if not any(isinstance(param, PointerParam) and _may_be_flat(param.buffer) for param in kernel.params):
+        return kernel, {}
+    flat = _FlatTiles(kernel)
+    shapes = flat.shapes()
+    return (flat.rewritten(shapes), shapes) if shapes else (kernel, {})
+
+
+def _may_be_flat(buffer: Buffer) -> bool:
+    """Whether several dimensions of a tensor may be one run: their extents and strides are known."""
+    return isinstance(buffer.layout, TileLayout) and len(buffer.shape) > 1
+
+
+class _FlatTiles:
+    """The open tiles of several dimensions that meet in a kernel's operations, as a forest of their names."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._parents: dict[str, str] = {}
+        self._tiles: dict[str, Buffer] = {}
+        self._apart: set[str] = set()
+        self._ragged: set[str] = set()
+        self._names = FreshNames(defined_names(kernel.body), 1)
+        self._views: dict[tuple[str, int], Buffer] = {}
+        for stmt in walk.statements(kernel.body):
+            self._note(stmt)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Those of the tiles that are flat, by name."""
+        apart, ragged = ({self._root(name) for name in names} for names in (self._apart, self._ragged))
+        roots = {name: self._root(name) for name in self._tiles}
+        return {name: _fixed(self._tiles[name]) for name, root in roots.items() if root in ragged - apart}
+
+    def _note(self, stmt: Stmt) -> None:
+        if isinstance(stmt, Alloc) and _is_wide(stmt.buffer):
+            self._tiles[stmt.buffer.name], self._parents[stmt.buffer.name] = stmt.buffer, stmt.buffer.name
+        elif isinstance(stmt, BufferView) and stmt.buffer.root.name in self._tiles:
+            self._apart.add(stmt.buffer.root.name)
+        elif isinstance(stmt, TileOp):
+            self._meet(stmt)
+
+    def _meet(self, op: TileOp) -> None:
+        names = [o.buffer.root.name for o in op.operands if isinstance(o, Region) and o.buffer.root.name in self._tiles]
+        if not names:
+            return
+        if not self._is_flat(op, _wide(_fixed(self._tiles[names[0]]))):
+            self._apart.update(names)
+        for name in names[1:]:
+            self._parents[self._root(name)] = self._root(names[0])
+        if any(region.buffer.space == "global" and _has_ragged_rows(region) for region in op.tiles.values()):
+            self._ragged.add(names[0])
+
+    def _root(self, name: str) -> str:
+        while self._parents[name] != name:
+            name = self._parents[name]
+        return name
+
+    def _is_flat(self, op: TileOp, extents: _Extents) -> bool:
+        """Whether an operation on a tile of these extents is the same on tiles of one dimension."""
+        is_reduction = op.name in REDUCTIONS
+        if is_reduction and len(axes_of(dict(op.attrs), len(op.region("src").shape))) < len(op.region("src").shape):
+            return False
+        kind = op.record.relation
+        if not is_reduction and kind is not relation.ELEMENTWISE and op.name not in (COPY.name, FILL.name):
+            return False
+        if op.name == COPY.name and INDEX.name in op.options:
+            return False
+        return all(self._fits(name, region, op, extents) for name, region in op.tiles.items())
+
+    def _fits(self, name: str, region: Region, op: TileOp, extents: _Extents) -> bool:
+        """Whether an operand of an operation on a flat tile is flat too, or the same for all of its elements."""
+        if region.gathered is not None:
+            return False
+        if region.buffer.space == "global":
+            return op.name == COPY.name and _wide(region.shape) == extents and _first_of_run(region) is not None
+        if region.buffer.space != "local":
+            return False
+        if not region.shape or (name == "dst" and op.name in REDUCTIONS):
+            return True
+        is_whole = region.buffer.name in self._tiles and region.extents == region.buffer.shape
+        return is_whole and _wide(region.shape) == extents
+
+    def rewritten(self, shapes: dict[str, tuple[int, ...]]) -> Kernel:
+        """The kernel with these tiles in one dimension."""
+
+        def changed(stmt: Stmt) -> tuple[Stmt, ...]:
+            if isinstance(stmt, Alloc) and stmt.buffer.name in shapes:
+                return (replace(stmt, buffer=_in_a_row(stmt.buffer)),)
+            if isinstance(stmt, TileOp) and any(region.buffer.name in shapes for region in stmt.tiles.values()):
+                return (self._flat_operation(stmt, shapes),)
+            return (stmt,)
+
+        body = walk.rewrite(self._kernel.body, changed)
+        return replace(self._kernel, body=tuple(self._with_views(body)))
+
+    def _with_views(self, body: Sequence[Stmt]) -> Iterator[Stmt]:
+        """The statements, the views of tensors in front and behind what they are views of."""
+        of_base: dict[str, list[Stmt]] = {}
+        for (base, _), view in self._views.items():
+            of_base.setdefault(base, []).append(BufferView(view, view.span))
+        for param in self._kernel.params:
+            yield from of_base.get(param.buffer.name, ()) if isinstance(param, PointerParam) else ()
+        for stmt in body:
+            yield stmt
+            if isinstance(stmt, BufferView):
+                yield from of_base.get(stmt.buffer.name, ())
+
+    def _flat_operation(self, op: TileOp, shapes: dict[str, tuple[int, ...]]) -> TileOp:
+        attrs = op.attrs
+        if op.name in REDUCTIONS:
+            attrs = tuple([(name, (0,) if name == AXIS.name else value) for name, value in attrs])
+        operands = tuple([self._flat(o, shapes) if isinstance(o, Region) else o for o in op.operands])
+        return replace(op, operands=operands, attrs=attrs)
+
+    def _flat(self, region: Region, shapes: dict[str, tuple[int, ...]]) -> Region:
+        if region.buffer.name in shapes:
+            made = _in_a_row(region.buffer)
+            return Region(made, (Const(0, int32),), _fixed(made), span=region.span)
+        first = _first_of_run(region) if region.buffer.space == "global" else None
+        if first is None:
+            return region
+        inside = prod(_fixed(region.buffer)[first + 1 :])
+        start = build.mul(build.cast(region.starts[first], int64), inside)
+        return replace(
+            region,
+            buffer=self._view(region.buffer, first),
+            starts=(*region.starts[:first], start),
+            extents=(*region.extents[:first], region.counts[first] * inside),
+        )
+
+    def _view(self, buffer: Buffer, first: int) -> Buffer:
+        """A tensor with all dimensions from `first` on as one."""
+        key = buffer.name, first
+        if key not in self._views:
+            shape, strides = _fixed(buffer), _strides(buffer)
+            count = prod(shape[first:])
+            iters = [Iter(n, stride, m) for n, stride in zip(shape[:first], strides, strict=False)]
+            self._views[key] = replace(
+                buffer, name=self._names.name(buffer.name), shape=(*shape[:first], count),
+                layout=TileLayout((*iters, Iter(count, 1, m))), base=buffer,
+            )
+        return self._views[key]
+
+
+def _fixed(buffer: Buffer) -> tuple[int, ...]:
+    return tuple([n for n in buffer.shape if isinstance(n, int)])
+
+
+def _wide(shape: Sequence[int]) -> _Extents:
+    return tuple([n for n in shape if n != 1])
+
+
+def _is_wide(buffer: Buffer) -> bool:
+    """Whether it is an open tile of more than one dimension."""
+    return isinstance(buffer.layout, Open) and buffer.base is None and len(_wide(_fixed(buffer))) > 1
+
+
+def _in_a_row(buffer: Buffer) -> Buffer:
+    return replace(buffer, shape=(prod(_fixed(buffer)),))
+
+
+def _has_ragged_rows(region: Region) -> bool:
+    """Whether rows aren't as long as some accesses of a warp together."""
+    return _wide(region.shape)[-1] * region.dtype.bytes % (WARP * WIDEST_BYTES) != 0
+
+
+def _first_of_run(region: Region) -> int | None:
+    """The dimension of a tensor of which a region has some, and all of those behind it, in one run; None without."""
+    buffer = region.buffer
+    if not isinstance(buffer.layout, TileLayout):
+        return None
+    shape, strides = _fixed(buffer), _strides(buffer)
+    first = next((d for d, count in enumerate(region.counts) if count != 1), None)
+    if first is None or not strides or strides[-1] != 1:
+        return None
+    for d in range(first + 1, len(shape)):
+        is_all = region.counts[d] == shape[d] and region.starts[d] == Const(0, region.starts[d].dtype)
+        if not is_all or strides[d - 1] != strides[d] * shape[d]:
+            return None
+    return first
+
+
+def _strides(buffer: Buffer) -> list[int]:
+    """How far a step of each dimension leads; empty where a dimension has no one stride."""
+    if buffer.tile_layout.swizzle is not None or buffer.tile_layout.offset:
+        return []
+    shape = _fixed(buffer)
+    groups = [merged(group) for group in refined(buffer.tile_layout.shard, shape)]
+    if any(len(group) > 1 for group in groups):
+        return []
+    strides = [1]
+    for group, behind in zip(reversed(groups), (1, *reversed(shape)), strict=False):
+        # a dimension of one element goes along with what lies behind it
+        strides.append(group[0].stride if group else strides[-1] * behind)
+    return strides[:0:-1]
