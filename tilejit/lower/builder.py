@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager
 
+from ..dataclass import replace
 from ..dtypes import DType, int32, int64
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
@@ -21,6 +22,9 @@ __all__ = ["Builder", "instances_of"]
 #: So many rounds are unrolled where they needn't be. 64 rounds of a copy to local memory and 64 back are 326 lines of
 #: PTX instead of 79 for loops, and take four times as long from lowering to PTX.
 _UNROLLED = 32
+
+#: So many operations of a kind hand values over through memory of their own; further ones wait, and take it again.
+_APART = 8
 
 
 def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
@@ -55,6 +59,7 @@ class Builder:
         self._passages: dict[tuple[DType, int], Buffer] = {}
         self._zero: Vector | None = None
         self._maps: dict[TensorMapSpec, TensorMapParam] = {}
+        self._handed: dict[tuple[str, Buffer], list[Buffer]] = {}
 
     @property
     def params(self) -> tuple[TensorMapParam, ...]:
@@ -133,7 +138,7 @@ class Builder:
     ) -> tuple[Buffer, Expr]:
         """Shared memory through which the threads of one scope hand values to each other, and where theirs begins.
 
-        A barrier of the scope stands in front where a turn of a loop before may still be read. Between writing and
+        A barrier of the scope stands in front where what was there before may still be read. Between writing and
         reading the caller puts another.
         threads: of the CTA. layout: of one instance's part, in elements from where it begins. is_idle: such a barrier
         stands there already.
@@ -141,19 +146,27 @@ class Builder:
         part = layout.footprint()
         instances, number = instances_of(scope, threads)
         whole = TileLayout.row_major((instances * part,))
-        buffer = Buffer(self.name(stem), "shared", dtype, whole.shape, whole, alignment("shared", dtype, layout))
-        self.hand_over(scope, buffer, is_idle=is_idle)
+        made = Buffer(self.name(stem), "shared", dtype, whole.shape, whole, alignment("shared", dtype, layout))
+        buffer = self.hand_over(scope, made, is_idle=is_idle)
         return buffer, build.mul(self.let("instance", number, (0, instances - 1)), part)
 
-    def hand_over(self, scope: str, buffer: Buffer, *, is_idle: bool = False) -> None:
+    def hand_over(self, scope: str, buffer: Buffer, *, is_idle: bool = False) -> Buffer:
         """Makes a shared buffer through which the threads of one scope hand values to each other.
 
-        A barrier of the scope stands here where a turn of a loop before may still be read.
-        is_idle: such a barrier stands here already.
+        A barrier of the scope stands here where what was there before may still be read: by a turn of a loop before, or
+        by an earlier operation that many like it have followed, whose buffer it is.
+        is_idle: such a barrier stands in front of each turn already.
+        returns: the buffer, or that earlier one.
         """
-        self.head.append(Alloc(buffer, span=self.span))
-        if self.is_repeated and not is_idle:
+        alike = self._handed.setdefault((scope, replace(buffer, name="")), [])
+        is_again = len(alike) >= _APART
+        made = alike[len(alike) % _APART] if is_again else buffer
+        alike.append(made)
+        if not is_again:
+            self.head.append(Alloc(made, span=self.span))
+        if (self.is_repeated and not is_idle) or (is_again and not self.is_repeated):
             self.append(Sync(scope, span=self.span))
+        return made
 
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
         """What elements go through on their way to `via`: registers, or local memory where that is.

@@ -59,11 +59,13 @@ def keep(kernel: Kernel) -> Kernel:
     if not barriers or not packed:
         return kernel
     renewed: dict[int, list[Buffer]] = defaultdict(list)
+    around = {id(stmt): block for block in _blocks(kernel.body) for stmt in block if isinstance(stmt, Sync)}
     for buffer, reads in _reads(statements).items():
         if buffer.name not in packed:
             continue
         for barrier, read in _between(barriers, reads):
-            renewed[id(_behind(statements[barrier : read], kernel.body))].append(buffer)
+            inside = statements[barrier:read]
+            renewed[id(_behind(inside, around[id(inside[0])]))].append(buffer)
     tiles = {buffer.name: _elements(buffer) for buffers in renewed.values() for buffer in buffers}
     if sum(tiles.values()) + BESIDE_TILES <= most_of_a_thread(kernel):
         return kernel
@@ -114,10 +116,12 @@ def _between(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]
             yield barriers[at - 1], after
 
 
-def _behind(statements: Sequence[Stmt], body: Block) -> Stmt:
-    """Of a barrier and what follows it, the last that names what came through it; the barrier where nothing does."""
+def _behind(statements: Sequence[Stmt], block: Block) -> Stmt:
+    """Of a barrier and what follows it, the last that names what came through it; the barrier where nothing does.
+
+    block: the barrier's.
+    """
     barrier = statements[0]
-    (block,) = (b for b in _blocks(body) if any(stmt is barrier for stmt in b))
     beside = {id(stmt) for stmt in block}
     last, through = barrier, set[str]()
     for stmt in statements[1:]:

@@ -6,6 +6,7 @@ registers, so the sets are those of any one thread. A view's elements are counte
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -53,6 +54,7 @@ class LocalRegisters:
             if isinstance(stmt, ir.Alloc) and stmt.buffer.space == "local":
                 self.first[stmt.buffer.name], self.buffers[stmt.buffer.name] = count, stmt.buffer
                 count += span(stmt.buffer)
+        self._names, self._firsts = list(self.first), list(self.first.values())
         self._touched: dict[int, tuple[Place, Touched]] = {}
 
     @property
@@ -68,6 +70,16 @@ class LocalRegisters:
         if name not in self._whole:
             self._whole[name] = self._whole_of(self.buffers[name]) << self.first[name]
         return self._whole[name]
+
+    def among(self, registers: int) -> Iterator[tuple[ir.Buffer, int]]:
+        """The buffers that have any of these registers, in the order of the statements, with how many."""
+        left = registers
+        while left:
+            number = bisect_right(self._firsts, (left & -left).bit_length() - 1) - 1
+            name = self._names[number]
+            yield self.buffers[name], (left & self.whole(name)).bit_count()
+            end = self._firsts[number + 1] if number + 1 < len(self._firsts) else left.bit_length()
+            left = left >> end << end
 
     def _whole_of(self, buffer: ir.Buffer) -> int:
         layout = buffer.layout

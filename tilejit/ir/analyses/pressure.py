@@ -242,9 +242,4 @@ class _Pressing(Backwards):
 
     def counts(self, live: int) -> list[tuple[Buffer, int]]:
         """The tiles of which registers are in a set, with the words of these."""
-        counted = []
-        for name, buffer in self.registers.buffers.items():
-            held = (live & self.registers.whole(name)).bit_count()
-            if held:
-                counted.append((buffer, -(-held * buffer.dtype.bits // _WORD)))
-        return counted
+        return [(buffer, -(-count * buffer.dtype.bits // _WORD)) for buffer, count in self.registers.among(live)]

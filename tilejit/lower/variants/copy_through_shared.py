@@ -123,7 +123,7 @@ def _stored(op: TileOp) -> tuple[int, ...]:
 
 
 def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builder | None = None) -> Exchange:
-    """By way of shared memory, of which each instance of the scope has a part; b: which names it, and the instance."""
+    """By way of shared memory, of which each instance of the scope has a part; b: which makes it, and the instance."""
     dst, src = op.region("dst"), op.region("src")
     instances, number = instances_of(op.scope, context.threads)
     name = "exchange" if b is None else b.name("exchange")
@@ -131,6 +131,8 @@ def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builde
     shape = _stored(op) or (1,)
     align = alignment("shared", dst.dtype, memory)
     stored = Buffer(name, "shared", dst.dtype, (instances, *shape), _each(instances, memory), align, span=op.span)
+    if b is not None:
+        stored = b.hand_over(op.scope, stored)
     loaded, other = stored, dst.shape or (1,)
     if shape != other:
         rows = dense(other, len(other) - 1)
@@ -164,7 +166,6 @@ def _half(op: TileOp, context: DispatchContext) -> Verdict[Any]:
 def emit(plan: Exchange, op: TileOp, b: Builder) -> None:
     through = _through(op, plan.context, plan.memory, b)
     stored, loaded = through.store.op.region("dst").buffer, through.load.op.region("src").buffer
-    b.hand_over(op.scope, stored)
     if loaded.base is not None:
         b.head.append(BufferView(loaded, span=b.span))
     through.store.emit(b)
