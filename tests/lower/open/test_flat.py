@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,15 @@ def made(*lines: str) -> Compiled:
     return kernel.compile(arrays[0], tj.int32, *arrays[1:], *others, padded, target="sm_90a")
 
 
+def copied(box: str, array: Any) -> Compiled:
+    """A copy of a region of a pinned array."""
+    text = (
+        "def kernel(X: tj.Tensor = A, Y: tj.Tensor = A):\n"
+        f"    tj.cta.store(Y[{box}], tj.cta.load(X[{box}]))\n"
+    )
+    return tj.kernel(threads=128)(source_of(text, A=array)).compile(array, array, target="sm_90a")
+
+
 def accesses(compiled: Compiled, verb: str) -> list[str]:
     """The accesses of global memory, by what they move."""
     return re.findall(rf"\b{verb}\.global\.(\S+)", compiled.ptx)
@@ -84,14 +94,10 @@ def test_what_something_tells_apart_is_not(lines: tuple[str, ...]) -> None:
 def test_a_flat_tile_takes_as_few_vectors_as_it_fills(shape: tuple[int, ...], dtype: tj.DType, each: int) -> None:
     """each: vectors of 16 bytes of a thread, where rows by themselves took 64, 48, 96, 4, 8 and 8 accesses."""
     everything = ", ".join(f"0:{n}" for n in shape)
-    text = f"def kernel(X: tj.Tensor = A, Y: tj.Tensor = A):\n    tj.cta.store(Y[{everything}], tj.cta.load(X[{everything}]))\n"
-    array = tj.spec(shape, dtype)
-    compiled = tj.kernel(threads=128)(source_of(text, A=array)).compile(array, array, target="sm_90a")
+    compiled = copied(everything, tj.spec(shape, dtype))
     assert accesses(compiled, "ld") == accesses(compiled, "st") == each * ["v4.b32"]
 
 
 def test_rows_that_are_whole_accesses_of_warps_stay_rows() -> None:
-    text = "def kernel(X: tj.Tensor = A, Y: tj.Tensor = A):\n    tj.cta.store(Y[0:8, 0:128], tj.cta.load(X[0:8, 0:128]))\n"
-    array = tj.spec((64, 128), tj.float32)
-    compiled = tj.kernel(threads=128)(source_of(text, A=array)).compile(array, array, target="sm_90a")
+    compiled = copied("0:8, 0:128", tj.spec((64, 128), tj.float32))
     assert [choice.axes for choice in compiled.derivation.layouts] == [(8, 128)]

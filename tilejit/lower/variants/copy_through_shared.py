@@ -165,7 +165,7 @@ def _half(op: TileOp, context: DispatchContext) -> Verdict[Any]:
 
 def emit(plan: Exchange, op: TileOp, b: Builder) -> None:
     through = _through(op, plan.context, plan.memory, b)
-    stored, loaded = through.store.op.region("dst").buffer, through.load.op.region("src").buffer
+    loaded = through.load.op.region("src").buffer
     if loaded.base is not None:
         b.head.append(BufferView(loaded, span=b.span))
     through.store.emit(b)
