@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..dataclass import dataclass, replace
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
-from ..ir.analyses.thread_values import comers
+from ..ir.analyses.thread_values import ThreadValues, comers
 from ..ir.nodes import Arrive, Expr, For, If, Instruction, Jump, Kernel, Loop, Simple, Stmt, Sync, WaitPhase
 from ..isa import ROWS
 from ..isa.barriers import BARRIERS, MEETINGS
@@ -41,7 +41,7 @@ def meetings(kernel: Kernel) -> frozenset[int]:
     """The arrivals of a kernel at lane level, by identity, before which their instances meet."""
     statements = walk.statements(kernel.body)
     coming: dict[int, int] = {}
-    for stmt, threads in zip(statements, comers(kernel), strict=True):
+    for stmt, threads in zip(statements, comers(kernel, ThreadValues(kernel.threads)), strict=True):
         coming[id(stmt)] = coming.get(id(stmt), 0) | threads
     stages = Stages.of(kernel)
     analysis = _Meetings(stages, guards(kernel, stages, coming), coming, kernel.threads)

@@ -94,12 +94,12 @@ def _bits(values: np.ndarray) -> int:
     return int.from_bytes(np.packbits(values.astype(bool), bitorder="little").tobytes(), "little")
 
 
-def comers(kernel: ir.Kernel) -> list[int]:
+def comers(kernel: ir.Kernel, values: ThreadValues) -> list[int]:
     """The threads that may come to each of the kernel's statements, thread i as bit i; at either level.
 
     Behind a jump none of those come who came to it, up to the block's end; behind a loop come all who came to it.
+    values: what is known of the kernel's threads already.
     """
-    values = ThreadValues(kernel.threads)
     listed: list[int] = []
     _come(kernel.body, values.everybody, values, listed)
     return listed

@@ -53,7 +53,8 @@ def check(kernel: ir.Kernel) -> None:
     states = solve(uniformity, kernel.body, uniformity.start())
     settings: list[Setting] = []
     comings: list[Come] = []
-    for stmt, state, coming in zip(walk.statements(kernel.body), states, comers(kernel), strict=True):
+    coming_to = comers(kernel, uniformity.values)
+    for stmt, state, coming in zip(walk.statements(kernel.body), states, coming_to, strict=True):
         if state is None:
             continue
         uniformity.report(stmt, state)
@@ -68,9 +69,10 @@ def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
     """The atomic additions by which several threads add one value to one element, and how many threads these are."""
     uniformity = _Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
+    coming_to = comers(kernel, uniformity.values)
     return [
         (stmt, coming.bit_count())
-        for stmt, state, coming in zip(walk.statements(kernel.body), states, comers(kernel), strict=True)
+        for stmt, state, coming in zip(walk.statements(kernel.body), states, coming_to, strict=True)
         if state is not None and isinstance(stmt, ir.Atomic) and coming.bit_count() > 1
         and uniformity.is_repeated(stmt, state)
     ]
