@@ -34,7 +34,7 @@ __all__ = ["Compiled", "Derivation"]
 class Derivation:
     """How an executable was made.
 
-    open: the kernel as it came. tile, lane: with layouts, before and after dispatch.
+    open: the kernel as it came. tile: with layouts. lane: what code generation gets.
     addressed: the local buffers that live in local memory, each with the place in the source that makes them.
     layouts: how those of open tiles were chosen.
     pressure: of the local tiles, None where all of them together fit in registers.
@@ -177,7 +177,7 @@ class Compiled:
 
     @property
     def lane_ir(self) -> str:
-        """The kernel after dispatch, as text."""
+        """The kernel after dispatch and all passes, as text: what code generation gets."""
         return _text(self.derivation.lane)
 
     @property

@@ -3,7 +3,7 @@
 ```
 open IR ─ limits, layouts ─▶
 tile IR ─ initialized, polls, in place, checks, lower ─▶
-lane IR ─ expects, proxies, arrivals, storage, pending, packed, assertions, prune ─▶ ─ codegen ─▶ PTX
+lane IR ─ expects, proxies, arrivals, storage, pending, packed, assertions, prune, unroll ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -30,7 +30,7 @@ from .ir.placements import DYNAMIC, SHARED, MemoryPlacement, total, within
 from .ir.types import Signature
 from .ir.verify import Examined, examine, placement_faults
 from .ir.watched import WatchedRegion
-from .lower import Verdict, arrivals, expects, lower, packed, pending, proxies, storage
+from .lower import Verdict, arrivals, expects, lower, packed, pending, proxies, storage, unroll
 from .lower.open import LayoutChoice, lay_out
 from .progress import goes_on
 from .source import Span
@@ -67,7 +67,8 @@ class PassState:
 class Pass:
     """One step of the pipeline.
 
-    level: of the kernel that it leaves, a level of `ir.nodes`; "" where the pass leaves the kernel's body alone.
+    level: of the kernel that it leaves, a level of `ir.nodes`; "" where the pass leaves the kernel's body alone, or
+    only writes out what was verified.
     after: the passes that must have run, each with the reason.
     """
 
@@ -197,6 +198,10 @@ def _is_used(param: Param, used: Examined) -> bool:
     return param.defines.name in (used.vars if isinstance(param.defines, Var) else used.buffers)
 
 
+def _unroll(state: PassState) -> None:
+    state.kernel = unroll.written_out(state.kernel)
+
+
 def _generate(state: PassState) -> None:
     state.generated = generate(state.kernel, state.target)
     state.timings.update({f"codegen.{stage}": ms for stage, ms in state.generated.timings.items()})
@@ -309,11 +314,21 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
+        "unroll",
+        _unroll,
+        after=(
+            ("lower", "variants write loops whose turns are alike"),
+            ("packed", "what it adds is unrolled, too"),
+            ("prune", "the verification that it asks is of fewer statements"),
+        ),
+    ),
+    Pass(
         "codegen",
         _generate,
         after=(
             ("polls", "LLVM takes a plain load for one whose value other threads don't change"),
             ("prune", "the PTX's parameters are those that the launch passes"),
+            ("unroll", "a register is named by a constant"),
             ("pending", "LLVM moves what uses a register in front of a wait that doesn't carry it"),
             ("storage", "LLVM gets addresses; and it writes any amount of memory, only the launch would fail"),
         ),

@@ -30,6 +30,7 @@ from tilejit.ir.params import (
 )
 from tilejit.layout import TileLayout
 from tilejit.lower.storage import placed
+from tilejit.lower.unroll import written_out
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 
 THREADS = 128
@@ -55,9 +56,10 @@ def pointer(buffer: Buffer, written: bool = False) -> Param:
 
 
 def kernel(body: Sequence[Stmt], params: Sequence[Param], target: str = "sm_90", **options: object) -> Kernel:
-    """A kernel named `k` of 128 threads, unless the options say otherwise; its buffers have their places."""
+    """A kernel named `k` of 128 threads, unless the options say otherwise; its buffers have their places,
+    and unrolled loops are written out."""
     made = Kernel(**{"name": "k", "threads": THREADS, **options}, params=tuple(params), target=target, body=tuple(body))  # type: ignore[arg-type]
-    return placed(made)
+    return written_out(placed(made))
 
 
 def const(value: float, dtype: DType = int32) -> Const:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from typing import NamedTuple
@@ -33,8 +33,8 @@ class LLVMValue(NamedTuple):
 class OffsetSum(NamedTuple):
     """The offset of an element in its buffer: parts[0] + … + parts[-1] + past, the parts of one type.
 
-    Turns of an unrolled loop differ only in the last part and in the constant `past`. So they share the address of the
-    other parts, and an access names `[address + constant]`.
+    Turns of a loop that was unrolled differ only in the last part and in the constant `past`. So they share the address
+    of the other parts, and an access names `[address + constant]`.
     wraps: the sum may wrap around in the 32 bits of its parts.
     """
 
@@ -43,34 +43,14 @@ class OffsetSum(NamedTuple):
     wraps: bool = False
 
 
-class Recipe(NamedTuple):
-    """How an operation is written, as far as its node decides that.
-
-    folds: it is computed here where its arguments are constants. proved: see `ScalarBuilder`.
-    instruction: the text of the one instruction that it is, with `{0}` and `{1}` for the arguments, and the type of its
-    value; None where it is more, or what its arguments are makes a difference.
-    """
-
-    folds: bool
-    proved: bool
-    instruction: tuple[str, DType] | None
-
-
-class ConstantIndex(NamedTuple):
-    """An integer of constants and variables, whose value never wraps around. fold: computes it from the variables."""
-
-    variables: frozenset[str]
-    fold: Callable[[Mapping[str, int]], int]
-
-
 @dataclass(slots=True)
 class Emission:
     """The state of one kernel's emission.
 
     scalars: the value of each variable in scope that isn't in `sums`. sums: integer variables that are kept as sums;
-    the parts are added where the variable is used, together with what it is added to. constants: the integers that
-    variables are here, in this turn of an unrolled loop. changing: variables that have several values in their scope.
-    settled: by the identity of an expression, whether it has none of these.
+    the parts are added where the variable is used, together with what it is added to. changing: variables that
+    have several values in their scope.
+    settled: the identities of expressions that have none of these, and no loads.
     slots: the register of each variable that may change. registers: those of each local buffer that lives in registers.
     bases: the address of each other buffer that owns storage.
     continues, breaks: labels of the enclosing loops, innermost last.
@@ -87,9 +67,8 @@ class Emission:
     writer: Writer
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
     sums: dict[str, OffsetSum] = field(default_factory=dict)
-    constants: dict[str, int] = field(default_factory=dict)
     changing: frozenset[str] = frozenset()
-    settled: dict[int, bool] = field(default_factory=dict)
+    settled: set[int] = field(default_factory=set)
     slots: dict[str, Word] = field(default_factory=dict)
     registers: dict[str, Registers] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from ..isa.row import F32
 from . import memory
 from .casts import cast
 from .emission import TYPES, Emission, LLVMValue
-from .expressions import evaluate, index_value, offset_of
+from .expressions import evaluate, offset_of
 from .offsets import stages
 from .types import register_type
 
@@ -94,7 +94,7 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
     """
     w = emission.writer
     if vector.buffer.space == "tmem":
-        column = cast(emission, index_value(emission, vector.offset), int32)
+        column = cast(emission, evaluate(emission, vector.offset), int32)
         return [w.value(f"add i32 {emission.base(vector.buffer)}, {column.text}")]
     offset = offset_of(emission, vector.offset)
     if vector.buffer.space == "local":

@@ -8,10 +8,12 @@ from ..dataclass import dataclass
 from ..dtypes import DType
 from ..errors import assert_never
 from ..executable import SharedPlace
+from ..ir import walk
 from ..ir.analyses.register_pool import settings_of
 from ..ir.nodes import (
     Assert,
     Buffer,
+    Declare,
     Kernel,
 )
 from ..ir.params import (
@@ -30,7 +32,6 @@ from ..target import Target
 from . import barriers, functions, memory, storage
 from .debug import LineTable
 from .emission import Emission, LLVMValue
-from .expressions import changing
 from .registers import Registers
 from .statements import block
 from .target_machine import TRIPLE, compile_text
@@ -70,7 +71,8 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     buffers = tuple(storage.allocations(kernel.body))
     entry = storage.legal(kernel.name)
     table = LineTable(entry, kernel.span)
-    emission = Emission(kernel, target, Writer(table), changing=frozenset(changing(kernel.body)))
+    changing = frozenset(s.var.name for s in walk.statements(kernel.body) if isinstance(s, Declare))
+    emission = Emission(kernel, target, Writer(table), changing=changing)
     text = _module(emission, buffers, entry)
     written = time.perf_counter()
     ptx, timings = compile_text(text, target, version(emission))

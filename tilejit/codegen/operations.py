@@ -60,6 +60,7 @@ def _computed(
     return LLVMValue(result.text, record.value_type(dtype))
 
 
+@cache
 def one_instruction(name: str, dtype: DType, proved: bool) -> tuple[str, DType] | None:
     """The text of the operation `name` where it is one instruction whatever its arguments are, and its value's type.
 

@@ -15,7 +15,6 @@ from ..ir.nodes import (
     BufferView,
     Continue,
     Declare,
-    Expr,
     For,
     If,
     Instruction,
@@ -37,7 +36,7 @@ from .atomics import atomic
 from .casts import cast
 from .counting import counted, falls, stays_inside
 from .emission import Emission, LLVMValue
-from .expressions import evaluate, integer, offset_of
+from .expressions import evaluate, offset_of
 from .machine import instruction
 from .offsets import by_depth, groups
 from .registers import Word
@@ -65,16 +64,10 @@ def _let(emission: Emission, stmt: Let) -> None:
         _define(emission, var, evaluate(emission, value))
         return
     emission.sums[var.name] = by_depth(emission, offset)
-    emission.constants.pop(var.name, None)
 
 
 def _define(emission: Emission, var: Var, value: LLVMValue) -> None:
     emission.scalars[var.name] = value
-    emission.sums.pop(var.name, None)
-    if value.const is not None and var.dtype.is_integer:
-        emission.constants[var.name] = int(value.const.value)
-    else:
-        emission.constants.pop(var.name, None)
 
 
 def _declare(emission: Emission, stmt: Declare) -> None:
@@ -92,11 +85,7 @@ def _assign(emission: Emission, stmt: Assign) -> None:
 
 
 def _if(emission: Emission, stmt: If) -> None:
-    condition = evaluate(emission, stmt.cond)
-    if condition.const is not None:
-        block(emission, stmt.then if condition.const.value else stmt.orelse)
-        return
-    w = emission.writer
+    condition, w = evaluate(emission, stmt.cond), emission.writer
     then, orelse, after = w.label("then"), w.label("else"), w.label("endif")
     available = w.available()
     w.branch(condition.text, then, orelse if stmt.orelse else after)
@@ -114,9 +103,7 @@ def _if(emission: Emission, stmt: If) -> None:
 
 
 def _for(emission: Emission, stmt: For) -> None:
-    if stmt.unrolled:
-        _unrolled(emission, stmt)
-        return
+    assert not stmt.unrolled, "unrolled loops are written out"
     # PTX computes in 32 bits at least
     dtype = stmt.var.dtype if stmt.var.dtype.bits >= 32 else int32
     limits = [cast(emission, evaluate(emission, e), dtype).text for e in (stmt.start, stmt.stop, stmt.step)]
@@ -176,19 +163,6 @@ def _while_more_remains(emission: Emission, stmt: For, dtype: DType, start: str,
     w.start(after, available)
 
 
-def _unrolled(emission: Emission, stmt: For) -> None:
-    start, stop, step = (_constant(emission, e) for e in (stmt.start, stmt.stop, stmt.step))
-    for index in range(start, stop, step):
-        _define(emission, stmt.var, integer(index, stmt.var.dtype))
-        block(emission, stmt.body)
-
-
-def _constant(emission: Emission, expr: Expr) -> int:
-    value = evaluate(emission, expr)
-    assert value.const is not None, "an unrolled loop has constant bounds"
-    return int(value.const.value)
-
-
 def _loop(emission: Emission, stmt: Loop) -> None:
     w = emission.writer
     body, after = w.label("loop"), w.label("endloop")
@@ -236,17 +210,10 @@ def _store(emission: Emission, stmt: Store) -> None:
 
 def _move(emission: Emission, stmt: Move) -> None:
     words = memory.words_of(stmt.src.buffer.dtype, stmt.src.width)
-    predicate = None if stmt.predicate is None else evaluate(emission, stmt.predicate)
-    if predicate is not None and predicate.const is not None:
-        if predicate.const.value:
-            predicate = None
-        else:
-            _fill(emission, stmt, words)
-            return
-    if predicate is None:
+    if stmt.predicate is None:
         _transfer(emission, stmt, words)
-        return
-    _guarded(emission, stmt, words, predicate)
+    else:
+        _guarded(emission, stmt, words, evaluate(emission, stmt.predicate))
 
 
 def _transfer(emission: Emission, stmt: Move, words: memory.WordFormat) -> None:

@@ -151,8 +151,7 @@ class For:
     """`var` from start to stop (exclusive) in steps, as Python's range; a step of 0 makes no turn.
 
     All are of one type, except that the step of an unsigned variable may be of the signed type of its width.
-    unrolled: written out at code generation, where `var` becomes a constant in each copy (bounds constant;
-    lane level only).
+    unrolled: written out by a pass, with a constant for `var` in each turn (bounds constant; lane level only).
     """
 
     var: Var

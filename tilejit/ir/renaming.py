@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 from ..dataclass import replace
 from ..errors import assert_never
 from ..source import Span
 from . import nodes as ir
-from .walk import Block, Place
+from .rewriting import Rewriting
 
 __all__ = ["Renaming"]
 
-P = TypeVar("P", ir.Element | ir.Vector, ir.Vector, Place)
 
-
-class Renaming:
+class Renaming(Rewriting):
     """Other names for the variables that statements define, and other buffers; each span as `span` makes of it.
 
     buffers: by the name of the one that each replaces. fresh: a name for a variable that is defined.
@@ -25,73 +22,13 @@ class Renaming:
     def __init__(
         self, buffers: Mapping[str, ir.Buffer], fresh: Callable[[str], str], span: Callable[[Span | None], Span | None]
     ) -> None:
-        self._buffers, self._fresh, self._span = buffers, fresh, span
+        super().__init__(buffers, span)
+        self._fresh = fresh
         self._vars: dict[str, ir.Var] = {}
 
-    def block(self, body: Block) -> Block:
-        """The statements, in the order in which they define names."""
-        return tuple([self.stmt(stmt) for stmt in body])
-
-    def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
-        span = self._span(stmt.span)
-        match stmt:
-            case ir.Let():
-                value = self.expr(stmt.value)
-                return replace(stmt, var=self._defined(stmt.var), value=value, span=span)
-            case ir.Declare():
-                init = self._optional(stmt.init)
-                return replace(stmt, var=self._defined(stmt.var), init=init, span=span)
-            case ir.Assign():
-                var = self._vars.get(stmt.var.name, stmt.var)
-                return replace(stmt, var=var, value=self.expr(stmt.value), span=span)
-            case ir.Store():
-                return replace(stmt, place=self.place(stmt.place), value=self.expr(stmt.value), span=span)
-            case ir.Atomic():
-                place, operands = self.place(stmt.place), tuple([self.expr(operand) for operand in stmt.operands])
-                defined = None if stmt.var is None else self._defined(stmt.var)
-                return replace(stmt, place=place, operands=operands, var=defined, span=span)
-            case ir.Arrive():
-                return replace(stmt, place=self.place(stmt.place), bytes=self._optional(stmt.bytes), span=span)
-            case ir.WaitPhase():
-                place, phase = self.place(stmt.place), self.expr(stmt.phase)
-                defined = None if stmt.var is None else self._defined(stmt.var)
-                return replace(stmt, place=place, phase=phase, var=defined, span=span)
-            case ir.Expect():
-                return replace(stmt, place=self.place(stmt.place), bytes=self.expr(stmt.bytes), span=span)
-            case ir.If():
-                cond = self.expr(stmt.cond)
-                return replace(stmt, cond=cond, then=self.block(stmt.then), orelse=self.block(stmt.orelse), span=span)
-            case ir.For():
-                start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
-                var = self._defined(stmt.var)
-                return replace(
-                    stmt, var=var, start=start, stop=stop, step=step, body=self.block(stmt.body), span=span
-                )
-            case ir.Loop():
-                return replace(stmt, body=self.block(stmt.body), span=span)
-            case ir.Move():
-                predicate, otherwise = self._optional(stmt.predicate), self._optional(stmt.otherwise)
-                dst, src = self.place(stmt.dst), self.place(stmt.src)
-                return replace(stmt, dst=dst, src=src, predicate=predicate, otherwise=otherwise, span=span)
-            case ir.Instruction():
-                outputs = tuple([self.place(each) for each in stmt.outputs])
-                inputs = tuple([self._input(each) for each in stmt.inputs])
-                defined = None if stmt.var is None else self._defined(stmt.var)
-                return replace(stmt, outputs=outputs, inputs=inputs, var=defined, span=span)
-            case ir.Assert():
-                values = tuple([self.expr(value) for value in stmt.values])
-                return replace(stmt, cond=self.expr(stmt.cond), values=values, span=span)
-            case ir.Print():
-                parts = tuple([part if isinstance(part, str) else self.expr(part) for part in stmt.parts])
-                return replace(stmt, parts=parts, span=span)
-            case ir.TileOp():
-                return replace(stmt, operands=tuple([self._operand(o) for o in stmt.operands]), span=span)
-            case ir.Alloc() | ir.BufferView():
-                return replace(stmt, buffer=self._buffers.get(stmt.buffer.name, stmt.buffer), span=span)
-            case ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
-                return replace(stmt, span=span)
-            case _:
-                return assert_never(stmt)
+    def defined(self, var: ir.Var) -> ir.Var:
+        made = self._vars[var.name] = replace(var, name=self._fresh(var.name))
+        return made
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
         """The expression; itself where nothing in it has another name."""
@@ -112,33 +49,3 @@ class Renaming:
                 return expr if place is expr.place else replace(expr, place=place)
             case _:
                 return assert_never(expr)
-
-    def place(self, place: P) -> P:
-        """The place; itself where nothing in it has another name."""
-        buffer = self._buffers.get(place.buffer.name, place.buffer)
-        if isinstance(place, ir.Vector):
-            offset = self.expr(place.offset)
-            if buffer is place.buffer and offset is place.offset:
-                return place
-            return replace(place, buffer=buffer, offset=offset)
-        if isinstance(place, ir.Element):
-            return replace(place, buffer=buffer, indices=tuple([self.expr(index) for index in place.indices]))
-        return replace(place, buffer=buffer, starts=tuple([self.expr(start) for start in place.starts]))
-
-    def _input(self, given: ir.Input) -> ir.Input:
-        if isinstance(given, ir.Descriptor):
-            return replace(given, place=self.place(given.place))
-        return self.place(given) if isinstance(given, ir.Vector) else self.expr(given)
-
-    def _operand(self, operand: ir.Region | ir.Expr | None) -> ir.Region | ir.Expr | None:
-        if isinstance(operand, ir.Region):
-            buffer = self._buffers.get(operand.buffer.name, operand.buffer)
-            return replace(operand, buffer=buffer, starts=tuple([self.expr(start) for start in operand.starts]))
-        return self._optional(operand)
-
-    def _optional(self, expr: ir.Expr | None) -> ir.Expr | None:
-        return None if expr is None else self.expr(expr)
-
-    def _defined(self, var: ir.Var) -> ir.Var:
-        made = self._vars[var.name] = replace(var, name=self._fresh(var.name))
-        return made

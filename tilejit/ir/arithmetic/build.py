@@ -27,7 +27,7 @@ from .facts import bounds, full_range, multiple_of
 from .intern import integer, operation, wrap
 
 __all__ = [
-    "ExprLike", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
+    "ExprLike", "add", "again", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
     "const", "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal",
     "logical_and", "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op",
     "right_shift", "sub", "total", "weighted_sum", "where",
@@ -72,11 +72,11 @@ def op(name: str, *args: Expr) -> Expr:
     compute, result = rule
     conditions = ELEMENTWISE[name].conditions
     converted = [a if a.dtype is compute else cast(a, compute) for a in args[conditions:]]
-    value = _smart(name, (*args[:conditions], *converted))
+    value = again(name, (*args[:conditions], *converted))
     return value if value.dtype is result else cast(value, result)
 
 
-def _smart(name: str, args: tuple[Expr, ...]) -> Expr:
+def again(name: str, args: tuple[Expr, ...]) -> Expr:
     """The operation on arguments that have the types in which it computes."""
     folded = _folded(name, args)
     if folded is not None:

@@ -6,7 +6,9 @@ from ..nodes import Expr
 from .affine import affine
 from .facts import bounds
 
-__all__ = ["decided"]
+__all__ = ["COMPARISONS", "by_gap", "decided"]
+
+COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 
 def decided(name: str, x: Expr, y: Expr) -> bool | None:
@@ -16,7 +18,7 @@ def decided(name: str, x: Expr, y: Expr) -> bool | None:
     (low_x, high_x), (low_y, high_y) = bounds(x), bounds(y)
     low = None if low_x is None or high_y is None else low_x - high_y
     high = None if high_x is None or low_y is None else high_x - low_y
-    answer = _by_gap(name, low, high)
+    answer = by_gap(name, low, high)
     if answer is not None:
         return answer
     first, second = affine(x), affine(y)
@@ -26,10 +28,10 @@ def decided(name: str, x: Expr, y: Expr) -> bool | None:
         by_terms = first.gap(second)
         low = max((g for g in (low, by_terms[0]) if g is not None), default=None)
         high = min((g for g in (high, by_terms[1]) if g is not None), default=None)
-    return _by_gap(name, low, high)
+    return by_gap(name, low, high)
 
 
-def _by_gap(name: str, low: int | None, high: int | None) -> bool | None:
+def by_gap(name: str, low: int | None, high: int | None) -> bool | None:
     """The comparison of two integers whose difference lies in low .. high."""
     if name in ("less", "greater_equal"):
         answer = True if high is not None and high < 0 else False if low is not None and low >= 0 else None

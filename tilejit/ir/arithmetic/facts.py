@@ -14,7 +14,7 @@ from ...dtypes import DTYPES, DType, bool_, int64
 from ...remember import remembered
 from ..nodes import SPECIALS, Cast, Const, Expr, Op, Special, Var
 
-__all__ = ["Bounds", "bounds", "dtype_range", "fits", "full_range", "keeps_value", "multiple_of"]
+__all__ = ["Bounds", "bounds", "dtype_range", "fits", "full_range", "keeps_value", "multiple_of", "room"]
 
 Bounds = tuple[int | None, int | None]
 
@@ -48,6 +48,15 @@ _RANGES = {name: _full_range(dtype) for name, dtype in DTYPES.items() if not dty
 def fits(ends: Bounds, dtype: DType) -> bool:
     """Whether a result whose true value lies between these ends fits `dtype`: by proof, of int64 by assumption."""
     return dtype is int64 or _within(ends, full_range(dtype))
+
+
+def room(ends: Bounds, dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number that a sum with these bounds and that number may have, to fit the type."""
+    low, high = full_range(dtype)
+    if dtype is int64:
+        # by assumption
+        return 2 * low, 2 * high
+    return (1, 0) if ends[0] is None or ends[1] is None else (low - ends[0], high - ends[1])
 
 
 def _within(ends: Bounds, limits: tuple[int, int]) -> bool:

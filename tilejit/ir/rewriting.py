@@ -1,0 +1,129 @@
+"""Statements written again, with other expressions, buffers, places in the source, and names for what they define."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from ..dataclass import replace
+from ..errors import assert_never
+from ..source import Span
+from . import nodes as ir
+from .walk import Block, Place
+
+__all__ = ["Rewriting"]
+
+P = TypeVar("P", ir.Element | ir.Vector, ir.Vector, Place)
+
+
+class Rewriting(ABC):
+    """Statements written again, with other expressions, and other variables for those that they define.
+
+    buffers: others, by the name of the one that each replaces. span: what stands for a statement's place in the source.
+    """
+
+    def __init__(
+        self, buffers: Mapping[str, ir.Buffer], span: Callable[[Span | None], Span | None] = lambda span: span
+    ) -> None:
+        self._buffers, self._span = buffers, span
+
+    @abstractmethod
+    def expr(self, expr: ir.Expr) -> ir.Expr:
+        """What stands for an expression; itself where nothing in it changes."""
+
+    @abstractmethod
+    def defined(self, var: ir.Var) -> ir.Var:
+        """What stands for a variable that is being defined."""
+
+    def block(self, body: Block) -> Block:
+        """The statements, in the order in which they define names."""
+        return tuple([self.stmt(stmt) for stmt in body])
+
+    def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
+        span = self._span(stmt.span)
+        match stmt:
+            case ir.Let():
+                value = self.expr(stmt.value)
+                return replace(stmt, var=self.defined(stmt.var), value=value, span=span)
+            case ir.Declare():
+                init = self._optional(stmt.init)
+                return replace(stmt, var=self.defined(stmt.var), init=init, span=span)
+            case ir.Assign():
+                var = self.expr(stmt.var)
+                assert isinstance(var, ir.Var), "what is assigned stays a variable"
+                return replace(stmt, var=var, value=self.expr(stmt.value), span=span)
+            case ir.Store():
+                return replace(stmt, place=self.place(stmt.place), value=self.expr(stmt.value), span=span)
+            case ir.Atomic():
+                place, operands = self.place(stmt.place), tuple([self.expr(operand) for operand in stmt.operands])
+                defined = None if stmt.var is None else self.defined(stmt.var)
+                return replace(stmt, place=place, operands=operands, var=defined, span=span)
+            case ir.Arrive():
+                return replace(stmt, place=self.place(stmt.place), bytes=self._optional(stmt.bytes), span=span)
+            case ir.WaitPhase():
+                place, phase = self.place(stmt.place), self.expr(stmt.phase)
+                defined = None if stmt.var is None else self.defined(stmt.var)
+                return replace(stmt, place=place, phase=phase, var=defined, span=span)
+            case ir.Expect():
+                return replace(stmt, place=self.place(stmt.place), bytes=self.expr(stmt.bytes), span=span)
+            case ir.If():
+                cond = self.expr(stmt.cond)
+                return replace(stmt, cond=cond, then=self.block(stmt.then), orelse=self.block(stmt.orelse), span=span)
+            case ir.For():
+                start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
+                var = self.defined(stmt.var)
+                return replace(
+                    stmt, var=var, start=start, stop=stop, step=step, body=self.block(stmt.body), span=span
+                )
+            case ir.Loop():
+                return replace(stmt, body=self.block(stmt.body), span=span)
+            case ir.Move():
+                predicate, otherwise = self._optional(stmt.predicate), self._optional(stmt.otherwise)
+                dst, src = self.place(stmt.dst), self.place(stmt.src)
+                return replace(stmt, dst=dst, src=src, predicate=predicate, otherwise=otherwise, span=span)
+            case ir.Instruction():
+                outputs = tuple([self.place(each) for each in stmt.outputs])
+                inputs = tuple([self._input(each) for each in stmt.inputs])
+                defined = None if stmt.var is None else self.defined(stmt.var)
+                return replace(stmt, outputs=outputs, inputs=inputs, var=defined, span=span)
+            case ir.Assert():
+                values = tuple([self.expr(value) for value in stmt.values])
+                return replace(stmt, cond=self.expr(stmt.cond), values=values, span=span)
+            case ir.Print():
+                parts = tuple([part if isinstance(part, str) else self.expr(part) for part in stmt.parts])
+                return replace(stmt, parts=parts, span=span)
+            case ir.TileOp():
+                return replace(stmt, operands=tuple([self._operand(o) for o in stmt.operands]), span=span)
+            case ir.Alloc() | ir.BufferView():
+                return replace(stmt, buffer=self._buffers.get(stmt.buffer.name, stmt.buffer), span=span)
+            case ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
+                return replace(stmt, span=span)
+            case _:
+                return assert_never(stmt)
+
+    def place(self, place: P) -> P:
+        """The place; itself where nothing in it has another name."""
+        buffer = self._buffers.get(place.buffer.name, place.buffer)
+        if isinstance(place, ir.Vector):
+            offset = self.expr(place.offset)
+            if buffer is place.buffer and offset is place.offset:
+                return place
+            return ir.Vector(buffer, offset, place.width, place.span)
+        if isinstance(place, ir.Element):
+            return replace(place, buffer=buffer, indices=tuple([self.expr(index) for index in place.indices]))
+        return replace(place, buffer=buffer, starts=tuple([self.expr(start) for start in place.starts]))
+
+    def _input(self, given: ir.Input) -> ir.Input:
+        if isinstance(given, ir.Descriptor):
+            return replace(given, place=self.place(given.place))
+        return self.place(given) if isinstance(given, ir.Vector) else self.expr(given)
+
+    def _operand(self, operand: ir.Region | ir.Expr | None) -> ir.Region | ir.Expr | None:
+        if isinstance(operand, ir.Region):
+            buffer = self._buffers.get(operand.buffer.name, operand.buffer)
+            return replace(operand, buffer=buffer, starts=tuple([self.expr(start) for start in operand.starts]))
+        return self._optional(operand)
+
+    def _optional(self, expr: ir.Expr | None) -> ir.Expr | None:
+        return None if expr is None else self.expr(expr)

@@ -1,0 +1,214 @@
+"""Writes unrolled loops out: each turn by itself, with a constant for the loop's variable.
+
+    unrolled for turn in 0 .. 2         move r[0 +: 4] <- A[first +: 4]
+      move r[turn * 4 +: 4] <- …        move r[4 +: 4] <- A[first + 512 +: 4]
+
+What a turn decides isn't asked: a branch is one of its sides, a move happens or fills. What turns define has another
+name in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from ..dataclass import replace
+from ..ir import walk
+from ..ir.arithmetic import build
+from ..ir.arithmetic.evaluate import number
+from ..ir.arithmetic.substitution import Substitution
+from ..ir.names import FreshNames, defined_names
+from ..ir.nodes import (
+    Alloc,
+    BufferView,
+    Const,
+    Descriptor,
+    Expr,
+    For,
+    If,
+    Input,
+    Instruction,
+    Kernel,
+    Let,
+    Move,
+    Stmt,
+    Store,
+    Var,
+    Vector,
+)
+from ..ir.rewriting import Rewriting
+from ..ir.walk import Block
+from ..source import Span
+
+__all__ = ["written_out"]
+
+
+def written_out(kernel: Kernel) -> Kernel:
+    """The kernel at lane level without unrolled loops."""
+    if not any(isinstance(stmt, For) and stmt.unrolled for stmt in walk.statements(kernel.body)):
+        return kernel
+    return replace(kernel, body=_Turns(kernel).outside(kernel.body))
+
+
+#: what gives the statements of one turn
+Write = Callable[[], Sequence[Stmt]]
+
+
+class _Turns(Rewriting):
+    """The statements of turns: what each becomes is prepared once, and written with what each turn's variables are."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__({})
+        self._kernel = kernel
+        self._values = Substitution()
+        self._writes: dict[int, Write] = {}
+
+    @cached_property
+    def _names(self) -> FreshNames:
+        params = {param.defines.name for param in self._kernel.params if param.defines is not None}
+        return FreshNames(defined_names(self._kernel.body) | params)
+
+    def expr(self, expr: Expr) -> Expr:
+        return self._values.expr(expr)
+
+    def defined(self, var: Var) -> Var:
+        """What every turn defines anew."""
+        made = replace(var, name=self._names.name(var.name))
+        self._values.value(var.name, made)
+        return made
+
+    def outside(self, body: Block) -> Block:
+        """Statements that no unrolled loop holds."""
+        made: list[Stmt] = []
+        for stmt in body:
+            if isinstance(stmt, For) and stmt.unrolled:
+                # what lives as long as the kernel is made once
+                made += [each for each in walk.within(stmt) if isinstance(each, (Alloc, BufferView))]
+                made += self._prepared(stmt)()
+            else:
+                made.append(walk.with_blocks(stmt, self.outside) if isinstance(stmt, walk.COMPOUND) else stmt)
+        return tuple(made)
+
+    def block(self, body: Block) -> Block:
+        return tuple([made for stmt in body for made in self._prepared(stmt)()])
+
+    def _prepared(self, stmt: Stmt) -> Write:
+        """What writes a statement; those of its blocks are prepared after what they use is known."""
+        write = self._writes.get(id(stmt))
+        if write is None:
+            write = self._writes[id(stmt)] = _PREPARE.get(type(stmt), _Turns._other)(self, stmt)
+        return write
+
+    def _other(self, stmt: Stmt) -> Write:
+        named = walk.defines(stmt)
+        if isinstance(named, Var):
+            self._values.changing(named.name)
+        return lambda: (self.stmt(stmt),)
+
+    def _all(self, body: Block) -> list[Write]:
+        return [self._prepared(stmt) for stmt in body]
+
+    def _for(self, loop: For) -> Write:
+        if not loop.unrolled:
+            return self._other(loop)
+        name, numbers = loop.var.name, self._values.numbers
+        indices = range(number(loop.start), number(loop.stop), number(loop.step))
+        self._values.index(name, indices)
+        body = [self._prepared(stmt) for stmt in loop.body]
+
+        def write() -> list[Stmt]:
+            made: list[Stmt] = []
+            for index in indices:
+                numbers[name] = index
+                for each in body:
+                    made += each()
+            return made
+
+        return write
+
+    def _store(self, stmt: Store) -> Write:
+        assert isinstance(stmt.place, Vector), "lowering leaves no Element"
+        place, value = self._values.place(stmt.place), self._values.maker(stmt.value)
+        return lambda: (Store(place(), value(), stmt.order, stmt.span),)
+
+    def _instruction(self, stmt: Instruction) -> Write:
+        outputs = [self._values.place(each) for each in stmt.outputs]
+        inputs = [self._taken(each) for each in stmt.inputs]
+        if stmt.var is not None:
+            self._values.changing(stmt.var.name)
+
+        def write() -> Sequence[Stmt]:
+            made = tuple([make() for make in outputs]), tuple([make() for make in inputs])
+            return (Instruction(stmt.name, *made, stmt.span, None if stmt.var is None else self.defined(stmt.var)),)
+
+        return write
+
+    def _taken(self, given: Input) -> Callable[[], Input]:
+        if isinstance(given, Vector):
+            return self._values.place(given)
+        if isinstance(given, Descriptor):
+            place, constant = self._values.place(given.place), given.constant
+            return lambda: Descriptor(place(), constant)
+        return self._values.maker(given)
+
+    def _let(self, stmt: Let) -> Write:
+        value, name = self._values.maker(stmt.value), stmt.var.name
+        if not self._values.is_number(stmt.value):
+            self._values.changing(name)
+            return lambda: (Let(value=value(), var=self.defined(stmt.var), span=stmt.span),)
+        self._values.index(name)
+
+        def know() -> Sequence[Stmt]:
+            self._values.numbers[name] = number(value())
+            return ()
+
+        return know
+
+    def _branch(self, stmt: If) -> Write:
+        cond, then, orelse = self._values.maker(stmt.cond), self._all(stmt.then), self._all(stmt.orelse)
+
+        def write() -> Sequence[Stmt]:
+            test = cond()
+            if isinstance(test, Const):
+                return _written(then if test.value else orelse)
+            return (If(test, tuple(_written(then)), tuple(_written(orelse)), stmt.span),)
+
+        return write
+
+    def _move(self, stmt: Move) -> Write:
+        dst, src = self._values.place(stmt.dst), self._values.place(stmt.src)
+        if stmt.predicate is None:
+            return lambda: (Move(dst(), src(), None, None, stmt.order, stmt.cache, stmt.span),)
+        predicate = self._values.maker(stmt.predicate)
+        otherwise = None if stmt.otherwise is None else self._values.maker(stmt.otherwise)
+
+        def write() -> Sequence[Stmt]:
+            test = predicate()
+            if isinstance(test, Const) and test.value:
+                return (Move(dst(), src(), None, None, stmt.order, stmt.cache, stmt.span),)
+            value = None if otherwise is None else otherwise()
+            if isinstance(test, Const):
+                return () if value is None else _filled(dst(), value, stmt.span)
+            return (Move(dst(), src(), test, value, stmt.order, stmt.cache, stmt.span),)
+
+        return write
+
+    def _lasting(self, stmt: Alloc | BufferView) -> Write:
+        """It stands in front of the turns."""
+        return lambda: ()
+
+
+def _written(writes: Sequence[Write]) -> list[Stmt]:
+    return [stmt for write in writes for stmt in write()]
+
+
+def _filled(dst: Vector, value: Expr, span: Span | None) -> list[Stmt]:
+    return [Store(Vector(dst.buffer, build.add(dst.offset, at)), value, span=span) for at in range(dst.width)]
+
+
+#: how a statement is prepared; others are with their parts written again
+_PREPARE: dict[type, Callable[[_Turns, Any], Write]] = {
+    Store: _Turns._store, Instruction: _Turns._instruction, Let: _Turns._let, If: _Turns._branch, For: _Turns._for,
+    Move: _Turns._move, Alloc: _Turns._lasting, BufferView: _Turns._lasting,
+}
