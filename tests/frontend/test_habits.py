@@ -62,6 +62,23 @@ def test_sizes_lengths_and_threads_are_those_of_numpy_and_of_the_launch(monkeypa
         assert n.tolist() == [45, 5, threads, 2]
 
 
+def test_what_python_computes_of_a_helpers_results_is_read_once() -> None:
+    @tj.function
+    def counted(N: tj.Tensor) -> tuple[int, int]:
+        N[0] += 1
+        return 3, 4
+
+    @tj.kernel(threads=1)
+    def k(N: tj.Tensor) -> None:
+        N[1] = len(counted(N))
+        N[2] = max(counted(N))
+        N[3] = min((7,))
+
+    n = np.zeros(4, np.int32)
+    k[1](n)
+    assert n.tolist() == [2, 2, 4, 7]
+
+
 # what is written, and what the help says
 WRITTEN = [
     ("x = tj.cta.load(X + tj.cta.indices((128,), 0))", "X.at(indices)"),
@@ -79,6 +96,9 @@ WRITTEN = [
     (f"{LOADED}y = tj.sum(x, dim=1)", "write axis="),
     ("y = tj.cta.load(A[0:64, 0:128], other=0.0)", "write fill="),
     ("y = A.tile(64, 128, n, 0)", "write each as a tuple: .tile((64, 128), (n, 0))"),
+    ("y = A.tile(64, 128, n)", "write each as a tuple: .tile((rows, columns), (i, j))"),
+    ("y = A.tile(*A.shape, n, 0)", "write each as a tuple: .tile((rows, columns), (i, j))"),
+    (f"{LOADED}y = x.numel()", "write x.size"),
     ("y = A.at(tj.cta.indices(8, 0), tj.cta.indices(8, 0))", "columns are a slice: A.at(rows)[:, 0:N]"),
     ("tj.atomic.add(I, n + 1, 2)", "write tj.atomic.add(I[n + 1], 2)"),
     ("tj.atomic.cas(I, n, 0, 1)", "write tj.atomic.cas(I[n], 0, 1)"),
@@ -86,6 +106,10 @@ WRITTEN = [
     ("I[n] = 0.5", "write int(0.5) to cut the fraction off"),
     ("s = 0.0\n    for k in range(n):\n        s += tj.cta.load(A[0:8, 0:8])",
      "begin with a tile: s = tj.cta.full((8, 8), 0.0, tj.float32)"),
+    ("s = -tj.inf\n    for k in range(n):\n        s = tj.maximum(s, tj.cta.load(A[0:8, 0:8]))",
+     "begin with a tile: s = tj.cta.full((8, 8), -tj.inf, tj.float32)"),
+    ("s = tj.nan\n    for k in range(n):\n        s = tj.maximum(s, tj.cta.load(A[0:8, 0:8]))",
+     "begin with a tile: s = tj.cta.full((8, 8), tj.nan, tj.float32)"),
     ("s = tj.shared.array(64, tj.float32)", "tj.alloc_shared(shape, dtype)"),
     ("s = tj.local.array(64, tj.float32)", "tj.alloc_local(shape, dtype)"),
     ("x = tj.libdevice.tanh(X[0])", "tj.tanh(x)"),

@@ -153,7 +153,7 @@ _TRITON = {
     "softmax": "tj.exp(x - tj.max(x)) / tj.sum(tj.exp(x - tj.max(x)))",
     "libdevice": ("tj.exp(x)", "tj.tanh(x) and the others are named as in NumPy"),
     "to": "x.astype(dtype)",
-    "numel": "x.shape",
+    "numel": "x.size",
     "debug_barrier": "tj.cta_sync()",
     "device_print": "print(i)",
     "static_print": "print(shape)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..dtypes import DType, promote
@@ -41,9 +42,15 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     tile = next((v for v in values if isinstance(v, Memory) and v.is_local and v.is_value), None)
     number = next((v.value for v in values if isinstance(v, Constant) and is_number(v)), None)
     if tile is not None and number is not None:
-        made = f"tj.{owner_scope(tile.buffer)}.full({tile.shape}, {number!r}, tj.{tile.dtype})"
+        made = f"tj.{owner_scope(tile.buffer)}.full({tile.shape}, {_written(number)}, tj.{tile.dtype})"
         return conflict(name, *sides, f"begin with a tile: {name} = {made}")
     return conflict(name, *sides)
+
+
+def _written(number: float) -> str:
+    """A number as a kernel writes it."""
+    name = repr(abs(number))
+    return repr(number) if math.isfinite(number) else repr(number).replace(name, f"tj.{name}")
 
 
 def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..wording import counted
 from . import barriers, regions, shapes, tiles
@@ -31,12 +31,9 @@ def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
 def _tile(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     assert isinstance(receiver, Memory)
     if len(node.args) > 2:
-        rank = len(node.args) // 2
-        parts = (", ".join(map(ast.unparse, part)) for part in (node.args[:rank], node.args[rank:]))
-        written = "({}), ({})".format(*parts)
         raise ctx.type_error(
             node, f".tile takes a shape and an index; got {counted(len(node.args), 'argument')}",
-            f"write each as a tuple: .tile({written})",
+            f"write each as a tuple: {_with_tuples(node.args)}",
         )
     arguments = bind(ctx, node, ".tile", ("shape", "index"), 2)
     shape_node, index_node = arguments["shape"], arguments["index"]
@@ -45,6 +42,15 @@ def _tile(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     items = at.items if isinstance(at, Items) else (at,)
     coordinates = [regions.index_value(ctx, index_node, item, receiver.buffer) for item in items]
     return regions.tile(ctx, node, receiver, shape, coordinates)
+
+
+def _with_tuples(written: Sequence[ast.expr]) -> str:
+    """A call of `.tile` with the first half of its arguments as the shape and the others as the index."""
+    rank, odd = divmod(len(written), 2)
+    if odd or any(isinstance(argument, ast.Starred) for argument in written):
+        return ".tile((rows, columns), (i, j))"
+    shape, index = (", ".join(map(ast.unparse, half)) for half in (written[:rank], written[rank:]))
+    return f".tile(({shape}), ({index}))"
 
 
 def _at(ctx: Context, node: ast.Call, receiver: Value) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -52,7 +52,11 @@ def positional_values(ctx: Context, node: ast.Call) -> list[Value]:
 
 def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
     """What a function of Python's makes of compile-time values."""
-    values = positional_values(ctx, node)
+    return _computed(ctx, node, callee, positional_values(ctx, node))
+
+
+def _computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: Sequence[Value]) -> Value:
+    """values: those of the arguments by position, which are read once: a call among them may write memory."""
     keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
     folded = fold(ctx, node, callee, values, keywords)
     if folded is None:
@@ -69,11 +73,11 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
     def handler(ctx: Context, node: ast.Call) -> Value:
         if node.keywords:
             return python_call(ctx, node, python)
-        values = positional_values(ctx, node)
+        arguments = values = positional_values(ctx, node)
         if len(values) == 1 and isinstance(values[0], Items):
             values = list(values[0].items)
         if all(isinstance(v, Constant) for v in values):
-            return python_call(ctx, node, python)
+            return _computed(ctx, node, python, arguments)
         values = [as_scalar(ctx, node, value) for value in values]
         if any(isinstance(v, Memory) for v in values):
             raise ctx.type_error(
@@ -93,7 +97,7 @@ def _len(ctx: Context, node: ast.Call) -> Value:
     """The first extent of memory; of anything else what Python gives."""
     values = positional_values(ctx, node)
     extent = extents.length(values[0]) if len(values) == 1 and isinstance(values[0], Memory) else None
-    return python_call(ctx, node, len) if extent is None else extent
+    return _computed(ctx, node, len, values) if extent is None else extent
 
 
 def _abs(ctx: Context, node: ast.Call) -> Value:
