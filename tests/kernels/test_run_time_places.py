@@ -80,3 +80,21 @@ def test_variables_may_be_rebound_under_the_names_of_temporaries():
         named_like_temporaries[1](a, b, 0)
     np.testing.assert_array_equal(b[1:], a)
     assert b[0] == 65 + 3 + 5 + 3
+
+
+@tj.kernel(threads=128)
+def second_block(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
+    s = tj.alloc_shared((64, 128), A.dtype, swizzle="128B")
+    tj.cta.copy(s, A[0:64, 0:128])
+    tj.cta_sync()
+    j = 64 + 16 * min(max(n, 0), 3)
+    tj.cta.copy(B[0:64, 0:16], s[:, j : j + 16])
+
+
+def test_a_start_may_never_be_0():
+    """Columns from 64 on lie in the layout's second block."""
+    a = np.random.default_rng(0).random((64, 128)).astype(np.float16)
+    for n in (0, 3):
+        b = np.zeros((64, 16), np.float16)
+        tj.simulate(second_block, 1, a, b, n)
+        np.testing.assert_array_equal(b, a[:, 64 + 16 * n : 80 + 16 * n])

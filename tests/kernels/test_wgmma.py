@@ -135,3 +135,32 @@ def test_k_begins_at_any_step_inside_an_atom(hopper: Device, mode: str, first: i
         parts_of_rows[1](a, b, c, mode, first, part)
     expected = a[:, first:].astype(np.float32) @ b[:, first:].astype(np.float32).T
     np.testing.assert_array_equal(c, expected)
+
+
+@tj.kernel(threads=128, target="sm_90a")
+def parts_between(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, k: tj.int32, last: tj.constexpr, begin: tj.constexpr):
+    """Rows and columns that begin at a place of which only a part is known when this is compiled."""
+    a = tj.alloc_shared((2, 128, 128), A.dtype, swizzle="128B")
+    b = tj.alloc_shared((128, 64), A.dtype, swizzle="128B")
+    acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))
+    for s in tj.static_range(2):
+        tj.wg.copy(a[s], A[0:128, 0:128])
+    tj.wg.copy(b, B[0:128, 0:64])
+    tj.warpgroup_sync()
+    k = begin + 16 * min(max(k, 0), 3)
+    row = 64 * min(max(k, 0), 1)
+    tj.wg.gemm_async(acc, a[last, row : row + 64, k : k + 16], b[k : k + 16], accumulate=False)
+    tj.wgmma.wait(0)
+    tj.wg.copy(C[0:64, 0:64], acc)
+
+
+@pytest.mark.parametrize(("last", "begin"), [(0, 64), (1, 0), (1, 64)])
+def test_a_factor_begins_at_a_constant_beside_what_run_time_says(last: int, begin: int) -> None:
+    a, b = (np.random.default_rng(n).integers(-3, 4, (128, n)).astype(np.float16) for n in (128, 64))
+    for k in (0, 3):
+        c = np.zeros((64, 64), np.float32)
+        tj.simulate(parts_between, 1, a, b, c, k, last, begin)
+        first = begin + 16 * k
+        row = 64 * min(first, 1)
+        expected = a[row : row + 64, first : first + 16].astype(np.float32) @ b[first : first + 16].astype(np.float32)
+        np.testing.assert_array_equal(c, expected)

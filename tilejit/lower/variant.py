@@ -244,7 +244,7 @@ class VectorPlan(Plan):
     def schedule(self) -> Array:
         """One row a vector: (round, thread, place on each source ..., place on the destination).
 
-        Run-time starts count as 0; run-time strides as those of a row-major tensor.
+        Run-time starts are as near to 0 as they may be; run-time strides as those of a row-major tensor.
         """
         moves = self.moves()
         return np.column_stack([moves.issue, moves.thread, moves.places[:, 1:], moves.places[:, 0]])
@@ -296,7 +296,8 @@ class Moves:
     width: of shape (rows,), how many elements.
     steps: for each side how far a row's elements lie apart: 1, or 0 where one element serves them all.
     accesses: a side's memory accesses where they aren't the rows themselves, at most one for each side.
-    Run-time starts count as 0, run-time strides as `launch_values` says; what lies past a tensor's edge is included.
+    Run-time starts are as near to 0 as they may be, run-time strides as `launch_values` says; what lies past a
+    tensor's edge is included.
     """
 
     issue: Array

@@ -111,7 +111,7 @@ class BoxCopy(Plan):
     def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """For each box its issue, the coordinates of its elements and their places in shared memory, as TMA has them.
 
-        Innermost first; run-time starts count as 0.
+        Innermost first; run-time starts are as near to 0 as they may be.
         source: PTX ISA, "Tensors": a box lies in shared memory without gaps, but for the swizzle.
         """
         box, dtype = self.map.box, self.map.dtype

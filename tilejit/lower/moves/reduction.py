@@ -45,7 +45,7 @@ class Reducing(PlanBase):
     threads, cta_threads: of the scope, and of the CTA. shares: which registers of which threads become one.
     redux: the instruction that combines the lanes instead of shuffles, or "".
     pairs: the instruction that combines two registers' pairs of elements in a thread, or "" where each is by itself.
-    vote: the instruction by which all threads learn their result, or "".
+    vote: the row by which all threads learn their result, or "".
     """
 
     operation: str
@@ -63,7 +63,8 @@ class Reducing(PlanBase):
         """(mnemonic, or operation and type where LLVM chooses; times a thread)."""
         shares, results = self.shares, self.shares.results.count
         if self.vote:
-            return (f"{self.operation}.{self.combining.dtype}", results * (len(shares.slots) - 1)), (self.vote, results)
+            before = f"{self.operation}.{self.combining.dtype}", results * (len(shares.slots) - 1)
+            return before, (ROWS[self.vote].mnemonic, results)
         by_lanes = self._meeting(_THREAD).by_lanes
         met = shares.partials - 1 if by_lanes is None else by_lanes.steps
         single = len(shares.slots) if not self.pairs else 2 * len(set(_conditions(shares, _THREAD)))

@@ -28,7 +28,7 @@ _THREAD = 1 << 32
 def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
     """Where each element of a region of memory lives.
 
-    values: of variables, those of `launch_values` unless given; what they don't name is 0.
+    values: of variables, those of `launch_values` unless given; what they don't name is as `evaluate` has it.
     """
     names = launch_values((region,)) if values is None else values
     layout, at = region.buffer.layout, _coordinates(region, names)

@@ -21,7 +21,8 @@ Array = np.ndarray
 class Turns:
     """Rounds of the threads of a scope, the threads of a round one after the other.
 
-    regions: those whose run-time strides have the values of `launch_values`; run-time starts count as 0.
+    regions: those whose run-time strides have the values of `launch_values`; run-time starts are as near to 0 as they
+    may be.
     """
 
     rounds: int

@@ -64,7 +64,7 @@ class Plan(PlanBase):
         return Facts(f"{self.bytes:,} bytes", 1, 8 * self.bytes)
 
     def moves(self) -> Moves:
-        """Pieces of 16 bytes, by the first thread; run-time starts count as 0."""
+        """Pieces of 16 bytes, by the first thread; run-time starts are as near to 0 as they may be."""
         chunk = _UNIT_BYTES // self.dst.buffer.dtype.bytes
         steps = np.arange(0, self.count, chunk)
         names = launch_values((self.dst.region, self.src.region))

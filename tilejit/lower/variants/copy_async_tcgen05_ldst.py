@@ -93,7 +93,7 @@ class Plan(PlanBase):
     def schedule(self) -> np.ndarray:
         """One row an instruction: (issue, row, column, first register, registers), 32 bits each.
 
-        row: the first lane, of a warp's 32; run-time starts count as 0.
+        row: the first lane, of a warp's 32; run-time starts are as near to 0 as they may be.
         """
         rows = [(i, s.row, s.column, s.register, s.registers) for i, s in enumerate(self.steps)]
         return np.array(rows, dtype=np.int64)

@@ -126,7 +126,10 @@ class Plan(PlanBase):
         return Turns(self.issues, self.threads, (self.tiles.memory.placement.region,))
 
     def schedule(self) -> np.ndarray:
-        """One row an address: (issue, thread, shared element), issues outermost; run-time starts count as 0."""
+        """One row an address: (issue, thread, shared element), issues outermost.
+
+        Run-time starts are as near to 0 as they may be.
+        """
         turns = self._turns()
         return np.column_stack([turns.rounds_of, turns.threads_of, turns.values(self.address(*turns.turn))])
 

@@ -19,6 +19,7 @@ from ...dataclass import dataclass
 from ...dtypes import int32
 from ...errors import DispatchError, LayoutError
 from ...ir.arithmetic import build
+from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Const, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
 from ...isa.wgmma import K_BYTES, WGMMA, WGMMA_M, FactorPlace, Product, WgmmaForm, is_column_count
 from ...scopes import WARPGROUP
@@ -143,9 +144,8 @@ def _elements(registers: tuple[Run, ...]) -> list[int]:
 
 
 def _read(factor: InMemory, tiles: list[tuple[int, int]]) -> SharedFactor:
-    begin = factor.atoms.start
     size = factor.atoms.element_bits // 8
-    start = int(begin.value) * size // _UNIT if isinstance(begin, Const) else 0
+    start = int(evaluate(factor.atoms.start, {})) * size // _UNIT
     descriptors = [factor.constant(block, k) + start for block, k in tiles]
     return SharedFactor(np.array(descriptors, np.uint64), not factor.is_k_major)
 
