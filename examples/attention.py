@@ -1,21 +1,24 @@
-"""Attention for Hopper, softmax(Q @ K.T / sqrt(D)) @ V, with the log-sum-exp of each query's scores.
+"""Attention for Hopper: softmax(Q @ K.T / sqrt(D)) @ V, and the log-sum-exp of each query's scores.
 
-As in `attention_small.py` each query keeps a score that exponentials are relative to, the sum of exp(score - that) and
-weighted values. Here four warpgroups share the work of a CTA: a warp of the first fetches tiles of K and V through
-rings, ahead of the other three, which have 64 queries each. Products are asynchronous: while the tensor cores multiply
-for one warpgroup, the others compute exponentials.
+A CTA takes 192 queries of a head at a time, and goes through the keys and values in blocks. As in `attention_small.py`
+it keeps three things for each query: a base, which is one of its scores; the sum of its weights, exp(score - base); and
+the sum of the values, each times its weight. Four warpgroups share the work. A warp of the first one fetches blocks of
+K and V into rings in shared memory, ahead of their use. The other three warpgroups compute, for 64 queries each.
+Products are asynchronous: while the tensor cores multiply for one warpgroup, the others compute exponentials.
 
-A query's exponentials may be relative to any score, as long as float16 holds them. So its greatest score is looked for
-in the first block only; in later ones sums tell when weights grow too large, and only then the block is weighed again,
-relative to its own greatest. The result is the same. Else each block would take maxima, which threads exchange, and
-scale all that was added up so far: on an H100 that made 0.95 to 1.00 of cuDNN's speed, this 1.16 to 1.23.
+The base may be any score, as long as float16 holds the weights: the result is the same. So the greatest score is looked
+for in the first block only. In later blocks the sums show when weights have become too large; only then the greatest
+score becomes the base, and the block is weighed again. To look for it in every block would be slower: threads would
+exchange maxima, and scale all sums so far. On an H100 that had 0.95 to 1.00 of cuDNN's speed; this has 1.16 to 1.23.
 
 Q and Out are batch × heads × queries × D, K and V batch × (heads / group) × keys × D, of float16 or bfloat16, D = 64 or
-128; rows start at multiples of 16 bytes, other strides are free: (batch, sequence, heads, D) needs no copy. `causal`:
-key k counts for query q where k <= q + (keys - queries). A query that no key counts for gives 0, and -inf.
+128. Rows start at multiples of 16 bytes. Other strides are free: arrays of (batch, sequence, heads, D) need no copy.
+`causal`: key k counts for query q where k <= q + (keys - queries). A query for which no key counts gives 0, and -inf.
 
-TMA cuts every tile at the tensor's edges: past the last key it reads 0, which is masked by its index, and past the last
-query it writes nothing. Exponentials are the hardware's (`tj.fast.exp2`). Run it: `python examples/attention.py`.
+TMA cuts every tile at the tensor's edges: past the last key it reads 0, and such scores are masked by the key's index;
+past the last query it writes nothing. Exponentials are the hardware's (`tj.fast.exp2`).
+
+Run it: `python examples/attention.py`.
 """
 
 import numpy as np
@@ -23,21 +26,21 @@ import numpy as np
 import tilejit as tj
 
 CONSUMERS = 3  # warpgroups
-BM = 64 * CONSUMERS  # queries of a CTA
+BM = 64 * CONSUMERS  # queries of a tile, which one CTA computes
 STAGES = 3  # blocks of K, and of V, that are on their way or in use
 WARPS = 4  # of a warpgroup: each says for itself that it is done with a stage
 LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
 LOWEST = -1e30  # not -inf: -inf - -inf is NaN, in queries that no key counts for
-MOST = 30000.0  # what a thread's weights of a query may add up to: float16 holds 65,504
+MOST = 30000.0  # of a thread's sum of weights: float16 holds weights up to 65,504
 
 
 @tj.function
 def place_of(t: int, heads: int, tiles: tuple[int, int], causal: bool) -> tuple[int, int, int]:
-    """Batch, head, and the first query of the t-th tile. tiles: in all heads together, rows of a head.
+    """Batch, head, and first query of the t-th tile. tiles: how many there are in all, and in one head.
 
-    CTAs take tiles by turns, and in every second turn the last one first. If causal, those with most keys come first,
-    of 32 heads side by side: so all CTAs have nearly the same to do. Else a head's come one after another, to share
-    its keys in the cache.
+    In each turn every CTA takes a tile; in every second turn they do so in reverse order. If causal, tiles with
+    many keys come first, those of 32 heads side by side: so all CTAs have nearly the same to do. Otherwise the tiles of
+    a head follow each other, which share its keys in the cache.
     """
     ctas = tj.int32(tj.num_ctas(0))
     count, rows = tiles
@@ -50,7 +53,7 @@ def place_of(t: int, heads: int, tiles: tuple[int, int], causal: bool) -> tuple[
 
 @tj.function
 def steps_of(first: int, queries: int, keys: int, causal: bool, bn: int) -> int:
-    """How many blocks of keys count for the BM queries from `first` on; at least one, so that all tiles go one way."""
+    """How many blocks of keys the BM queries from `first` on need; at least one, so that no tile is a special case."""
     last = min(keys, first + BM + keys - queries) if causal else keys
     return max(tj.cdiv(last, bn), 1)
 
@@ -63,8 +66,8 @@ def attention(
     tj.static_assert(D == 64 or D == 128, f"heads of {D}: 64 and 128 are here, attention_small.py takes others")
     tj.static_assert(Q.dtype == tj.float16 or Q.dtype == tj.bfloat16, f"{Q.dtype}: convert Q, K and V to 16 bits")
     tj.static_assert(Out.dtype == Q.dtype, f"Out is {Out.dtype}: give it Q's type, {Q.dtype}")
-    BN = 128 if D == 64 else 80  # keys of a block: as many as 160 registers a thread hold
-    q = tj.alloc_shared((2, CONSUMERS, 64, D), Q.dtype, swizzle="128B")  # and the way out
+    BN = 128 if D == 64 else 80  # keys of a block: as many as fit, with 160 registers a thread
+    q = tj.alloc_shared((2, CONSUMERS, 64, D), Q.dtype, swizzle="128B")  # results leave through it too
     k = tj.alloc_shared((STAGES, BN, D), K.dtype, swizzle="128B")
     v = tj.alloc_shared((STAGES, BN, D), V.dtype, swizzle="128B")
     q_ring = tj.alloc_ring(2, consumers=CONSUMERS)
@@ -88,7 +91,7 @@ def attention(
                 tj.warp.commit(q_ring[n])
                 n += 1
                 steps = steps_of(first, queries, keys, causal, BN)
-                for j in range(steps + 1):  # K runs one block ahead of V
+                for j in range(steps + 1):  # K is fetched one block ahead of V
                     if j < steps:
                         at = j * BN
                         k_ring[i + j].acquire()
@@ -118,14 +121,14 @@ def attention(
             batch, head, first = place_of(t, heads, (tiles, rows), causal)
             steps = steps_of(first, queries, keys, causal, BN)
             first += w * 64
-            certain = min(keys, first + 1 + keys - queries) if causal else keys  # so many keys count for all queries
+            certain = min(keys, first + 1 + keys - queries) if causal else keys  # keys in front of it count for all
             stage = q_ring[n].stage
             q_ring[n].wait()
             k_ring[i].wait()
             tj.wg.gemm_async(s, q[stage, w], k[k_ring[i].stage].T, accumulate=False)
             tj.bulk.wait_read(0)
             if n > 0:
-                tj.wg.release(q_ring[n - 1])  # the results of the tile before have been read
+                tj.wg.release(q_ring[n - 1])  # the results of the tile before have left
             tj.wgmma.wait(0)
             tj.warp.release(k_ring[i])
             if certain < BN:
@@ -134,10 +137,10 @@ def attention(
             parts = weigh(p, e, s, base, scale)
             for j in range(1, steps):
                 k_ring[i + 1].wait()
-                tj.wg.gemm_async(s, q[stage, w], k[k_ring[i + 1].stage].T, accumulate=False)  # the next scores
+                tj.wg.gemm_async(s, q[stage, w], k[k_ring[i + 1].stage].T, accumulate=False)  # scores of block j
                 v_ring[i].wait()
-                tj.wg.gemm_async(acc, p, v[v_ring[i].stage], accumulate=j > 1)  # this block's product
-                tj.wgmma.wait(1)  # the scores are there; the product runs on
+                tj.wg.gemm_async(acc, p, v[v_ring[i].stage], accumulate=j > 1)  # weights of block j - 1, times values
+                tj.wgmma.wait(1)  # for the scores; the other product goes on
                 tj.warp.release(k_ring[i + 1])
                 if certain < (j + 1) * BN:
                     mask(s, j * BN, first, queries, keys, causal)
@@ -174,16 +177,16 @@ def attention(
 
 @tj.function
 def weigh(p: tj.Tile, e: tj.Tile, s: tj.Tile, base: tj.Tile, scale: float) -> tj.Tile:
-    """The weights p of scores, relative to the base of their query; gives sums of them, 64 × 4.
+    """Writes the weights of the scores s to p; returns their sums, four for each query.
 
-    Half of them at a time, in e: all at once take more registers than there are.
+    It takes half of the columns at a time, by way of e: all at once would take more registers than there are.
     """
     return weigh_half(p, e, s, base, scale, 0) + weigh_half(p, e, s, base, scale, e.shape[1])
 
 
 @tj.function
 def weigh_half(p: tj.Tile, e: tj.Tile, s: tj.Tile, base: tj.Tile, scale: float, at: int) -> tj.Tile:
-    """Those of the columns from `at` on. Each row has four sums, of what one thread has: none needs another's."""
+    """The columns from `at` on. Four threads share a row; each sums up what it has, and waits for no other."""
     n = e.shape[1]
     tj.wg.copy(e, tj.fast.exp2(tj.fma(s[:, at : at + n], scale, -(base * scale)[:, None])))
     tj.wg.cast(p[:, at : at + n], e)
@@ -192,9 +195,10 @@ def weigh_half(p: tj.Tile, e: tj.Tile, s: tj.Tile, base: tj.Tile, scale: float, 
 
 @tj.function
 def mask(s: tj.Tile, start: int, first: int, queries: int, keys: int, causal: bool) -> None:
-    """Takes away the scores of keys that don't count: s is those of 64 queries from `first`, the keys from `start`.
+    """Makes the scores of keys that don't count -inf. s: of the 64 queries from `first` on, the keys from `start` on.
 
-    Keys are counted as 8, 2 and 1, as threads have them: what one thread has of 8 and 1 are constants.
+    A thread has 2 neighbours of every 8 keys: key 8 * a + 2 * b + c, where b says which of four threads it is. Written
+    with these digits as dimensions, a and c of each register are constants, and only b is computed.
     """
     end = tj.wg.full((64,), keys - start, tj.int32)
     if causal:
