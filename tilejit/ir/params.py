@@ -129,7 +129,7 @@ class TensorMapSpec:
     with stride 1 first. box: elements along each, and along one of extent 1 where the array has a single dimension.
     swizzle: of the box in shared memory, "none", "32B", "64B" or "128B".
     RANKS: dimensions of a box. MOST_BOX: elements along one of them. UNIT_BYTES: what divides addresses, strides and
-    rows of boxes, and starts in them. BOX_END_BYTES: below this is the size of a box, as an H100's driver has it.
+    rows of boxes, and starts in them. MOST_BOX_BYTES: of a box, as an H100's driver has it.
     EXTENT_END, STRIDE_END_BYTES: below these are an array's extents and strides; a map tells of extents up to 2^32,
     coordinates are int32, and the greatest that is a multiple of 16 lies outside.
     source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled
@@ -144,7 +144,7 @@ class TensorMapSpec:
     RANKS: ClassVar[range] = range(2, 6)
     MOST_BOX: ClassVar[int] = 256
     UNIT_BYTES: ClassVar[int] = 16
-    BOX_END_BYTES: ClassVar[int] = 1 << 18
+    MOST_BOX_BYTES: ClassVar[int] = 232_448
     EXTENT_END: ClassVar[int] = (1 << 31) - 16
     STRIDE_END_BYTES: ClassVar[int] = 1 << 40
 

@@ -202,7 +202,7 @@ def box_copy(tensor: Region, tile: Region, context: DispatchContext, *, loads: b
     if len(named) > ranks[-1]:
         raise LayoutError(f"{root.name} has {len(named)} dimensions; TMA takes {ranks[-1]}")
     box += (1,) * (ranks[0] - len(box))
-    assert prod(box) * tensor.dtype.bytes < TensorMapSpec.BOX_END_BYTES, "shared memory is smaller"
+    assert prod(box) * tensor.dtype.bytes <= TensorMapSpec.MOST_BOX_BYTES, "shared memory is smaller"
     spec = TensorMapSpec(root.name, tensor.dtype, named, box, atoms.mode)
     return BoxCopy(tensor, dims, atoms, spec, issues, loads, context.threads)
 
