@@ -9,7 +9,7 @@ Products are asynchronous: while the tensor cores multiply for one warpgroup, th
 The base may be any score, as long as float16 holds the weights: the result is the same. So the greatest score is looked
 for in the first block only. In later blocks the sums show when weights have become too large; only then the greatest
 score becomes the base, and the block is weighed again. To look for it in every block would be slower: threads would
-exchange maxima, and scale all sums so far. On an H100 that had 0.95 to 1.00 of cuDNN's speed; this has 1.16 to 1.23.
+exchange maxima, and scale all sums so far. On an H100 that had 0.95 to 1.00 of cuDNN's speed; this has 1.15 to 1.23.
 
 Q and Out are batch × heads × queries × D, K and V batch × (heads / group) × keys × D, of float16 or bfloat16, D = 64 or
 128. Rows start at multiples of 16 bytes. Other strides are free: arrays of (batch, sequence, heads, D) need no copy.
