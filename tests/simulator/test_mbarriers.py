@@ -176,6 +176,21 @@ def test_a_barrier_invalidated_may_be_initialised_again():
     assert results(body + asks(0)) == [0] * 32
 
 
+def test_who_arrived_at_a_barrier_before_it_was_initialised_again_is_not_named():
+    body = f"""
+    mbarrier.arrive.shared::cta.b64 _, [%r3]; // of the first
+    {wait("FIRST", "%r3", "0")}bar.sync 0;
+    @%p1 bra MADE;
+    mbarrier.inval.shared::cta.b64 [%r3]; mbarrier.init.shared::cta.b64 [%r3], 33;
+    MADE: bar.sync 0;
+    mbarrier.arrive.shared::cta.b64 _, [%r3]; // of the second
+    {wait("SECOND", "%r3", "0")}"""
+    with pytest.raises(DeadlockError) as error:
+        results(body, count=32, grid=2)
+    assert "32 of 33 arrivals" in str(error.value) and "of the second" in str(error.value)
+    assert "of the first" not in str(error.value)
+
+
 MISUSES = {
     "use before init": ("mbarrier.arrive.shared::cta.b64 _, [%r3+8];", "which nothing has initialised"),
     "wait before init": ("mbarrier.test_wait.parity.shared::cta.b64 %p9, [%r3+8], 0;", "which nothing has initialised"),

@@ -64,6 +64,14 @@ class MBarrier:
         if len(self.arrivals) > 2 * self.live.size + 64:
             self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[cta_of[x.positions]]).any()]
 
+    def forget(self, ctas: Index, cta_of: Index) -> None:
+        """Forget who arrived in CTAs whose barrier is another one from here on."""
+        before, self.arrivals = self.arrivals, []
+        for x in before:
+            stays = ~np.isin(cta_of[x.positions], ctas)
+            if stays.any():
+                self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.phases[stays]))
+
     def arrived(self, cta: int, cta_of: Index) -> list[tuple[int, Index]]:
         """(instruction, threads) of the arrivals in the current phase of a CTA's barrier."""
         result: dict[int, Index] = {}

@@ -79,6 +79,7 @@ class MBarriers:
             barrier.expected[ctas] = barrier.pending[ctas] = counts
             barrier.made_by[ctas] = site.pc
             barrier.made_at[ctas] = self.lanes.positions()[threads]
+            barrier.forget(ctas, self.lanes.full["chunk_cta"])
             if self.checker is not None:
                 self.checker.make_barriers(barrier.region, barrier.cells(ctas), threads, site)
             barrier.made[ctas] = self.order.tick(site.pc) if self.order is not None else 0
