@@ -10,13 +10,13 @@ One CTA a multiprocessor works on tiles of 128 × 256 in turn, two warpgroups of
     warp 0        copies slices of A and B into the stages that are free, STAGES - 1 ahead
     warpgroups    wait for a slice, start its product, and wait for the one before: its stage is free then
 
-So the tensor cores always have a product to go on with. In `gemm` warp 0 does both; in `gemm_with_producer` a third
-warpgroup copies, and gives its registers to the others. These are enough to keep what a tile came to, and to write it
-while the next tile's first product goes on. It takes 225 KB of shared memory.
+So the tensor cores always have a product to go on with. In `gemm` warp 0 belongs to a warpgroup that multiplies, too.
+In `gemm_with_producer` a third warpgroup copies, and gives its registers to the others. With these they keep a finished
+tile, and write it while the next tile's first product goes on. Either kernel takes 225 KB of shared memory.
 
-The activation "gelu" is exact. "gelu_tanh" goes by the hardware's tanh, as cuBLASLt's epilogue does, and errs as much:
-by at most 0.0005 + 0.0003 * |x| besides the rounding of C. It takes 6 instructions for each element, the exact one more
-than 50.
+The activation "gelu" is exact. "gelu_tanh" uses the hardware's tanh, as cuBLASLt's epilogue does, and has the same
+error: at most 0.0005 + 0.0003 * |x| besides the rounding of C. It takes 6 instructions for each element; the exact one
+takes more than 50.
 
 Needs sm_90a; on other machines it runs on the simulator: `python examples/gemm_hopper.py`.
 """
@@ -38,7 +38,7 @@ SLICE = 64  # columns of sums that an epilogue has in hand at a time
 def place_of(tile: Any, shape: tuple[Any, Any], is_batch: bool) -> tuple[Any, Any, Any]:
     """Which product of the batch a tile belongs to, and its row and column among that one's tiles."""
     z = tj.uint32(0)
-    if is_batch:  # else the first load needn't wait for a division
+    if is_batch:  # for a single product the first load needn't wait for these divisions
         z = tile // (shape[0] * shape[1])
         tile = tile % (shape[0] * shape[1])
     row, column = tj.tile_order(tile, shape, group=GROUP)
@@ -47,7 +47,7 @@ def place_of(tile: Any, shape: tuple[Any, Any], is_batch: bool) -> tuple[Any, An
 
 @tj.function
 def load(A: Any, B: Any, a: Any, b: Any, t: Any, place: tuple[Any, Any, Any], k: Any) -> None:
-    """Copies slice k of K of what a tile needs; A and B have K along dimension 2 and 1, or the other way round."""
+    """Copies slice k of what a tile needs of A and B into a stage, as they lie in memory: row-major or column-major."""
     z, row, column, depth = place[0], place[1] * BM, place[2] * BN, k * BK
     t.acquire()
     if a.shape[1] == BM:
@@ -81,7 +81,10 @@ def gelu_tanh(x: Any) -> Any:
 def finish(
     y: Any, acc: Any, bias: Any, residual: Any, activation: str | None, place: tuple[Any, Any, Any], w: Any, h: Any
 ) -> None:
-    """Makes of half h of a warpgroup's sums what is written: in slices of columns, so that few registers hold both."""
+    """Turns half h of a warpgroup's sums into values of C.
+
+    Where there is an activation, slice by slice: so few registers hold what is computed on the way.
+    """
     width = BN // 2 if activation is None else SLICE
     for s in tj.static_range(h * (BN // 2), (h + 1) * (BN // 2), width):
         x = acc[:, s : s + width]
@@ -135,7 +138,7 @@ def gemm(
     # unsigned numbers are divided in fewer steps
     shape = tj.uint32(tj.cdiv(C.shape[1], BM)), tj.uint32(tj.cdiv(C.shape[2], BN))
     tiles = tj.uint32(C.shape[0]) * shape[0] * shape[1]
-    steps = max(tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK)), 1)
+    steps = max(tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK)), 1)  # so the compiler knows: never 0
     stride = tj.uint32(tj.num_ctas(0))
     w = tj.warpgroup_id()
     # what is loaded next: slice `ahead` of tile `coming`, as step `j`
@@ -145,7 +148,7 @@ def gemm(
         while j < min(STAGES - 1, steps):
             load(A, B, a, b, ring[j], ahead_place, j)
             j += 1
-    j = ahead = min(STAGES - 1, steps)
+    j = ahead = min(STAGES - 1, steps)  # all threads count, though one warp copies
     i = 0
     place = tj.uint32(0), tj.uint32(0), tj.uint32(0)
     for tile in range(tj.uint32(tj.cta_id(0)), tiles, stride):
@@ -182,7 +185,7 @@ def gemm_with_producer(
     A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, bias: tj.Tensor | None, residual: tj.Tensor | None,
     a_rows: tj.constexpr, b_rows: tj.constexpr, activation: tj.constexpr, c_whole: tj.constexpr, is_batch: tj.constexpr,
 ) -> None:
-    """As `gemm`, but that the first warp of another warpgroup copies."""
+    """As `gemm`, but the first warp of another warpgroup copies, and a tile is written under the next one's product."""
     a = tj.alloc_shared((STAGES, BM, BK) if a_rows else (STAGES, BK, BM), A.dtype, swizzle="128B")
     b = tj.alloc_shared((STAGES, BK, BN) if b_rows else (STAGES, BN, BK), B.dtype, swizzle="128B")
     out = tj.alloc_shared((2, 64, BN // 2), C.dtype, swizzle="128B")
@@ -190,7 +193,7 @@ def gemm_with_producer(
     ring = tj.alloc_ring(STAGES, consumers=2 * WARPS)
     shape = tj.uint32(tj.cdiv(C.shape[1], BM)), tj.uint32(tj.cdiv(C.shape[2], BN))
     tiles = tj.uint32(C.shape[0]) * shape[0] * shape[1]
-    steps = max(tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK)), 1)
+    steps = max(tj.int32(tj.cdiv(A.shape[2] if a_rows else A.shape[1], BK)), 1)  # so the compiler knows: never 0
     stride = tj.uint32(tj.num_ctas(0))
     i = 0
     if tj.warpgroup_id() == 0:
@@ -213,7 +216,7 @@ def gemm_with_producer(
                 t.wait()
                 multiply(acc, a, b, t, w, k > 0)
                 if k == 0:
-                    if tile >= stride:
+                    if tile >= stride:  # `y` and `place` are those of the tile before
                         for h in tj.static_range(2):
                             store(C, c_whole, out[w], y, place, w, h)
                     place = place_of(tile, shape, is_batch)
@@ -235,7 +238,7 @@ def gemm_with_producer(
 
 
 def rows_of(name: str, x: Any) -> tuple[Any, bool]:
-    """An array of two or three dimensions as one of three whose last one lies together, and whether that was so."""
+    """An array as a batch of matrices whose rows lie together, transposed if columns do; and whether rows did."""
     x = x if x.ndim == 3 else x[None]
     size = x.element_size() if hasattr(x, "element_size") else x.itemsize
     if size != 2:
@@ -244,7 +247,7 @@ def rows_of(name: str, x: Any) -> tuple[Any, bool]:
             "takes int8, float8 and, as tf32, float32, too"
         )
     steps = [s * size for s in x.stride()] if hasattr(x, "element_size") else list(x.strides)
-    # steps of what has one row, one column or nothing say nothing
+    # the step along a dimension of one element, or none, means nothing
     is_rows = steps[2] == size or x.shape[2] < 2
     if not is_rows and steps[1] != size and x.shape[1] > 1:
         raise ValueError(f"{name} has no dimension that lies together: its steps are {steps[1:]} bytes")
@@ -266,7 +269,7 @@ def arranged(
     a: Any, b: Any, c: Any, bias: Any = None, residual: Any = None, activation: str | None = None
 ) -> tuple[int, tuple[Any, ...]]:
     """The grid and the arguments of either kernel for c = activation(a @ b + bias) + residual."""
-    if a.shape[-1] == 0:  # sums of nothing are those of zeros
+    if a.shape[-1] == 0:  # a sum of nothing is 0, as is one of zeros
         a, b = zeros(a, *a.shape[:-1], 8), zeros(b, *b.shape[:-2], b.shape[-1], 8).swapaxes(-1, -2)
     (A, a_rows), (B, b_rows), (C, c_rows) = (rows_of(name, x) for name, x in (("a", a), ("b", b), ("c", c)))
     if not c_rows:

@@ -1,6 +1,8 @@
 """copy_async from shared to global memory by TMA: done when the thread that started it has waited.
 
-accepts: what `tma_load` does, the other way round, and no barrier. What lies outside the tensor isn't written.
+accepts: what `tma_load` does, the other way round, and no barrier. A region may pass the tensor's end, not begin in
+    front of it. What lies outside isn't written, but for whole chunks of 16 bytes along rows: these must end at a
+    multiple, unless the region is known to end inside them.
 emits: a box for each block of columns, more for taller ones, by the scope's leader, and a group of them.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
 """
