@@ -50,6 +50,7 @@ def answers(variant: Variant[Any], operation: Operation, variants: Variants) -> 
         assert plan == again, "the same question has two answers"
         if isinstance(plan, Plan):
             assert hash(plan) is not None and repr(plan) and str(plan.facts()) and plan.instructions
+            assert len(plan.instructions) == 1 or all(times for _, times in plan.instructions), plan.instructions
             assert plan.schedule().ndim == 2
             return
         reasons = plan.reasons

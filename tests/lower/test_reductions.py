@@ -290,6 +290,13 @@ def test_shared_out_or_not_the_sums_have_the_same_bits() -> None:
     np.testing.assert_array_equal(case.run("sum", x).view(np.uint32), sums[:, 0].view(np.uint32))
 
 
+def test_a_plan_counts_only_instructions_that_come() -> None:
+    case = Case("shared", 128, "cta", "[128] S[128 : 1 @ tx]", "[1] S[1 : 1] + R[128 : 1 @ tx]", (0,), is_voted=True)
+    assert case.verdict("any").plan.instructions == (("bar.red.or.pred", 1),)
+    of_lanes = Case("shuffle", 32, "warp", "[32] S[32 : 1 @ laneid]", "[1] S[1 : 1] + R[32 : 1 @ laneid]", (0,))
+    assert of_lanes.verdict("max", int32).plan.instructions == (("redux.sync.max.s32", 1),)
+
+
 def test_ties_give_the_first_index_whatever_the_layout() -> None:
     for case in (*CASES.values(), *PADDED.values()):
         for op in ("argmax", "argmin"):

@@ -60,17 +60,22 @@ class Reducing(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and type where LLVM chooses; times a thread)."""
+        """(mnemonic, or operation and type where LLVM chooses; times a thread), one with 0 where nothing is combined."""
+        counted = self._counted()
+        return tuple([(name, times) for name, times in counted if times]) or (counted[0],)
+
+    def _counted(self) -> list[tuple[str, int]]:
+        """Each kind of instruction with how often it comes, which may be never."""
         shares, results = self.shares, self.shares.results.count
+        combined = f"{self.operation}.{self.combining.dtype}"
         if self.vote:
-            before = f"{self.operation}.{self.combining.dtype}", results * (len(shares.slots) - 1)
-            return before, (ROWS[self.vote].mnemonic, results)
+            return [(combined, results * (len(shares.slots) - 1)), (ROWS[self.vote].mnemonic, results)]
         by_lanes = self._meeting(_THREAD).by_lanes
         met = shares.partials - 1 if by_lanes is None else by_lanes.steps
         single = len(shares.slots) if not self.pairs else 2 * len(set(_conditions(shares, _THREAD)))
         steps = results * (single - 1 + met) + (0 if self.redux else self.shuffles.steps)
         shuffles = (0 if self.redux else self.shuffles.count) + (0 if by_lanes is None else results * by_lanes.count)
-        made = [(f"{self.operation}.{self.combining.dtype}", steps)]
+        made = [(combined, steps)]
         if self.pairs:
             made.insert(0, (self.pairs, results * (len(shares.slots) - single) // 2))
         if self.redux:
@@ -79,7 +84,7 @@ class Reducing(PlanBase):
             made.append((SHUFFLE_XOR.mnemonic, shuffles * self.combining.words))
         if shares.members:
             made.append((BARRIERS[SCOPES[self.scope]].mnemonic, 1))
-        return tuple(made)
+        return made
 
     @property
     def shuffles(self) -> Shuffles:
