@@ -60,7 +60,7 @@ class Reducing(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and type where LLVM chooses; times a thread), one with 0 where nothing is combined."""
+        """(mnemonic, or operation and type where LLVM chooses; times a thread); once with 0 where nothing comes."""
         counted = self._counted()
         return tuple([(name, times) for name, times in counted if times]) or (counted[0],)
 
