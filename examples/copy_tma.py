@@ -12,8 +12,8 @@ import tilejit as tj
 
 ROWS, COLUMNS = 4, 256
 
-#: rows of shared memory that a CTA asks for, so that no more than eight run on a multiprocessor at a time: 8 boxes of
-#: float32 are 32 KB, which keeps the memory busy. With four times as much on its way it sweeps in a worse order, 3 %
+#: rows of shared memory that a CTA asks for, more than it uses, so that no more than eight CTAs run on a multiprocessor
+#: at a time. Their boxes of float32 are 32 KB, enough to keep the memory busy; four times as much took 3 % longer
 ROOM = 28
 
 
