@@ -234,6 +234,7 @@ def _guarded(emission: Emission, stmt: Move, words: memory.WordFormat, predicate
     w = emission.writer
     then, after = w.label("move"), w.label("moved")
     _fill(emission, stmt, words)
+    # in front of the branch, so that other moves share the addresses
     for vector in (stmt.src, stmt.dst):
         memory.locate(emission, vector.buffer, offset_of(emission, vector.offset))
     available = w.available()

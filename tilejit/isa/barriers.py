@@ -77,7 +77,6 @@ BAR_ARRIVE_NUMBERED = _sync(
 BARRIERS: dict[Scope, Row] = {row.scope: row for row in (BAR_SYNC, BAR_WARP_SYNC, BAR_SYNC_NAMED)}
 
 
-
 def _vote(asked: str, scope: Scope) -> Row:
     """A barrier at which threads are asked something; each gets the answer."""
     how, vote = {"any": "or", "all": "and"}[asked], VOTE[asked]

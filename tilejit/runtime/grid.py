@@ -188,7 +188,7 @@ def warn_of_equals(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -
         threads = f"for {grid[1]} threads write {name}[({grid[0]},), {grid[1]}]; else " if len(sizes) == 2 else ""
         warnings.warn(
             f"{name}{list(sizes)} starts {' x '.join(map(str, sizes))} CTAs, and {name} never asks for "
-            f"tj.cta_id({axis}): {grid[axis]} CTAs each do the same\n"
+            f"tj.cta_id({axis}): the same work is done {grid[axis]} times\n"
             f"help: {threads}leave that axis of the grid out",
             GridWarning, stacklevel=_depth_of_users(),
         )
