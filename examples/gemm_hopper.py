@@ -70,7 +70,7 @@ def multiply(acc: Any, a: Any, b: Any, t: Any, w: Any, accumulate: Any) -> None:
 
 
 @tj.function
-def gelu_tanh(x: Any) -> Any:
+def gelu_tanh(x: tj.Tile) -> tj.Tile:
     """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))."""
     t = tj.fast.tanh(x * tj.fma(x * x, 0.0356774081, 0.7978845608))
     half = x * 0.5
@@ -158,14 +158,14 @@ def gemm(
             multiply(acc, a, b, t, w, k > 0)
             if k == 0:  # while the first product goes on
                 place = place_of(tile, shape, is_batch)
-                if bias is not None:
+                if bias is not None and near is not None:
                     tj.wg.copy(near[w], bias[place[2] * BN : place[2] * BN + BN])
                     tj.warpgroup_sync()
             tj.wgmma.wait(1)  # the step before is done: its stage is free
             if k > 0:
                 tj.warp.release(ring[i - 1])
             if ahead == steps:
-                ahead, coming = 0, coming + stride
+                ahead, coming = 0, tj.uint32(coming + stride)
                 ahead_place = place_of(coming, shape, is_batch)
             if coming < tiles:
                 if tj.warp_id() == 0:
@@ -175,7 +175,7 @@ def gemm(
         tj.wgmma.wait(0)
         tj.warp.release(ring[i - 1])
         for h in tj.static_range(2):
-            finish(y, acc, None if bias is None else near[w], residual, activation, place, w, h)
+            finish(y, acc, None if near is None else near[w], residual, activation, place, w, h)
             store(C, c_whole, out[w], y, place, w, h)
     tj.bulk.wait_read(0)
 
@@ -220,7 +220,7 @@ def gemm_with_producer(
                         for h in tj.static_range(2):
                             store(C, c_whole, out[w], y, place, w, h)
                     place = place_of(tile, shape, is_batch)
-                    if bias is not None:
+                    if bias is not None and near is not None:
                         tj.wg.copy(near[w], bias[place[2] * BN : place[2] * BN + BN])
                         tj.warpgroup_sync()
                 tj.wgmma.wait(1)
@@ -231,7 +231,7 @@ def gemm_with_producer(
             tj.warp.release(ring[i - 1])
             is_last = tile + stride >= tiles
             for h in tj.static_range(2):
-                finish(y, acc, None if bias is None else near[w], residual, activation, place, w, h)
+                finish(y, acc, None if near is None else near[w], residual, activation, place, w, h)
                 if is_last:  # no product follows
                     store(C, c_whole, out[w], y, place, w, h)
         tj.bulk.wait_read(0)
