@@ -14,8 +14,10 @@ from tilejit.ir import walk
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
+    Assign,
     Atomic,
     BufferView,
+    Declare,
     Expr,
     For,
     If,
@@ -54,10 +56,10 @@ def kernel(*body: Stmt) -> Kernel:
 
 
 def turns(*body: Stmt) -> tuple[Stmt, ...]:
-    """What four turns become."""
-    made = written_out(kernel(Alloc(R), unrolled(TURN, 4, *body)))
+    """What four turns become, in which `outside` may be assigned."""
+    made = written_out(kernel(Alloc(R), Declare(Var("outside", int32), const(0)), unrolled(TURN, 4, *body)))
     assert verify(made, "lane") == []
-    return made.body[1:]
+    return made.body[2:]
 
 
 @pytest.mark.parametrize("name", ["attention causal 128", "gemm_hopper.gemm", "softmax_of_unaligned_rows", "matmul"])
@@ -95,6 +97,22 @@ def test_what_a_turn_defines_has_another_name_in_each() -> None:
     names = [named.name for stmt in made if (named := walk.defines(stmt)) is not None]
     assert len(set(names)) == len(names) == 8
     assert [stmt.value.name for stmt in made if isinstance(stmt, Store)] == names[1::2]  # type: ignore[union-attr]
+
+
+def test_a_variable_that_a_turn_declares_is_its_own_and_one_from_outside_is_everyones() -> None:
+    inside, outside = Var("inside", int32), Var("outside", int32)
+    made = turns(
+        Declare(inside, build.mul(TURN, 3)),
+        Assign(inside, build.add(inside, 1)),
+        Assign(outside, build.add(outside, inside)),
+    )
+    declared = [stmt for stmt in made if isinstance(stmt, Declare)]
+    names = [stmt.var.name for stmt in declared]
+    assert len(set(names)) == 4 and [stmt.init for stmt in declared] == [const(3 * turn) for turn in range(4)]
+    assigned = [stmt.var.name for stmt in made if isinstance(stmt, Assign)]
+    assert assigned == [each for name in names for each in (name, "outside")]
+    sums = [stmt.value for stmt in made if isinstance(stmt, Assign) and stmt.var == outside]
+    assert sums == [build.add(outside, stmt.var) for stmt in declared]
 
 
 def test_what_lives_as_long_as_the_kernel_is_made_once() -> None:
