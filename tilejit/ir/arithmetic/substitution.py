@@ -26,12 +26,12 @@ __all__ = ["Substitution"]
 #: what an expression becomes where the variables stand for what they stand for at present
 Make = Callable[[], Expr]
 
+
 class _Sum(NamedTuple):
     """An integer as a sum: what stays, constants that change, and terms that change.
 
-    rest: of what stays, without its constant. counted, numbers: the terms that are integers, and
-    these, each times a factor. products: such integers times
-    sums that stay. terms: all others, each times a factor.
+    rest: of what stays, without its constant. counted: the terms that are integers. numbers: these, each times a
+    factor. products: such integers times sums that stay. terms: all others, each times a factor.
     """
 
     rest: Affine
@@ -60,10 +60,8 @@ class _Sum(NamedTuple):
 class Substitution:
     """What stands for variables, and expressions written again with that.
 
-    numbers: what the indices are at present, by name.
-
     What may stand for a variable is said by `index` and `changing`, before any expression that names it is looked at;
-    every other variable stands for itself.
+    every other variable stands for itself. numbers: what the indices are at present, by name.
     """
 
     def __init__(self) -> None:
