@@ -75,7 +75,13 @@ def _remembering(function: Callable[[A], R], limit: int, kept: dict[int, tuple[A
 
     def remembering(key: A) -> R:
         entry = kept.get(id(key))
-        return entry[1] if entry is not None else keep(key, function(key))
+        if entry is not None:
+            return entry[1]
+        result = function(key)
+        if len(kept) >= limit:
+            kept.clear()
+        kept[id(key)] = (key, result)
+        return result
 
     remembering.keep = keep  # type: ignore[attr-defined]
     return cast(Remembered[A, R], remembering)

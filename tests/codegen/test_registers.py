@@ -95,9 +95,9 @@ def test_a_block_that_is_jumped_back_to_knows_no_word() -> None:
 def test_an_array_stands_on_the_stack_only_where_an_access_needs_it() -> None:
     registers = Registers("%r", 4, 32, "i32", shared=True)
     assert registers.entry() == []
-    registers.words[2].loaded = registers.words[2].zeroed = True
+    registers.words[2].placed = registers.words[2].zeroed = True
     assert registers.entry() == ["  %r.2 = alloca i32", "  store i32 zeroinitializer, ptr %r.2"]
-    registers.indexed = True
+    registers.index()
     assert registers.entry()[0] == "  %r = alloca [4 x i32], align 16" and len(registers.entry()) == 6
 
 

@@ -113,9 +113,10 @@ class _TextBuilder(ScalarBuilder):
         return self.write("b1", f"{opcode} {predicate} {llvm_type(left.type)} {left.text}, {other.text}")
 
     def intrinsic(self, name: str, first: Number, *others: Operand) -> Number:
-        operands = [first, *(self.operand(first.type, operand) for operand in others)]
         kind = llvm_type(first.type)
-        arguments = [(kind, operand.text) for operand in operands]
+        arguments = [(kind, first.text)]
+        for operand in others:
+            arguments.append((kind, self.operand(first.type, operand).text))
         if name == "abs":
             # the least integer stays itself
             arguments.append(("i1", "false"))

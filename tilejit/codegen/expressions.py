@@ -21,6 +21,8 @@ from .operations import one_instruction, operation
 
 def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
     """The value of `expr` where the writer stands."""
+    if type(expr) is Const:
+        return constant(expr)
     leaf = _LEAVES.get(type(expr))
     if leaf is not None:
         return leaf(emission, expr)
@@ -61,7 +63,7 @@ _CONSTANT = (Const, Special)
 def offset_of(emission: Emission, expr: Expr) -> OffsetSum:
     """An index as a sum of parts and one constant."""
     if isinstance(expr, Const):
-        return OffsetSum((), int(expr.value))
+        return _constant_offset(int(expr.value))
     if isinstance(expr, Var) and expr.name in emission.sums:
         return emission.sums[expr.name]
     if isinstance(expr, Op) and expr.name == "add":
@@ -70,6 +72,12 @@ def offset_of(emission: Emission, expr: Expr) -> OffsetSum:
         wraps = expr.dtype.bits < 64 and not _proved(expr)
         return OffsetSum(a.parts + b.parts, a.past + b.past, a.wraps or b.wraps or wraps)
     return OffsetSum((evaluate(emission, expr),), 0)
+
+
+@lru_cache(4096)
+def _constant_offset(number: int) -> OffsetSum:
+    """An offset that is known; most are, of registers."""
+    return OffsetSum((), number)
 
 
 def _loaded(emission: Emission, load: Load) -> LLVMValue:
@@ -98,16 +106,18 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
         compared = _compared(emission, op, order)
         if compared is not None:
             return compared
-    args = [evaluate(emission, a) for a in op.args]
-    proved = op.dtype.is_integer and _proved(op)
-    instruction = one_instruction(op.name, op.args[-1].dtype, proved)
-    texts = [a.text for a in args]
+    texts: list[str] = []
+    for arg in op.args:
+        # a loop, as a comprehension is one more call of Python's
+        texts.append(evaluate(emission, arg).text)
+    proved, computed = op.dtype.is_integer and _proved(op), op.args[-1].dtype
+    instruction = one_instruction(op.name, computed, proved)
     if instruction is not None:
         form, dtype = instruction
         result = LLVMValue(emission.writer.value(form.format(*texts)), dtype)
     else:
-        result = operation(emission, op.name, args[-1].dtype, texts, proved, op.span)
-    return cast(emission, result, op.dtype)
+        result = operation(emission, op.name, computed, texts, proved, op.span)
+    return result if result.dtype is op.dtype else cast(emission, result, op.dtype)
 
 
 #: how a sum is compared with a number, and that number with the sum
@@ -175,9 +185,8 @@ def integer(value: int, dtype: DType) -> LLVMValue:
     return LLVMValue.of(Const(wrapped, dtype))
 
 
-#: what gives the expressions that aren't made of others
+#: what gives the expressions that aren't made of others, but for constants
 _LEAVES: dict[type, Callable[[Emission, Any], LLVMValue]] = {
-    Const: lambda emission, expr: constant(expr),
     Var: _variable,
     Special: lambda emission, expr: _asked(emission, expr.name),
 }

@@ -107,9 +107,12 @@ def _ordered(order: str) -> tuple[str, str]:
 def load(emission: Emission, buffer: Buffer, offset: OffsetSum, order: str = "") -> LLVMValue:
     """The element at `offset`, read in one of `ORDERS["load"]`."""
     kind = memory_type(buffer.dtype)
-    registers = _registers_of(emission, buffer)
+    registers = emission.registers.get(buffer.root.name)
     if registers is not None:
-        text = _load_register(emission, buffer, registers, offset, kind)
+        if registers.bits == buffer.dtype.bits and not offset.parts:
+            text = emission.writer.read(registers.words[offset.past], kind)
+        else:
+            text = _load_register(emission, buffer, registers, offset, kind)
     else:
         pointer, place = address(emission, buffer, offset)
         how, behind = _ordered(order)
@@ -126,22 +129,20 @@ def store(emission: Emission, buffer: Buffer, offset: OffsetSum, value: LLVMValu
     text, kind = value.text, memory_type(buffer.dtype)
     if buffer.dtype.kind == "bool":
         text = emission.writer.value(f"zext i1 {text} to i8")
-    registers = _registers_of(emission, buffer)
+    registers = emission.registers.get(buffer.root.name)
     if registers is not None:
-        _store_register(emission, buffer, registers, offset, kind, text)
+        if registers.bits == buffer.dtype.bits and not offset.parts:
+            emission.writer.write(registers.words[offset.past], kind, text)
+        else:
+            _store_register(emission, buffer, registers, offset, kind, text)
         return
     pointer, place = address(emission, buffer, offset)
     how, behind = _ordered(order)
     emission.writer.effect(f"store{how} {kind} {text}, {pointer} {place}{behind}, align {buffer.dtype.bytes}")
 
 
-def _registers_of(emission: Emission, buffer: Buffer) -> Registers | None:
-    """The registers that a buffer's elements are, or None where they have addresses."""
-    return emission.registers.get(buffer.root.name)
-
-
 def _load_register(emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, kind: str) -> str:
-    """The element of a local buffer at `offset`.
+    """The element of a local buffer at `offset`, where that isn't a register by itself.
 
     An element that is a part of a register is read and written as a component of a vector, which becomes one `mov`. As
     an access of the element's size it would become shifts and masks once LLVM makes registers of the stack.
@@ -150,8 +151,6 @@ def _load_register(emission: Emission, buffer: Buffer, registers: Registers, off
                                                   31           16             0
     """
     count = registers.bits // buffer.dtype.bits
-    if count == 1 and not offset.parts:
-        return emission.writer.read(registers.words[offset.past], kind)
     if offset.parts or count < 1:
         return _read_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind))[0]
     return _read_part(emission, registers, offset, count, kind)
@@ -160,11 +159,8 @@ def _load_register(emission: Emission, buffer: Buffer, registers: Registers, off
 def _store_register(
     emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, kind: str, text: str
 ) -> None:
-    """Writes the element of a local buffer at `offset`."""
+    """Writes the element of a local buffer at `offset`, where that isn't a register by itself."""
     count = registers.bits // buffer.dtype.bits
-    if count == 1 and not offset.parts:
-        emission.writer.write(registers.words[offset.past], kind, text)
-        return
     if offset.parts or count < 1:
         _write_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind), [text])
         return
@@ -245,7 +241,8 @@ def _stack_places(
     emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, words: WordFormat
 ) -> list[str]:
     """The addresses of a vector's words in the array that the registers are on the stack."""
-    registers.indexed, size = True, words.bits // 8
+    registers.index()
+    size = words.bits // 8
     place, past = _place(emission, buffer, offset, "ptr", registers.address)
     return [_past(emission, "ptr", place, past + index * size) for index in range(words.number)]
 
@@ -258,7 +255,7 @@ def read(
     cache: what caches should do with it where it is global memory; those that are ordered ask nothing of caches.
     """
     w, buffer = emission.writer, vector.buffer
-    registers = _registers_of(emission, buffer)
+    registers = emission.registers.get(buffer.root.name)
     if registers is not None:
         return _read_registers(emission, buffer, registers, offset, words)
     if cache and buffer.space == "global" and not order:
@@ -288,7 +285,7 @@ def write(
     order, cache: as in `read`.
     """
     w, buffer = emission.writer, vector.buffer
-    registers = _registers_of(emission, buffer)
+    registers = emission.registers.get(buffer.root.name)
     if registers is not None:
         _write_registers(emission, buffer, registers, offset, words, values)
         return

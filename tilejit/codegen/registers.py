@@ -24,7 +24,7 @@ class Word:
     """One register.
 
     address: its place on the stack. kind: its LLVM type there. array: the buffer's registers to which it belongs, or
-    None for a variable. loaded: some block loads it from the stack.
+    None for a variable. placed: it needs its place on the stack, as some block loads it from there.
     zeroed: it starts as zero. Elements that share a word need that where they are written one by one: without it, in a
     loop that writes one of them, LLVM computes with a register that nothing wrote to carry the others along.
     """
@@ -32,13 +32,8 @@ class Word:
     address: str
     kind: str
     array: Registers | None = None
-    loaded: bool = False
+    placed: bool = False
     zeroed: bool = False
-
-    @property
-    def placed(self) -> bool:
-        """Whether it needs its place on the stack."""
-        return self.loaded or (self.array is not None and self.array.indexed)
 
     def entry(self) -> list[str]:
         """The entry block's lines for a word that isn't in an array on the stack."""
@@ -67,10 +62,17 @@ class Registers:
     def __post_init__(self) -> None:
         self.words += [Word(f"{self.address}.{index}", self.kind, self) for index in range(self.number)]
 
+    def index(self) -> None:
+        """Makes the words one array on the stack."""
+        if not self.indexed:
+            self.indexed = True
+            for word in self.words:
+                word.placed = True
+
     def entry(self) -> list[str]:
         """The entry block's lines: an array, or a place for each word that goes through the stack."""
         if not self.indexed:
-            return [line for word in self.words for line in word.entry()]
+            return [line for word in self.words if word.placed for line in word.entry()]
         size = self.bits // 8
         lines = [f"  {self.address} = alloca [{self.number} x i{self.bits}], align 16"]
         if self.shared:

@@ -46,12 +46,18 @@ from .types import register_type
 
 def block(emission: Emission, body: Sequence[Stmt]) -> None:
     """Writes statements until one ends the block; what follows it is never reached."""
+    w = emission.writer
+    before, span = w.at(None), None
     for stmt in body:
-        if not emission.writer.open:
-            return
-        before = emission.writer.at(stmt.span)
+        if not w.open:
+            break
+        if stmt.span is not span:
+            # unrolled turns have the span of one statement
+            span = stmt.span
+            w.restore(before)
+            w.at(span)
         EMITTERS[type(stmt)](emission, stmt)
-        emission.writer.restore(before)
+    w.restore(before)
 
 
 def _let(emission: Emission, stmt: Let) -> None:

@@ -169,22 +169,25 @@ class Writer:
             return name
         loop = self._loops[depth]
         if text not in loop.values:
-            loop.values[text] = self._named(depth)
-            loop.preheader.append(f"  {loop.values[text]} = {text}{self._location}")
+            loop.values[text] = self._hoisted(text, loop, depth)
         return loop.values[text]
 
     def fresh(self, text: str) -> str:
         """Writes an instruction that has a result, even where its value is available; returns the result's name."""
-        name = self._named(len(self._loops))
+        self._names += 1
+        name = f"%v{self._names}"
+        if self._loops:
+            self._depths[name] = len(self._loops)
         self.body.append(f"  {name} = {text}{self._location}")
         return name
 
-    def _named(self, depth: int) -> str:
-        """A name for a value that changes with the turns of the `depth` outermost loops."""
+    def _hoisted(self, text: str, loop: _OpenLoop, depth: int) -> str:
+        """Writes an instruction in front of a loop, where it changes with the turns of `depth` others."""
         self._names += 1
         name = f"%v{self._names}"
         if depth:
             self._depths[name] = depth
+        loop.preheader.append(f"  {name} = {text}{self._location}")
         return name
 
     def depth_of(self, value: str) -> int:
@@ -206,13 +209,13 @@ class Writer:
 
     def intrinsic(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
         """Calls an LLVM intrinsic or a function of the module; arguments are (type, value) pairs."""
-        types = ", ".join(kind for kind, _ in arguments)
+        types = ", ".join([kind for kind, _ in arguments])
         self.declarations[f"declare {result} @{name}({types})"] = None
         return self.call(result, name, *arguments)
 
     def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
         """Calls a function that the module defines."""
-        text = f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in arguments)})"
+        text = f"call {result} @{name}({', '.join([f'{kind} {value}' for kind, value in arguments])})"
         return self.value(text, pure=name.startswith("llvm."))
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
@@ -227,7 +230,7 @@ class Writer:
         """What the word holds, as a value of type `kind`."""
         held = self._words.held.get(word)
         if held is None:
-            word.loaded = True
+            word.placed = True
             held = Held(word.kind, self.fresh(f"load {word.kind}, ptr {word.address}"), "")
             self._words.load(word, held)
         return held.value if held.kind == kind else self.bitcast(held.kind, held.value, kind)

@@ -44,8 +44,9 @@ def _moves(body: Block, kept: Collection[str]) -> list[tuple[Buffer, Buffer]]:
                 alike = (dst.layout, dst.slots) == (src.layout, src.slots)
                 if alike and dst.name not in kept and src.name not in kept:
                     by_depth.append((depth, dst, src))
-            for inner in walk.blocks(stmt):
-                visit(inner, depth + 1)
+            elif isinstance(stmt, walk.COMPOUND):
+                for inner in walk.blocks(stmt):
+                    visit(inner, depth + 1)
 
     visit(body, 0)
     return [(dst, src) for _, dst, src in sorted(by_depth, key=lambda move: -move[0])]

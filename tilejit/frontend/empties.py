@@ -20,13 +20,19 @@ __all__ = ["is_empty", "is_idle", "remaining"]
 
 def is_empty(shape: tuple[object, ...]) -> bool:
     """Whether a shape has no elements; an extent that is known only at run time counts as one that has."""
-    return any(type(extent) is int and extent == 0 for extent in shape)
+    for extent in shape:
+        if type(extent) is int and extent == 0:
+            return True
+    return False
 
 
 def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
     """Whether a statement is of no elements: an operation has nothing to move, compute or add."""
     if isinstance(statement, TileOp):
-        return any(0 in operand.extents for operand in statement.operands if isinstance(operand, Region))
+        for operand in statement.operands:
+            if isinstance(operand, Region) and 0 in operand.extents:
+                return True
+        return False
     return is_empty(statement.buffer.shape)
 
 

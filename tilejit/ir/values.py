@@ -193,6 +193,10 @@ class Buffer:
     base: Buffer | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     slots: tuple[int, ...] = ()
+    root: Buffer = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", self if self.base is None else self.base.root)
 
     def __hash__(self) -> int:
         # a kernel's buffers differ in their names, and a hash of the layout walks over it
@@ -223,11 +227,6 @@ class Buffer:
     def laid_out(self) -> tuple[int | Var, ...]:
         """The shape that its layout has: the slots where there are any."""
         return self.slots or self.shape
-
-    @property
-    def root(self) -> Buffer:
-        """The buffer that owns the storage."""
-        return self if self.base is None else self.base.root
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
     match stmt:
         case ir.TileOp():
             operands = tuple([place(o) if isinstance(o, ir.Region) else o for o in stmt.operands])
-            is_same = all(a is b for a, b in zip(operands, stmt.operands, strict=True))
+            is_same = all(map(is_, operands, stmt.operands))
             return stmt if is_same else replace(stmt, operands=operands)
         case ir.Store() | ir.Atomic() | ir.Arrive() | ir.WaitPhase() | ir.Expect():
             return replace(stmt, place=place(stmt.place))
@@ -166,7 +166,7 @@ def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
 
 def assigned(body: Block) -> frozenset[str]:
     """The names of the variables that the statements, those in blocks too, assign."""
-    return frozenset(stmt.var.name for stmt in statements(body) if isinstance(stmt, ir.Assign))
+    return frozenset([stmt.var.name for stmt in statements(body) if isinstance(stmt, ir.Assign)])
 
 
 #: the classes of statements that compute nothing themselves

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from ..dataclass import dataclass
+from ..dataclass import dataclass, field
 from ..errors import LayoutError
 from ..scopes import CTA, LEVELS
 from ..wording import shown
@@ -50,12 +50,18 @@ class Axis:
     Thread axes (`laneid`, `tx`, …) count a `unit` within a larger one; every other name is a
     memory axis. `3 @ axis` makes a stride or an offset along it.
 
+    unit: what a step along this axis counts: "thread", "warp", …; "" for memory.
+    within: the level inside which this axis counts: "warp", "warpgroup", "cta", …; "" for memory.
+
     Example:
         layout = S[(32, 8) : (1 @ laneid, 1)]
         assert layout(3, 5) == {"laneid": 3, "m": 5}
     """
 
     name: str
+    is_thread: bool = field(init=False, compare=False, repr=False)
+    unit: str = field(init=False, compare=False, repr=False)
+    within: str = field(init=False, compare=False, repr=False)
 
     #: an array @ an axis asks the axis
     __array_ufunc__: ClassVar[None] = None
@@ -63,20 +69,10 @@ class Axis:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise LayoutError(f"an axis name is an identifier; got {shown(self.name)}", hint="such as laneid, tx or m")
-
-    @property
-    def is_thread(self) -> bool:
-        return self.name in _THREAD_AXES
-
-    @property
-    def unit(self) -> str:
-        """What a step along this axis counts: "thread", "warp", …; "" for memory."""
-        return _THREAD_AXES[self.name][0] if self.is_thread else ""
-
-    @property
-    def within(self) -> str:
-        """The level inside which this axis counts: "warp", "warpgroup", "cta", …; "" for memory."""
-        return _THREAD_AXES[self.name][1] if self.is_thread else ""
+        unit, within = _THREAD_AXES.get(self.name, ("", ""))
+        object.__setattr__(self, "is_thread", self.name in _THREAD_AXES)
+        object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "within", within)
 
     @property
     def limit(self) -> int | None:

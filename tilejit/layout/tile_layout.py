@@ -85,7 +85,7 @@ class TileLayout:
         object.__setattr__(self, "replica", arguments.items(replica, "a layout's replica", "give a tuple of iterators"))
         object.__setattr__(self, "offset", iters.summed(offset))
         object.__setattr__(self, "swizzle", swizzle)
-        if not all(isinstance(it, Iter) for it in (*self.shard, *self.replica)):
+        if {*map(type, self.shard), *map(type, self.replica)} - {Iter}:
             raise LayoutError(
                 f"shard and replica are iterators; got {shown(self.shard)} and {shown(self.replica)}",
                 hint="write S[extents : strides], or use from_iters for (extent, stride, axis name) triples",
@@ -139,7 +139,7 @@ class TileLayout:
     def size(self, axis: Axis | str | None = None) -> int:
         """How many logical elements; with an axis, the product of its iterators' extents."""
         wanted = _axis(axis)
-        return math.prod(it.extent for it in self.shard if wanted is None or it.axis == wanted)
+        return math.prod([it.extent for it in self.shard if wanted is None or it.axis == wanted])
 
     def span(self, axis: Axis | str | None = None) -> int:
         """One past the highest coordinate on `axis`, or on all memory axes together; before swizzling."""

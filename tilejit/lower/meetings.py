@@ -222,4 +222,7 @@ def _passed(state: _Since, scope: Scope, products: int = -1) -> _Since:
 
 def _touches_shared(stmt: Simple | Jump) -> bool:
     """Whether other threads may have to do with some of the places that a statement reads or writes."""
-    return any(place.buffer.space != "local" for place in (*walk.reads(stmt), *walk.writes(stmt)))
+    for place in (*walk.reads(stmt), *walk.writes(stmt)):
+        if place.buffer.space != "local":
+            return True
+    return False

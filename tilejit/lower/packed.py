@@ -137,7 +137,8 @@ def _behind(statements: Sequence[Stmt], block: Block) -> Stmt:
 def _blocks(body: Block) -> Iterator[Block]:
     yield body
     for stmt in walk.statements(body):
-        yield from walk.blocks(stmt)
+        if isinstance(stmt, walk.COMPOUND):
+            yield from walk.blocks(stmt)
 
 
 def _inputs(stmt: Stmt) -> Iterator[Expr | Place]:

@@ -13,6 +13,8 @@ def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     """Whether `shape` broadcasts to `to`."""
     if len(shape) > len(to):
         return False
+    if shape == to:
+        return True
     return all(a in (1, b) for a, b in zip(reversed(shape), reversed(to), strict=False))
 
 
@@ -21,8 +23,8 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
     # an extent of 0 meets 1 only, and stays 0
-    result = tuple(max(extents) if all(extents) else 0 for extents in zip(*padded, strict=True))
-    if all(broadcasts(shape, result) for shape in shapes):
+    result = tuple([max(extents) if all(extents) else 0 for extents in zip(*padded, strict=True)])
+    if all([broadcasts(shape, result) for shape in shapes]):
         return result
     return Fault(
         f"shapes {' and '.join(map(str, shapes))} don't broadcast",

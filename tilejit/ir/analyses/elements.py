@@ -25,7 +25,7 @@ def slots_of(buffer: Buffer) -> tuple[int, ...]:
 
 
 def _fixed(buffer: Buffer, shape: tuple[int | Var, ...]) -> tuple[int, ...]:
-    fixed = tuple(n for n in shape if isinstance(n, int))
+    fixed = tuple([n for n in shape if isinstance(n, int)])
     assert len(fixed) == len(shape), f"{buffer.name} has a layout of fixed size"
     return fixed
 

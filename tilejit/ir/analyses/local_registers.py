@@ -196,7 +196,10 @@ def _starts(place: ir.Region | ir.Element) -> tuple[ir.Expr, ...]:
 
 
 def _is_fixed(place: ir.Region | ir.Element) -> bool:
-    return all(isinstance(start, ir.Const) for start in _starts(place))
+    for start in _starts(place):
+        if not isinstance(start, ir.Const):
+            return False
+    return True
 
 
 def _turns(

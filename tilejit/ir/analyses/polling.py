@@ -98,9 +98,10 @@ def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> Iterator[tup
     """Every statement with the conditions around it: of branches, and of inner loops what they count to."""
     for stmt in body:
         yield stmt, conds
-        inner = (*conds, *walk.expressions(stmt)) if isinstance(stmt, (If, For)) else conds
-        for block in walk.blocks(stmt):
-            yield from _under_conditions(block, inner)
+        if isinstance(stmt, walk.COMPOUND):
+            inner = (*conds, *walk.expressions(stmt)) if isinstance(stmt, (If, For)) else conds
+            for block in walk.blocks(stmt):
+                yield from _under_conditions(block, inner)
 
 
 def _changed(stmt: Stmt) -> Iterator[str]:

@@ -130,7 +130,7 @@ def _stretches(body: Block) -> Iterator[tuple[int, Stmt]]:
             is_last = isinstance(stmt, TileOp) and stmt.record.relation is REDUCTION
             number += not (is_within or is_last)
             yield number, stmt
-            for each in walk.blocks(stmt):
+            for each in walk.blocks(stmt) if isinstance(stmt, walk.COMPOUND) else ():
                 yield from block(each)
                 number += 1
             number += not is_within
@@ -142,7 +142,10 @@ def _is_elementwise(stmt: Stmt) -> bool:
     """Whether it computes each element from those of local tiles."""
     if not isinstance(stmt, TileOp) or not (stmt.record.elementwise or stmt.name == CAST.name):
         return False
-    return all(region.buffer.space == "local" for region in stmt.tiles.values())
+    for region in stmt.tiles.values():
+        if region.buffer.space != "local":
+            return False
+    return True
 
 
 def _lets_pass(stmt: Stmt, touched: Mapping[str, _Readers], kept: Collection[str]) -> bool:

@@ -140,8 +140,12 @@ def _gathered_faults(region: ir.Region, gathered: ir.Gathered) -> Iterator[str]:
 
 def _is_whole(region: ir.Region) -> bool:
     """Whether a region is plainly all of its buffer."""
-    starts = all(isinstance(start, ir.Const) and start.value == 0 for start in region.starts)
-    return starts and region.extents == region.buffer.shape
+    if region.extents != region.buffer.shape:
+        return False
+    for start in region.starts:
+        if not isinstance(start, ir.Const) or start.value != 0:
+            return False
+    return True
 
 
 def element_faults(element: ir.Element) -> Iterator[str]:

@@ -266,15 +266,15 @@ class _Rewriter:
         spot = self.spots[use.tile]
         shape = padded(spot.layout, use.tile.shape)
         kept = [d for d, label in enumerate(use.labels) if label is not None]
-        labels = tuple(label for label in use.labels if label is not None)
+        labels = tuple([label for label in use.labels if label is not None])
         layout = spot.layout.layout
         if use.cuts:
             part = _part(use, spot)
             if part is None:
                 return None
-            layout, shape = part.layout, padded(part, tuple(use.extent(d) for d in range(len(shape))))
+            layout, shape = part.layout, padded(part, tuple([use.extent(d) for d in range(len(shape))]))
         try:
-            return _View(projected(layout, shape, kept), labels, tuple(shape[d] for d in kept))
+            return _View(projected(layout, shape, kept), labels, tuple([shape[d] for d in kept]))
         except LayoutError:
             return None
 
