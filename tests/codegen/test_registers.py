@@ -64,7 +64,7 @@ def test_a_block_stores_what_a_later_one_loads() -> None:
 
 
 def test_a_thread_that_ends_stores_nothing() -> None:
-    w, word = writer(), Word("%x", "i32", loaded=True)
+    w, word = writer(), Word("%x", "i32", placed=True)
     w.write(word, "i32", "1")
     w.leave()
     assert w.lines() == ["  ret void"]

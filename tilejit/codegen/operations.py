@@ -51,7 +51,8 @@ def _computed(
         form, value_type = instruction
         return LLVMValue(emission.writer.value(form.format(*args)), value_type)
     b, kind = InlineBuilder(emission, dtype, proved), scalar_type(dtype)
-    numbers = [Number(b, "b1" if k < record.conditions else kind, a) for k, a in enumerate(args)]
+    conditions = record.conditions
+    numbers = [Number(b, "b1" if k < conditions else kind, a) for k, a in enumerate(args)]
     result = code.shortcut(b, *numbers) if code.shortcut is not None else None
     if result is None and code.called:
         return _call(emission, record.name, dtype, dtype, args)

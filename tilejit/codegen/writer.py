@@ -256,7 +256,7 @@ class Writer:
                 self._location = held.location
                 value = held.value if held.kind == word.kind else self.bitcast(held.kind, held.value, word.kind)
                 self._stores.append((len(self.body), word))
-                self.effect(f"store {word.kind} {value}, ptr {word.address}")
+                self.body.append(f"  store {word.kind} {value}, ptr {word.address}{held.location}")
         self._location = here
 
     def forget(self, words: Iterable[Word]) -> None:

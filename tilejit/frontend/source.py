@@ -87,11 +87,12 @@ class KernelSource:
         line, column = getattr(node, "lineno", self.node.lineno), getattr(node, "col_offset", 0)
         end_line = getattr(node, "end_lineno", None) or line
         end_column = getattr(node, "end_col_offset", None) or column + 1
-        text = self.lines[line - 1]
-        return Span(
-            self.file, line, _characters(text, column), end_line,
-            _characters(self.lines[end_line - 1], end_column), text, caller,
-        )
+        text, end_text = self.lines[line - 1], self.lines[end_line - 1]
+        if not text.isascii():
+            column = _characters(text, column)
+        if not end_text.isascii():
+            end_column = _characters(end_text, end_column)
+        return Span(self.file, line, column, end_line, end_column, text, caller)
 
     def segment(self, node: ast.AST) -> str:
         """The node's text, where it is on one line."""
@@ -134,7 +135,7 @@ def _no_function(value: Any) -> KernelSyntaxError:
 
 def _characters(text: str, utf8_column: int) -> int:
     """A column in characters; Python's tree counts UTF-8 bytes."""
-    return utf8_column if text.isascii() else len(text.encode()[:utf8_column].decode(errors="ignore"))
+    return len(text.encode()[:utf8_column].decode(errors="ignore"))
 
 
 def _lines(fn: FunctionType) -> tuple[str, ...]:

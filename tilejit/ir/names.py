@@ -13,7 +13,8 @@ __all__ = ["FreshNames", "defined_names"]
 
 def defined_names(body: Block) -> frozenset[str]:
     """The names that statements give to variables and buffers."""
-    return frozenset(named.name for stmt in walk.statements(body) if (named := walk.defines(stmt)) is not None)
+    naming = [stmt for stmt in walk.statements(body) if not isinstance(stmt, walk.NAMELESS)]
+    return frozenset([named.name for stmt in naming if (named := walk.defines(stmt)) is not None])
 
 
 class FreshNames:

@@ -274,6 +274,7 @@ class TileOp:
     operands: as the record lists them, the destination first; None for an optional one that isn't given where a later
     one is.
     attrs: (name, value) pairs in the order of the record's, values plain Python.
+    record: what there is to say of the operation.
     """
 
     name: str
@@ -281,11 +282,11 @@ class TileOp:
     operands: tuple[Region | Expr | None, ...]
     attrs: tuple[tuple[str, AttributeValue], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+    record: TileOperation = field(init=False, compare=False, repr=False)
 
-    @property
-    def record(self) -> TileOperation:
-        """What there is to say of the operation."""
-        return TILE_OPERATIONS[self.name]
+    def __post_init__(self) -> None:
+        # verification refuses a name without a record
+        object.__setattr__(self, "record", TILE_OPERATIONS.get(self.name))
 
     def operand(self, name: str) -> Region | Expr | None:
         """The operand of this name, None for an optional one that isn't given."""

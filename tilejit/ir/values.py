@@ -248,6 +248,8 @@ class Region:
     in_bounds: the box is known not to pass a global tensor's edge: by proof, or because the user said so.
     gathered: there is a box for each number of an index, as far along one dimension as that says. Start and extent say
     nothing of this dimension: they are 0 and None.
+    shape: the extents of the index, if it is gathered by one, and of the dimensions that are kept.
+    counts: how many elements it has in each of the buffer's dimensions; of a gathered one, a box has.
     """
 
     buffer: Buffer
@@ -256,21 +258,25 @@ class Region:
     in_bounds: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
     gathered: Gathered | None = None
+    shape: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    counts: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """How many elements it has in each of the buffer's dimensions; of a gathered one, a box has."""
-        return tuple([1 if extent is None else extent for extent in self.extents])
+    def __post_init__(self) -> None:
+        shape: list[int] = []
+        counts: list[int] = []
+        for extent in self.extents:
+            counts.append(1 if extent is None else extent)
+            if extent is not None:
+                shape.append(extent)
+        if self.gathered is not None:
+            shape[:0] = self.gathered.shape
+        object.__setattr__(self, "shape", tuple(shape))
+        object.__setattr__(self, "counts", tuple(counts))
 
     @property
     def index_shape(self) -> tuple[int, ...]:
         """The leading extents of the shape: those of the index by which it is gathered."""
         return () if self.gathered is None else self.gathered.shape
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents of the index, if it is gathered by one, and of the dimensions that are kept."""
-        return (*self.index_shape, *[e for e in self.extents if e is not None])
 
     @property
     def box_dims(self) -> tuple[int, ...]:

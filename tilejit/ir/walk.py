@@ -18,6 +18,7 @@ from . import nodes as ir
 __all__ = [
     "Block",
     "COMPOUND",
+    "NAMELESS",
     "Place",
     "assigned",
     "blocks",
@@ -147,7 +148,7 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
 #: the classes of statements that define a variable, those that define a buffer, and all others
 _VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction, ir.WaitPhase)
 _BUFFERS = (ir.Alloc, ir.BufferView)
-_NAMELESS = (
+NAMELESS = (
     ir.Assign, ir.Store, ir.If, ir.Loop, ir.Break, ir.Continue, ir.Return,
     ir.Sync, ir.Arrive, ir.Expect, ir.Assert, ir.Print, ir.TileOp, ir.Move,
 )
@@ -159,7 +160,7 @@ def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
         return stmt.var
     if isinstance(stmt, _BUFFERS):
         return stmt.buffer
-    if isinstance(stmt, _NAMELESS):
+    if isinstance(stmt, NAMELESS):
         return None
     return assert_never(stmt)
 
@@ -227,8 +228,11 @@ def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """
     if isinstance(stmt, _WITHOUT_EXPRESSIONS):
         return ()
-    loaded = [part.place for expr in expressions(stmt) for part in loads(expr)]
-    return (*_read_directly(stmt), *loaded)
+    places = [*_read_directly(stmt)]
+    for expr in expressions(stmt):
+        if not isinstance(expr, _LEAVES):
+            places += [part.place for part in subexpressions(expr) if isinstance(part, ir.Load)]
+    return tuple(places)
 
 
 def _read_directly(stmt: ir.Stmt) -> Sequence[Place]:
@@ -311,6 +315,10 @@ def subexpressions(expr: ir.Expr) -> Sequence[ir.Expr]:
         parts.append(part)
         if isinstance(part, ir.Op):
             waiting.extend(reversed(part.args))
+        elif isinstance(part, ir.Cast):
+            waiting.append(part.x)
+        elif isinstance(part, ir.Load) and isinstance(part.place, ir.Vector):
+            waiting.append(part.place.offset)
         elif not isinstance(part, _LEAVES):
             waiting.extend(reversed(operands(part)))
     return parts

@@ -120,6 +120,8 @@ class _Meetings(Analysis[_Since]):
         return wait.stage is None or not self.stages.differ(wait.stage, stage_of(stmt), current)
 
     def join(self, first: _Since, second: _Since) -> _Since:
+        if first is second:
+            return first
         waits = _fewest_products((*first.waits, *second.waits))
         return _Since(first.acted | second.acted, waits, first.current & second.current)
 
@@ -173,7 +175,7 @@ class _Meetings(Analysis[_Since]):
     def leading(self, scope: Scope) -> int:
         """The threads of the leaders' warps, thread i as bit i."""
         size = scope.threads(self.threads)
-        return sum((1 << WARP_THREADS) - 1 << first for first in range(0, self.threads, size))
+        return sum([(1 << WARP_THREADS) - 1 << first for first in range(0, self.threads, size)])
 
     def defined(self, stmt: Stmt, state: _Since) -> _Since:
         """The state with what is still known of stages, where a statement defines a variable."""

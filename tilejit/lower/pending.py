@@ -88,7 +88,12 @@ def carry(kernel: Kernel) -> Kernel:
         if state:
             _check(stmt, state)
     before = iter(states)
-    return replace(kernel, body=walk.rewrite(body, lambda stmt: _carrying(stmt, next(before)))[:-1])
+
+    def carrying(stmt: Stmt) -> Iterable[Stmt]:
+        state = next(before)
+        return _carrying(stmt, state) if isinstance(stmt, Instruction) else (stmt,)
+
+    return replace(kernel, body=walk.rewrite(body, carrying)[:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,10 +325,8 @@ def _jumps(stmt: Stmt) -> bool:
     return isinstance(stmt, (Break, Continue))
 
 
-def _carrying(stmt: Stmt, state: _State | None) -> Iterable[Stmt]:
-    """What stands for a statement: a wait has its registers, a joint is waits or nothing."""
-    if not isinstance(stmt, Instruction):
-        return (stmt,)
+def _carrying(stmt: Instruction, state: _State | None) -> Iterable[Stmt]:
+    """What stands for an instruction: a wait has its registers, a joint is waits or nothing."""
     if not state and stmt.name not in (_JOINT, _ABSENCE) and ROWS[stmt.name].carries is None:
         return (stmt,)
     pending = state or frozenset()

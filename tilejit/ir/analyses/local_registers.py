@@ -110,13 +110,13 @@ class LocalRegisters:
     def _of(self, place: Place) -> Touched:
         assert isinstance(place, (ir.Region, ir.Element)), "vectors are of lane IR"
         root = place.buffer.root
-        starts = _starts(place)
         if not _is_fixed(place):
             return Touched(0, self.whole(root.name))
         counts = place.counts
         if place.buffer is root and counts == root.shape:
-            return Touched(self.whole(root.name), self.whole(root.name))
-        return self.at(place, [int(start.value) for start in starts if isinstance(start, ir.Const)])
+            whole = self.whole(root.name)
+            return Touched(whole, whole)
+        return self.at(place, [int(start.value) for start in _starts(place) if isinstance(start, ir.Const)])
 
     def at(self, place: ir.Region | ir.Element, starts: list[int]) -> Touched:
         """The registers of a place whose starts have these values."""

@@ -8,9 +8,10 @@ int64, which is what indices are made of, doesn't overflow. Narrower types wrap 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import gcd
 
-from ...dtypes import DTYPES, DType, bool_, int64
+from ...dtypes import DType, bool_, int64
 from ...remember import remembered
 from ..nodes import SPECIALS, Cast, Const, Expr, Op, Special, Var
 
@@ -29,20 +30,14 @@ def dtype_range(dtype: DType) -> Bounds:
     return (None if low == -(2**63) else low), (None if dtype.bits == 64 else high)
 
 
+@cache
 def full_range(dtype: DType) -> tuple[int, int]:
     """The least and greatest value of an integer type or bool_."""
-    return _RANGES[dtype.name]
-
-
-def _full_range(dtype: DType) -> tuple[int, int]:
     if dtype == bool_:
         return 0, 1
     if dtype.kind == "uint":
         return 0, 2**dtype.bits - 1
     return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
-
-
-_RANGES = {name: _full_range(dtype) for name, dtype in DTYPES.items() if not dtype.is_float}
 
 
 def fits(ends: Bounds, dtype: DType) -> bool:

@@ -487,7 +487,8 @@ class _Checker:
     def region(self, region: ir.Region, env: _Environment, span: Span | None) -> None:
         self.use_buffer(region.buffer, region.span or span)
         for start in region.starts:
-            self.expr(start, env, region.span or span)
+            if id(start) not in env.sound:
+                self.expr(start, env, region.span or span)
         for message in memory.region_faults(region):
             self.fault(message, region.span or span)
 
@@ -495,7 +496,8 @@ class _Checker:
         self, vector: ir.Vector, env: _Environment, span: Span | None, *, is_masked: bool = False
     ) -> None:
         self.use_buffer(vector.buffer, vector.span or span)
-        self.expr(vector.offset, env, vector.span or span)
+        if id(vector.offset) not in env.sound:
+            self.expr(vector.offset, env, vector.span or span)
         in_registers = vector.buffer.space == "local" and vector.buffer.root.name not in self.addressed
         for message in memory.vector_faults(vector, env.unrolled if in_registers else None, is_masked=is_masked):
             self.fault(message, vector.span or span)
@@ -508,7 +510,7 @@ class _Checker:
             self.fault(f"{what} must be of {dtype}; got {expr.dtype}", expr.span or span)
         if whole and isinstance(expr, ir.Load):
             self.load(expr, env, span)
-        else:
+        elif id(expr) not in env.sound:
             self.expr(expr, env, span)
 
     def expr(self, expr: ir.Expr, env: _Environment, span: Span | None) -> None:
@@ -526,7 +528,8 @@ class _Checker:
                 if (message := op_fault(expr)) is not None:
                     self.fault(message, here)
                 for arg in expr.args:
-                    self.expr(arg, env, here)
+                    if id(arg) not in env.sound:
+                        self.expr(arg, env, here)
             case ir.Cast():
                 self.expr(expr.x, env, here)
             case ir.Special():

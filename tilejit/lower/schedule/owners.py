@@ -56,7 +56,8 @@ def need_same_threads(schedule: Schedule, owner: str, name: str) -> None:
     """
     one, other = schedule[owner].buffer, schedule[name].buffer
     for digit in schedule.digits:
-        stride, of_owner = digit[name], digit[owner]
+        strides = dict(digit.strides)
+        stride, of_owner = strides[name], strides[owner]
         is_spread = isinstance(of_owner, Thread)
         if stride == of_owner or (is_spread and stride == 0):
             continue
