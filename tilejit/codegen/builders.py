@@ -24,6 +24,7 @@ from ..ops.scalar import (
 )
 from .emission import Emission
 from .types import register_type
+from .writer import called
 
 __all__ = ["FormBuilder", "FunctionBuilder", "InlineBuilder", "llvm_type"]
 
@@ -228,6 +229,8 @@ class FormBuilder(InlineBuilder):
     def __init__(self, dtype: DType, proved: bool) -> None:
         _TextBuilder.__init__(self, FORMATS.get(dtype.name))
         self.proved = proved
+        #: of the intrinsic that is called
+        self.declaration = ""
         self._written: list[tuple[Number, str]] = []
         self._is_form = True
 
@@ -237,9 +240,11 @@ class FormBuilder(InlineBuilder):
         return result
 
     def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
-        # a call declares its function, too
-        self._is_form = False
-        return Number(self, type, "")
+        if not name.startswith("llvm."):
+            # a function of the module, which may have effects
+            self._is_form = False
+        text, self.declaration = called(llvm_type(type), name, operands)
+        return self.write(type, text)
 
     def machine(self, row: Row, *operands: Number) -> Number:
         # which targets have it is asked where it is used

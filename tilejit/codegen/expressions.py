@@ -109,12 +109,12 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
     texts: list[str] = []
     for arg in op.args:
         # a loop, as a comprehension is one more call of Python's
-        texts.append(evaluate(emission, arg).text)
-    proved, computed = op.dtype.is_integer and _proved(op), op.args[-1].dtype
-    instruction = one_instruction(op.name, computed, proved)
-    if instruction is not None:
-        form, dtype = instruction
-        result = LLVMValue(emission.writer.value(form.format(*texts)), dtype)
+        value = evaluate(emission, arg)
+        texts.append(value.text)
+    proved, computed = op.dtype.is_integer and _proved(op), value.dtype
+    one = one_instruction(op.name, computed, proved)
+    if one is not None:
+        result = LLVMValue(emission.writer.formed(one.form, texts, one.declaration), one.dtype)
     else:
         result = operation(emission, op.name, computed, texts, proved, op.span)
     return result if result.dtype is op.dtype else cast(emission, result, op.dtype)

@@ -74,11 +74,11 @@ def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Col
 
     What no thread's registers could hold counts too: ptxas would spill it.
     """
-    local = [b for b in buffers if b.space == "local"]
-    spilled = [b for b in local if b.name in addressed or b.size_bytes > _LOCAL_LIMIT]
+    local = [(b, b.size_bytes) for b in buffers if b.space == "local"]
+    spilled = [b for b, size in local if b.name in addressed or size > _LOCAL_LIMIT]
     _limit_local(kernel, spilled, "local memory", _LOCAL_LIMIT)
-    if sum(b.size_bytes for b in local) > _THREAD_LIMIT:
-        names = {b.name for b in local}
+    if sum([size for _, size in local]) > _THREAD_LIMIT:
+        names = {b.name for b, _ in local}
         at_once = [b for b in most_at_once(kernel.body) if b.name in names]
         _limit_local(kernel, at_once, "registers and local memory", _THREAD_LIMIT)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 from ..dtypes import DType, bool_, float32
 from ..errors import KernelTypeError
@@ -46,10 +47,9 @@ def operation(
 def _computed(
     emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str], proved: bool = False
 ) -> LLVMValue:
-    instruction = _one_instruction(record, dtype, proved)
-    if instruction is not None:
-        form, value_type = instruction
-        return LLVMValue(emission.writer.value(form.format(*args)), value_type)
+    one = _one_instruction(record, dtype, proved)
+    if one is not None:
+        return LLVMValue(emission.writer.formed(one.form, args, one.declaration), one.dtype)
     b, kind = InlineBuilder(emission, dtype, proved), scalar_type(dtype)
     conditions = record.conditions
     numbers = [Number(b, "b1" if k < conditions else kind, a) for k, a in enumerate(args)]
@@ -61,18 +61,27 @@ def _computed(
     return LLVMValue(result.text, record.value_type(dtype))
 
 
-@cache
-def one_instruction(name: str, dtype: DType, proved: bool) -> tuple[str, DType] | None:
-    """The text of the operation `name` where it is one instruction whatever its arguments are, and its value's type.
+class OneInstruction(NamedTuple):
+    """An operation that is one instruction whatever its arguments are.
 
-    In the text `{0}` and `{1}` stand for the arguments.
+    form: its text, in which `{0}` and `{1}` stand for the arguments. dtype: its value's. declaration: of the intrinsic
+    that it calls, "" where it calls none.
     """
+
+    form: str
+    dtype: DType
+    declaration: str
+
+
+@cache
+def one_instruction(name: str, dtype: DType, proved: bool) -> OneInstruction | None:
+    """The one instruction that the operation `name` is in a type, or None."""
     record = ELEMENTWISE.get(name)
     return None if record is None else _one_instruction(record, dtype, proved)
 
 
 @cache
-def _one_instruction(record: Elementwise, dtype: DType, proved: bool) -> tuple[str, DType] | None:
+def _one_instruction(record: Elementwise, dtype: DType, proved: bool) -> OneInstruction | None:
     """As `one_instruction`. Most operations are additions and products of indices: none needs a builder of its own."""
     code = record.code(dtype)
     if code is None or code.called or code.shortcut is not None:
@@ -80,7 +89,7 @@ def _one_instruction(record: Elementwise, dtype: DType, proved: bool) -> tuple[s
     b, kind = FormBuilder(dtype, proved), scalar_type(dtype)
     arguments = [Number(b, "b1" if k < record.conditions else kind, f"{{{k}}}") for k in range(record.arity)]
     form = b.form(code.write(b, *arguments))
-    return None if form is None else (form, record.value_type(dtype))
+    return None if form is None else OneInstruction(form, record.value_type(dtype), b.declaration)
 
 
 def _call(emission: Emission, name: str, dtype: DType, computed: DType, args: Sequence[str]) -> LLVMValue:

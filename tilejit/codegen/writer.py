@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..dataclass import dataclass, field
@@ -47,6 +47,16 @@ class _OpenLoop:
     at: int
     preheader: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
+
+
+def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tuple[str, str]:
+    """The text of a call, and the declaration of what it calls; arguments are (type, value) pairs."""
+    values: list[str] = []
+    types: list[str] = []
+    for kind, value in arguments:
+        values.append(f"{kind} {value}")
+        types.append(kind)
+    return f"call {result} @{name}({', '.join(values)})", f"declare {result} @{name}({', '.join(types)})"
 
 
 class Table(dict[K, V]):
@@ -209,14 +219,21 @@ class Writer:
 
     def intrinsic(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
         """Calls an LLVM intrinsic or a function of the module; arguments are (type, value) pairs."""
-        types = ", ".join([kind for kind, _ in arguments])
-        self.declarations[f"declare {result} @{name}({types})"] = None
-        return self.call(result, name, *arguments)
+        text, declaration = called(result, name, arguments)
+        self.declarations[declaration] = None
+        return self.value(text, pure=name.startswith("llvm."))
 
     def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
         """Calls a function that the module defines."""
-        text = f"call {result} @{name}({', '.join([f'{kind} {value}' for kind, value in arguments])})"
+        text, _ = called(result, name, arguments)
         return self.value(text, pure=name.startswith("llvm."))
+
+    def formed(self, form: str, operands: Sequence[str], declaration: str) -> str:
+        """Writes an instruction by its form; declaration: of the intrinsic that it calls, or ""."""
+        if declaration:
+            self.declarations[declaration] = None
+            return self.value(form.format(*operands), pure=True)
+        return self.value(form.format(*operands))
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
         """The bits of a value as another type; a bitcast that undoes another gives the first value back."""

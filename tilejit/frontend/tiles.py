@@ -34,8 +34,9 @@ def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Va
         value = WITH_MIXED_SIGNS[name](ctx, node, name, values, apply, _converted)
         if value is not None:
             return value
-    if any(isinstance(v, Memory) and v.is_local for v in values):
-        return elementwise(ctx, node, name, values)
+    for value in values:
+        if isinstance(value, Memory) and value.is_local:
+            return elementwise(ctx, node, name, values)
     return operate(ctx, node, name, values)
 
 

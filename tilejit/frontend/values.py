@@ -98,7 +98,7 @@ class Memory:
     @property
     def dims(self) -> tuple[int, ...]:
         """The buffer's dimensions that are kept."""
-        return tuple(d for d, e in enumerate(self.extents) if e is not None)
+        return tuple([d for d, e in enumerate(self.extents) if e is not None])
 
     @property
     def is_local(self) -> bool:

@@ -26,4 +26,7 @@ class FreshNames:
 
     def name(self, stem: str) -> str:
         """`stem` with the next number. Numbers aren't given twice, whatever the stem."""
-        return next(name for n in self._numbers if (name := f"{stem}.{n}") not in self._taken)
+        while True:
+            name = f"{stem}.{next(self._numbers)}"
+            if name not in self._taken:
+                return name

@@ -22,7 +22,6 @@ from ..dtypes import DType
 from ..ops.copies import INDEX
 from ..ops.record import AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
-from ..remember import remembered
 from ..source import Span
 from .params import Param
 from .placements import MemoryPlacement
@@ -274,7 +273,7 @@ class TileOp:
     operands: as the record lists them, the destination first; None for an optional one that isn't given where a later
     one is.
     attrs: (name, value) pairs in the order of the record's, values plain Python.
-    record: what there is to say of the operation.
+    record: what there is to say of the operation. tiles: those among the operands, by name, in order.
     """
 
     name: str
@@ -283,10 +282,15 @@ class TileOp:
     attrs: tuple[tuple[str, AttributeValue], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
     record: TileOperation = field(init=False, compare=False, repr=False)
+    tiles: Mapping[str, Region] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         # verification refuses a name without a record
-        object.__setattr__(self, "record", TILE_OPERATIONS.get(self.name))
+        record, given = TILE_OPERATIONS.get(self.name), self.operands
+        named = () if record is None else record.tiles
+        tiles = {n: o for n, k in named if k < len(given) and isinstance(o := given[k], Region)}
+        object.__setattr__(self, "record", record)
+        object.__setattr__(self, "tiles", tiles)
 
     def operand(self, name: str) -> Region | Expr | None:
         """The operand of this name, None for an optional one that isn't given."""
@@ -358,11 +362,6 @@ class TileOp:
         return tuple([n for n, k in self.record.options if k < len(given) and given[k] is not None])
 
     @property
-    def tiles(self) -> Mapping[str, Region]:
-        """The tiles among the operands, by name, in order."""
-        return _tiles(self)
-
-    @property
     def elements(self) -> dict[str, Region | Expr]:
         """The tiles and scalars among the operands, by name, in order."""
         given = self.operands
@@ -391,12 +390,6 @@ class TileOp:
             return value
         attribute = self.record.attribute(name)
         return None if attribute is None else attribute.default
-
-
-@remembered
-def _tiles(op: TileOp) -> Mapping[str, Region]:
-    given = op.operands
-    return {n: o for n, k in op.record.tiles if k < len(given) and isinstance(o := given[k], Region)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,9 +92,11 @@ def _statements(body: Block) -> tuple[ir.Stmt, ...]:
     while waiting:
         stmt = waiting.pop()
         listed.append(stmt)
-        if isinstance(stmt, COMPOUND):
-            for block in reversed(blocks(stmt)):
-                waiting.extend(reversed(block))
+        if isinstance(stmt, ir.If):
+            waiting += reversed(stmt.orelse)
+            waiting += reversed(stmt.then)
+        elif isinstance(stmt, COMPOUND):
+            waiting += reversed(stmt.body)
     return tuple(listed)
 
 

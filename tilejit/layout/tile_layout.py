@@ -26,6 +26,8 @@ __all__ = ["Replica", "TileLayout"]
 
 IterTriple = tuple[int, int, str]
 
+_EXTENT_AND_STRIDE = operator.attrgetter("extent", "stride")
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Replica:
@@ -64,7 +66,7 @@ class TileLayout:
 
     def __hash__(self) -> int:
         # layouts are keys of many tables, and most of them differ in this
-        return hash(tuple([(it.extent, it.stride) for it in self.shard]))
+        return hash(tuple(map(_EXTENT_AND_STRIDE, self.shard)))
 
     def __init__(
         self,
@@ -145,8 +147,8 @@ class TileLayout:
         """One past the highest coordinate on `axis`, or on all memory axes together; before swizzling."""
         wanted = _axis(axis)
         chosen = [it for it in (*self.shard, *self.replica) if _selected(it.axis, wanted)]
-        offset = sum(value for a, value in self.offset if _selected(a, wanted))
-        return 1 + sum((it.extent - 1) * max(it.stride, 0) for it in chosen) + offset
+        offset = sum([value for a, value in self.offset if _selected(a, wanted)])
+        return 1 + sum([(it.extent - 1) * max(it.stride, 0) for it in chosen]) + offset
 
     def footprint(self) -> int:
         """How many elements of memory hold this layout: its span, up to whole swizzle periods."""

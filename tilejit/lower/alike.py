@@ -31,9 +31,9 @@ def likeness(op: TileOp, b: Builder) -> Hashable | None:
     operands: list[Hashable] = []
     for operand in op.operands:
         if isinstance(operand, Region):
-            if operand.buffer.space != "local" or not all(isinstance(start, Const) for start in operand.starts):
-                return None
             starts = tuple([start.value for start in operand.starts if isinstance(start, Const)])
+            if operand.buffer.space != "local" or len(starts) != len(operand.starts):
+                return None
             operands.append((_likeness_of(operand.buffer, roots, b), starts, operand.extents))
         elif operand is None or isinstance(operand, Const | Var):
             operands.append(_scalar(operand))

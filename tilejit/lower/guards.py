@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..dataclass import dataclass, replace
+from ..dataclass import dataclass, field, replace
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
 from ..ir.nodes import Alloc, Arrive, Expr, For, If, Jump, Kernel, Loop, Simple, Stmt, WaitPhase
@@ -72,7 +72,8 @@ class _Waiting:
 
     barrier: str
     other: str
-    stage: Expr
+    # a hash walks over an expression, and few differ in nothing else
+    stage: Expr = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)

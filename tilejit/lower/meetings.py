@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ..dataclass import dataclass, replace
+from ..dataclass import dataclass, field, replace
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
 from ..ir.analyses.thread_values import ThreadValues, comers
@@ -69,7 +69,8 @@ class _Wait:
 
     scope: Scope
     barrier: str
-    stage: Expr | None
+    # a hash walks over an expression, and few waits at a barrier differ in it
+    stage: Expr | None = field(hash=False)
     products: int = 0
 
 
@@ -194,12 +195,16 @@ class _Meetings(Analysis[_Since]):
 
 def _fewest_products(waits: Iterable[_Wait]) -> frozenset[_Wait]:
     """The waits, of those at one barrier the latest: once it is passed, so are the others."""
-    latest: dict[tuple[Scope, str, Expr | None], _Wait] = {}
+    latest: dict[tuple[str, str], list[_Wait]] = {}
     for wait in waits:
-        before = latest.setdefault((wait.scope, wait.barrier, wait.stage), wait)
-        if wait.products < before.products:
-            latest[wait.scope, wait.barrier, wait.stage] = wait
-    return frozenset(latest.values())
+        others = latest.setdefault((wait.scope.name, wait.barrier), [])
+        for k, other in enumerate(others):
+            if wait.stage is other.stage or wait.stage == other.stage:
+                others[k] = wait if wait.products < other.products else other
+                break
+        else:
+            others.append(wait)
+    return frozenset([wait for others in latest.values() for wait in others])
 
 
 def _known(wait: _Wait, changed: frozenset[str]) -> _Wait:

@@ -103,9 +103,11 @@ def _converted(expr: Expr) -> Iterator[Load]:
     for part in walk.subexpressions(expr):
         if not isinstance(part, (Cast, Op)):
             continue
-        for operand in walk.operands(part):
-            if isinstance(operand, Load) and operand.place.buffer.space == "local" and operand.dtype.is_half:
-                yield operand
+        for operand in part.args if isinstance(part, Op) else (part.x,):
+            if isinstance(operand, Load):
+                buffer = operand.place.buffer
+                if buffer.space == "local" and buffer.dtype.is_half:
+                    yield operand
 
 
 def _between(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]:

@@ -127,9 +127,12 @@ class _Initialized(Analysis[_RegisterState]):
         return _RegisterState(first.unwritten | second.unwritten, first.written | second.written)
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        return bool(self.read_of(stmt).places) or any(
-            place.buffer.root.name in self.registers.first for place in walk.writes(stmt)
-        )
+        if self.read_of(stmt).places:
+            return True
+        for place in walk.writes(stmt):
+            if place.buffer.root.name in self.registers.first:
+                return True
+        return False
 
     def step(self, stmt: Simple | Jump, state: _RegisterState) -> _RegisterState:
         if not state.unwritten:

@@ -50,7 +50,12 @@ def interference(body: Block, numbers: Mapping[str, int]) -> Interference:
 def _is_whole(place: Place) -> bool:
     if not isinstance(place, Region) or place.buffer.base is not None:
         return False
-    return place.extents == place.buffer.shape and all(isinstance(s, Const) and s.value == 0 for s in place.starts)
+    if place.extents != place.buffer.shape:
+        return False
+    for start in place.starts:
+        if not isinstance(start, Const) or start.value != 0:
+            return False
+    return True
 
 
 @dataclass(slots=True)

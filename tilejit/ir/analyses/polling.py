@@ -71,7 +71,7 @@ def relaxed(kernel: Kernel) -> Kernel:
 
 def _polls(body: walk.Block) -> Iterator[int]:
     """The identities of the statements in a loop's body whose loads decide whether it ends."""
-    under = list(_under_conditions(body, ()))
+    under = _under_conditions(body, ())
     exits = [conds for stmt, conds in under if isinstance(stmt, (Break, Continue, Return))]
     deciding = {name for conds in exits for name in _names(conds)}
     if not deciding:
@@ -94,14 +94,16 @@ def _is_plain(stmt: Stmt) -> bool:
     return isinstance(value, Load) and not value.order and value.place.buffer.space in _ORDERS
 
 
-def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> Iterator[tuple[Stmt, tuple[Expr, ...]]]:
+def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> list[tuple[Stmt, tuple[Expr, ...]]]:
     """Every statement with the conditions around it: of branches, and of inner loops what they count to."""
+    under: list[tuple[Stmt, tuple[Expr, ...]]] = []
     for stmt in body:
-        yield stmt, conds
+        under.append((stmt, conds))
         if isinstance(stmt, walk.COMPOUND):
             inner = (*conds, *walk.expressions(stmt)) if isinstance(stmt, (If, For)) else conds
             for block in walk.blocks(stmt):
-                yield from _under_conditions(block, inner)
+                under += _under_conditions(block, inner)
+    return under
 
 
 def _changed(stmt: Stmt) -> Iterator[str]:

@@ -19,7 +19,7 @@ reduced passes through, element by element:
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ...dataclass import dataclass, field
 from ...ops.copies import CAST
@@ -119,23 +119,25 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
     return made
 
 
-def _stretches(body: Block) -> Iterator[tuple[int, Stmt]]:
+def _stretches(body: Block) -> list[tuple[int, Stmt]]:
     """Statements with the number of the stretch of text in which elements may be computed one after the other."""
+    numbered: list[tuple[int, Stmt]] = []
     number = 0
 
-    def block(inner: Block) -> Iterator[tuple[int, Stmt]]:
+    def block(inner: Block) -> None:
         nonlocal number
         for stmt in inner:
             is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
             is_last = isinstance(stmt, TileOp) and stmt.record.relation is REDUCTION
             number += not (is_within or is_last)
-            yield number, stmt
+            numbered.append((number, stmt))
             for each in walk.blocks(stmt) if isinstance(stmt, walk.COMPOUND) else ():
-                yield from block(each)
+                block(each)
                 number += 1
             number += not is_within
 
-    return block(body)
+    block(body)
+    return numbered
 
 
 def _is_elementwise(stmt: Stmt) -> bool:

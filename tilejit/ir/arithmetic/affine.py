@@ -78,8 +78,8 @@ class Affine:
 
     def split(self, divisor: int) -> tuple[Affine, Affine]:
         """(quotient, remainder): self = divisor * quotient + remainder, 0 <= the remainder's constant < divisor."""
-        quotient = tuple((t, c // divisor) for t, c in self.terms if c % divisor == 0)
-        remainder = tuple((t, c) for t, c in self.terms if c % divisor != 0)
+        quotient = tuple([(t, c // divisor) for t, c in self.terms if c % divisor == 0])
+        remainder = tuple([(t, c) for t, c in self.terms if c % divisor != 0])
         constant = _signed(self.constant % divisor, self.dtype.bits)
         return Affine(self.dtype, quotient, self.constant // divisor), Affine(self.dtype, remainder, constant)
 

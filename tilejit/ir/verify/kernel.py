@@ -326,7 +326,8 @@ class _Checker:
         span = stmt.span or buffer.span
         self.buffer(buffer, env, span)
         if isinstance(stmt, ir.Alloc):
-            self.fault(memory.arrivals_fault(buffer, stmt.arrivals), span)
+            if (message := memory.arrivals_fault(buffer, stmt.arrivals)) is not None:
+                self.fault(message, span)
             if stmt.call and not stmt.arrivals:
                 self.fault(f"{buffer.name}: nothing arrives by {stmt.call}, as it is no barrier", span)
         if isinstance(stmt, ir.Alloc) and (buffer.space == "global" or buffer.base is not None):
@@ -468,7 +469,8 @@ class _Checker:
     def place(self, place: ir.Element | ir.Vector, env: _Environment, span: Span | None) -> None:
         """The place of an access."""
         self.named(place, env, span)
-        self.fault(memory.access_fault(place), place.span or span)
+        if (message := memory.access_fault(place)) is not None:
+            self.fault(message, place.span or span)
 
     def named(self, place: ir.Element | ir.Vector, env: _Environment, span: Span | None) -> None:
         if isinstance(place, ir.Vector):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator
 from functools import cache
+from operator import attrgetter
 
 import numpy as np
 
@@ -41,9 +42,12 @@ def _is_of_float(value: float, dtype: DType) -> bool:
         return float(np.asarray(value).astype(dtype.numpy)) == value
 
 
+_DTYPE = attrgetter("dtype")
+
+
 def op_fault(op: ir.Op) -> str | None:
     """What is wrong with a scalar operation's name, arguments or type, or None."""
-    return _op_fault(op.name, tuple([a.dtype for a in op.args]), op.dtype)
+    return _op_fault(op.name, tuple(map(_DTYPE, op.args)), op.dtype)
 
 
 @cache

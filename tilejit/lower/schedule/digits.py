@@ -46,7 +46,7 @@ class Digit:
 
     def is_spread(self, operand: str) -> bool:
         """Whether the digit is spread over threads in an operand."""
-        return isinstance(self[operand], Thread)
+        return isinstance(dict(self.strides)[operand], Thread)
 
     def threads(self, operand: str) -> int:
         """How far a step leads among threads."""

@@ -71,7 +71,7 @@ class View:
 
     @property
     def buffer(self) -> Buffer:
-        return self.placement.buffer
+        return self.placement.region.buffer
 
     @property
     def strides(self) -> tuple[Stride, ...]:
