@@ -82,7 +82,10 @@ def _constant_offset(number: int) -> OffsetSum:
 
 def _loaded(emission: Emission, load: Load) -> LLVMValue:
     assert not isinstance(load.place, Element), "lowering leaves no Element"
-    return memory.load(emission, load.place.buffer, offset_of(emission, load.place.offset), load.order)
+    place, at = load.place, load.place.offset
+    # most are of registers
+    offset = _constant_offset(int(at.value)) if isinstance(at, Const) else offset_of(emission, at)
+    return memory.load(emission, place.buffer, offset, load.order)
 
 
 def _converted(emission: Emission, conversion: Cast) -> LLVMValue:
@@ -114,7 +117,9 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
     proved, computed = op.dtype.is_integer and _proved(op), value.dtype
     one = one_instruction(op.name, computed, proved)
     if one is not None:
-        result = LLVMValue(emission.writer.formed(one.form, texts, one.declaration), one.dtype)
+        if one.declaration:
+            emission.writer.declarations[one.declaration] = None
+        result = LLVMValue(emission.writer.value(one.form.format(*texts), pure=bool(one.declaration)), one.dtype)
     else:
         result = operation(emission, op.name, computed, texts, proved, op.span)
     return result if result.dtype is op.dtype else cast(emission, result, op.dtype)

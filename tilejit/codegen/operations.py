@@ -49,7 +49,9 @@ def _computed(
 ) -> LLVMValue:
     one = _one_instruction(record, dtype, proved)
     if one is not None:
-        return LLVMValue(emission.writer.formed(one.form, args, one.declaration), one.dtype)
+        if one.declaration:
+            emission.writer.declarations[one.declaration] = None
+        return LLVMValue(emission.writer.value(one.form.format(*args), pure=bool(one.declaration)), one.dtype)
     b, kind = InlineBuilder(emission, dtype, proved), scalar_type(dtype)
     conditions = record.conditions
     numbers = [Number(b, "b1" if k < conditions else kind, a) for k, a in enumerate(args)]

@@ -17,11 +17,9 @@ from ..ir.walk import Block
 BLOCK = "@dynamic_shared"
 
 
-def allocations(body: Block) -> Iterator[Buffer]:
+def allocations(body: Block) -> list[Buffer]:
     """Every buffer that the statements allocate, in order, nested ones too."""
-    for stmt in walk.statements(body):
-        if isinstance(stmt, Alloc):
-            yield stmt.buffer
+    return [stmt.buffer for stmt in walk.statements(body) if isinstance(stmt, Alloc)]
 
 
 def local_memory(body: Block) -> tuple[Buffer, ...]:

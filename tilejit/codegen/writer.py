@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..dataclass import dataclass, field
@@ -227,13 +227,6 @@ class Writer:
         """Calls a function that the module defines."""
         text, _ = called(result, name, arguments)
         return self.value(text, pure=name.startswith("llvm."))
-
-    def formed(self, form: str, operands: Sequence[str], declaration: str) -> str:
-        """Writes an instruction by its form; declaration: of the intrinsic that it calls, or ""."""
-        if declaration:
-            self.declarations[declaration] = None
-            return self.value(form.format(*operands), pure=True)
-        return self.value(form.format(*operands))
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
         """The bits of a value as another type; a bitcast that undoes another gives the first value back."""

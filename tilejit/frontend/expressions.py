@@ -10,7 +10,7 @@ from ..ir.arithmetic import build
 from .attributes import attribute
 from .branches import choose, chosen
 from .calls import call
-from .context import Context
+from .context import Context, Located
 from .drafts import Draft
 from .names import captured, lookup
 from .operators import binary, comparison, unary
@@ -36,7 +36,7 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
 
 def _tuple(ctx: Context, node: ast.Tuple) -> Value:
     items = tuple([ctx.evaluate(item) for item in node.elts])
-    with ctx.located(node):
+    with Located(ctx, node):
         return Items(items)
 
 

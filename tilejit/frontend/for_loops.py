@@ -11,7 +11,7 @@ from ..ir.arithmetic import build, facts
 from ..ir.nodes import Assert, Const, Expr, For, Var
 from .assignments import assign_to
 from .blocks import run_block
-from .context import Context
+from .context import Context, Located
 from .enclosures import Construct, Enclosure
 from .language import Intrinsic
 from .loops import run_loop
@@ -78,7 +78,7 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
             raise ctx.type_error(node, f"range takes integers; this is {describe(value)}", "convert it: int(x)")
     values[1] = signed_stop(ctx, node, values)
     typed = [v.dtype for v in values if isinstance(v, Scalar) and not v.weak]
-    with ctx.located(node):
+    with Located(ctx, node):
         dtype = promote(*typed) if typed else int32
     for value in values:
         ctx.takes_type(value, dtype)

@@ -18,7 +18,7 @@ from ..layout.stock import swizzled_atom_layout
 from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import shown
 from .arguments import Arguments, bind, optional, with_one_shape
-from .context import Context
+from .context import Context, Located
 from .enclosures import Construct
 from .fixing import fixed_layout
 from .regions import reinterpreted
@@ -34,7 +34,7 @@ def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
     """A shape of compile-time extents; one number is a shape of one dimension."""
     items = value.items if isinstance(value, Items) else (value,)
     shape = tuple(ctx.integer(item, node, "an extent of a shape") for item in items)
-    with ctx.located(node):
+    with Located(ctx, node):
         allocation.check_tile_extents(shape)
     return shape
 
@@ -51,7 +51,7 @@ def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
 def buffer_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
     """A layout that the user gave, checked against the shape and the kind of memory."""
     layout = ctx.constant(value, node, "a layout")
-    with ctx.located(node):
+    with Located(ctx, node):
         return allocation.fitting_layout(layout, shape, space)
 
 
@@ -103,14 +103,14 @@ def _swizzled(
         raise ctx.type_error(
             node, f"swizzle={swizzle!r} makes a layout of its own", "leave layout= out, or give a tj.Swizzle(...)"
         )
-    with ctx.located(node):
+    with Located(ctx, node):
         return swizzled_atom_layout(shape, dtype.bits, swizzle)
 
 
 def _shape_and_type(ctx: Context, arguments: dict[str, ast.expr]) -> tuple[tuple[int, ...], DType]:
     shape_node, dtype_node = arguments["shape"], arguments["dtype"]
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
-    with ctx.located(shape_node):
+    with Located(ctx, shape_node):
         allocation.check_rank(shape)
         allocation.check_extents(shape)
     return shape, element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
@@ -138,7 +138,7 @@ def alloc_tmem(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     shape, dtype = _shape_and_type(ctx, arguments)
     need_tensor_memory(ctx, node)
     layout = layout_argument(ctx, arguments.get("layout"), shape, "tmem")
-    with ctx.located(node):
+    with Located(ctx, node):
         layout = layout or allocation.default_layout("tmem", shape)
         allocation.check_element_type("tmem", dtype)
     return _allocated(ctx, node, "tmem", shape, dtype, layout)
@@ -185,7 +185,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
     elif isinstance(layout, Open):
         moved = Open(layout.scope, order)
     else:
-        with ctx.located(node):
+        with Located(ctx, node):
             grouped, ends = buffer.tile_layout.group([e for e in buffer.shape if isinstance(e, int)])
             moved = grouped.permute_groups(ends, order)
     shape = tuple(buffer.shape[d] for d in order)
@@ -254,7 +254,7 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
             node, f"shape {shape} has {math.prod(shape)} elements; {memory.buffer.name} has {base.size()}",
             "give a shape of as many elements",
         )
-    with ctx.located(node):
+    with Located(ctx, node):
         return reinterpreted(ctx, node, memory, shape, memory.dtype, regrouped(base, shape))
 
 
@@ -303,7 +303,7 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
         )
     region = memory.region(ctx.span(node))
     box = [(int(s.value), n) for s, n in zip(region.starts, region.counts, strict=True) if isinstance(s, Const)]
-    with ctx.located(node):
+    with Located(ctx, node):
         return layout.slice([e for e in memory.buffer.shape if isinstance(e, int)], box)
 
 
@@ -324,6 +324,6 @@ def _with_element_type(
         raise ctx.type_error(
             node, f"rows of {last} bits don't divide into {dtype}", f"make rows a multiple of {after} bits"
         )
-    with ctx.located(node):
+    with Located(ctx, node):
         changed = layout.unpack(before // after) if before > after else layout.pack(after // before)
     return reinterpreted(ctx, node, memory, (*shape[:-1], last // after), dtype, changed)

@@ -31,7 +31,7 @@ from ..layout import R, S, TileLayout
 from ..scopes import THREAD
 from ..wording import counted
 from . import barriers
-from .context import Context
+from .context import Context, Located
 from .empties import is_empty
 from .foreign import is_kernel, launched
 from .scalars import held
@@ -100,7 +100,7 @@ def _layout(ctx: Context, node: ast.Subscript, builder: Any) -> Constant:
     """`S[extents : strides]` or `R[...]` of compile-time values."""
     parts = [node.slice.lower, node.slice.upper] if isinstance(node.slice, ast.Slice) else [node.slice]
     ends = [None if p is None else ctx.constant(ctx.evaluate(p), p, "a layout's extents and strides") for p in parts]
-    with ctx.located(node):
+    with Located(ctx, node):
         return Constant(builder[ends[0]] if len(ends) == 1 else builder[ends[0] : ends[1]])
 
 
@@ -463,7 +463,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
             node, f"{memory.buffer.name} has no strides: its elements are spread over the threads of a {layout.scope}",
             ".layout says how",
         )
-    with ctx.located(node):
+    with Located(ctx, node):
         grouped, ends = layout.group([int(e) for e in shape if isinstance(e, int)])
     strides: list[Value] = []
     for dim in memory.dims:

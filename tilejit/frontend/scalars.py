@@ -13,7 +13,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Cast, Const, Expr, Op
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.elementwise.division import DIVISIONS
-from .context import Context
+from .context import Context, Located
 from .singles import as_scalar
 from .sizes import check_call
 from .values import (
@@ -53,7 +53,7 @@ def fold(
     except ValueError:
         return None
     try:
-        with ctx.located(node):
+        with Located(ctx, node):
             check_call(compute, arguments, keywords)
             return from_python(compute(*arguments, **keywords))
     except (ArithmeticError, MemoryError, TypeError, ValueError) as error:
@@ -66,7 +66,7 @@ def fold(
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
     """An elementwise operation on scalars, as an expression of the kernel."""
     arguments, weak = settle(ctx, node, name, values)
-    with ctx.located(node):
+    with Located(ctx, node):
         result = build.op(name, *arguments)
     if name not in DIVISIONS:
         return Scalar(result, weak and not ELEMENTWISE[name].gives_bool)
@@ -86,7 +86,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
     numbers = values[leading:]
     for value in numbers:
         _check_scalar(ctx, node, name, value)
-    with ctx.located(node):
+    with Located(ctx, node):
         common, weak = common_type(name, numbers)
     return conditions + [as_type(ctx, node, v, common) for v in numbers], weak
 

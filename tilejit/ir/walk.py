@@ -24,6 +24,7 @@ __all__ = [
     "blocks",
     "defines",
     "expressions",
+    "in_memory",
     "indices",
     "loads",
     "operands",
@@ -289,6 +290,17 @@ def _writes(stmt: ir.Stmt) -> Sequence[Place]:
 
 #: remembered, as `reads` is
 writes = remembered(_writes, limit=1 << 14)
+
+
+def _in_memory(stmt: ir.Stmt) -> tuple[tuple[Place, bool], ...]:
+    """The places that a statement itself reads or writes but for those in registers, and whether it writes each."""
+    accesses = [(place, False) for place in reads(stmt) if place.buffer.space != "local"]
+    accesses += [(place, True) for place in writes(stmt) if place.buffer.space != "local"]
+    return tuple(accesses)
+
+
+#: remembered, as `reads` is: most statements of lane IR have none
+in_memory = remembered(_in_memory, limit=1 << 14)
 
 
 def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:

@@ -129,7 +129,7 @@ class _Meetings(Analysis[_Since]):
     def concerns(self, stmt: Simple | If | For) -> bool:
         if isinstance(stmt, (Sync, WaitPhase, Arrive, Instruction)) or id(stmt) in self.stages.changes:
             return True
-        return not isinstance(stmt, (If, For)) and _touches_shared(stmt)
+        return not isinstance(stmt, (If, For)) and bool(walk.in_memory(stmt))
 
     def step(self, stmt: Simple | Jump, state: _Since) -> _Since:
         state = self.defined(stmt, state)
@@ -146,7 +146,8 @@ class _Meetings(Analysis[_Since]):
                 return _passed(met, WARP) if self.has_leaders else met
             case Instruction(name):
                 return self.instructed(stmt, state)
-        return replace(state, acted=_ALL) if _touches_shared(stmt) else state
+        # other threads may have to do with what lies in memory
+        return replace(state, acted=_ALL) if walk.in_memory(stmt) else state
 
     def instructed(self, stmt: Instruction, state: _Since) -> _Since:
         """The state after an instruction."""
@@ -225,11 +226,3 @@ def _met(scope: Scope, state: _Since) -> _Since:
 def _passed(state: _Since, scope: Scope, products: int = -1) -> _Since:
     """The state in which all threads of an instance have passed its waits, but those with so many products since."""
     return replace(state, waits=frozenset(w for w in state.waits if w.scope is not scope or w.products <= products))
-
-
-def _touches_shared(stmt: Simple | Jump) -> bool:
-    """Whether other threads may have to do with some of the places that a statement reads or writes."""
-    for place in (*walk.reads(stmt), *walk.writes(stmt)):
-        if place.buffer.space != "local":
-            return True
-    return False

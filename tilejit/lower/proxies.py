@@ -125,9 +125,7 @@ class _Accesses:
     def ordinary(self, stmt: Stmt) -> list[tuple[_Memory, bool]]:
         """The memory, no registers, that a statement accesses ordinarily, and whether it writes it."""
         accesses = [
-            ((place.buffer.space, place.buffer.root.name), writes)
-            for places, writes in ((walk.reads(stmt), False), (walk.writes(stmt), True))
-            for place in places if place.buffer.space != "local"
+            ((place.buffer.space, place.buffer.root.name), writes) for place, writes in walk.in_memory(stmt)
         ]
         if isinstance(stmt, Instruction) and not ROWS[stmt.name].asynchronous:
             accesses += _addressed(ROWS[stmt.name], stmt)
@@ -201,7 +199,7 @@ class _Dirty(Analysis[_State]):
         return first | second
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        if isinstance(stmt, For):
+        if isinstance(stmt, For) or not (isinstance(stmt, (If, Sync, Arrive, Instruction)) or walk.in_memory(stmt)):
             return False
         is_fenced = bool(self._accesses.fenced(stmt, self._accesses.touched))
         return is_fenced if isinstance(stmt, If) else is_fenced or bool(self._accesses.dirtied(stmt))

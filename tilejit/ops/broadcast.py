@@ -24,7 +24,7 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
     # an extent of 0 meets 1 only, and stays 0
     result = tuple([max(extents) if all(extents) else 0 for extents in zip(*padded, strict=True)])
-    if all([broadcasts(shape, result) for shape in shapes]):
+    if all(broadcasts(shape, result) for shape in shapes):
         return result
     return Fault(
         f"shapes {' and '.join(map(str, shapes))} don't broadcast",

@@ -187,7 +187,7 @@ class _Begun:
                 if name in names:
                     self.first.setdefault(name, number if loop is None else loop)
             inside = number if loop is None and isinstance(stmt, For | Loop) else loop
-            for block in walk.blocks(stmt):
+            for block in walk.blocks(stmt) if isinstance(stmt, walk.COMPOUND) else ():
                 self._number(block, names, inside)
 
     def before(self, stmt: Stmt, registers: LocalRegisters) -> int:

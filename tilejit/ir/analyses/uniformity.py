@@ -308,7 +308,7 @@ class _Uniformity(Analysis[_ThreadState]):
             return
         for operand in op.tiles.values():
             for dim, start in enumerate(operand.starts):
-                if self.widened(self.level(start, state)) >= SCOPES[op.scope].level:
+                if isinstance(start, ir.Const) or self.widened(self.level(start, state)) >= SCOPES[op.scope].level:
                     continue
                 raise DispatchError(
                     f"{op.scope}.{op.name} takes one region of {operand.buffer.name} for its whole {op.scope}, but "

@@ -128,9 +128,9 @@ def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
 
 
 def _made(dtype: DType, terms: Iterable[tuple[Expr, int]], constant: int) -> Affine:
-    bits = dtype.bits
-    kept = [(t, w) for t, c in terms if (w := _signed(c, bits)) != 0]
-    return Affine(dtype, tuple(kept), _signed(constant, bits))
+    bits, half = dtype.bits, 1 << (dtype.bits - 1)
+    kept = [(t, w) for t, c in terms if (w := c if -half <= c < half else _signed(c, bits)) != 0]
+    return Affine(dtype, tuple(kept), constant if -half <= constant < half else _signed(constant, bits))
 
 
 def _signed(value: int, bits: int) -> int:
