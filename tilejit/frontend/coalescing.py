@@ -108,7 +108,8 @@ def _rewritten(body: Block, classes: _Classes) -> Block:
         if isinstance(stmt, Alloc):
             return (stmt,) if shared(stmt.buffer) is stmt.buffer else ()
         if isinstance(stmt, BufferView):
-            return (replace(stmt, buffer=shared(stmt.buffer)),)
+            view = shared(stmt.buffer)
+            return (stmt if view is stmt.buffer else replace(stmt, buffer=view),)
         if isinstance(stmt, TileOp) and is_move(stmt):
             dst, src = (shared(tile.buffer) for tile in stmt.tiles.values())
             if dst is src:

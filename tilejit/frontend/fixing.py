@@ -89,7 +89,8 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
 
     def statement(stmt: Stmt) -> tuple[Stmt, ...]:
         if isinstance(stmt, (Alloc, BufferView)):
-            return (replace(stmt, buffer=relaid(stmt.buffer, stmt.span)),)
+            buffer = relaid(stmt.buffer, stmt.span)
+            return (stmt if buffer is stmt.buffer else replace(stmt, buffer=buffer),)
         return (walk.with_buffers(stmt, lambda buffer: relaid(buffer, stmt.span)),)
 
     return walk.rewrite(body, statement)

@@ -182,6 +182,8 @@ class Buffer:
     an offset is in its layout.
     slots: of a local tile, the shape that its layout has where that is larger: an extent for each dimension, or one
     for all in row-major order. A slot past the shape is padding, and holds anything. Empty where there is none.
+    root: the buffer that owns the storage. index_dtype: of indices and of offsets: int32 suffices for what fits in an
+    SM.
     """
 
     name: str
@@ -194,18 +196,15 @@ class Buffer:
     span: Span | None = field(default=None, compare=False, repr=False)
     slots: tuple[int, ...] = ()
     root: Buffer = field(init=False, compare=False, repr=False)
+    index_dtype: DType = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "root", self if self.base is None else self.base.root)
+        object.__setattr__(self, "index_dtype", int64 if self.space == "global" else int32)
 
     def __hash__(self) -> int:
         # a kernel's buffers differ in their names, and a hash of the layout walks over it
         return hash(self.name)
-
-    @property
-    def index_dtype(self) -> DType:
-        """The type of indices and of offsets: int32 suffices for what fits in an SM."""
-        return int64 if self.space == "global" else int32
 
     @property
     def tile_layout(self) -> TileLayout:
@@ -260,6 +259,7 @@ class Region:
     gathered: Gathered | None = None
     shape: tuple[int, ...] = field(init=False, compare=False, repr=False)
     counts: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    dtype: DType = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         shape: list[int] = []
@@ -272,6 +272,7 @@ class Region:
             shape[:0] = self.gathered.shape
         object.__setattr__(self, "shape", tuple(shape))
         object.__setattr__(self, "counts", tuple(counts))
+        object.__setattr__(self, "dtype", self.buffer.dtype)
 
     @property
     def index_shape(self) -> tuple[int, ...]:
@@ -283,10 +284,6 @@ class Region:
         """The buffer's dimensions in which start and extent say where it lies."""
         dims = range(len(self.starts))
         return tuple(dims) if self.gathered is None else tuple([d for d in dims if d != self.gathered.dim])
-
-    @property
-    def dtype(self) -> DType:
-        return self.buffer.dtype
 
 
 @dataclass(frozen=True, slots=True)

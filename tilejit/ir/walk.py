@@ -183,7 +183,7 @@ def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
         return ()
     match stmt:
         case ir.TileOp():
-            return _computed(stmt.given)
+            return _computed(stmt.operands)
         case ir.Let() | ir.Assign():
             return (stmt.value,)
         case ir.Store():
@@ -213,12 +213,14 @@ def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
             return assert_never(stmt)
 
 
-def _computed(values: Iterable[Place | ir.Expr]) -> list[ir.Expr]:
+def _computed(values: Iterable[Place | ir.Expr | None]) -> list[ir.Expr]:
     computed: list[ir.Expr] = []
     for value in values:
-        if isinstance(value, _PLACES):
-            computed.extend(indices(value))
-        else:
+        if isinstance(value, ir.Region):
+            computed += value.starts
+        elif isinstance(value, _PLACES):
+            computed += indices(value)
+        elif value is not None:
             computed.append(value)
     return computed
 

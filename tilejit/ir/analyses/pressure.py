@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from ...dataclass import dataclass, field
 from ...ops.copies import CAST
@@ -200,13 +201,29 @@ class _Begun:
         return self._sets[bisect_right(self._starts, self.numbers[id(stmt)] - 1)]
 
 
+class _Touching(NamedTuple):
+    """What a statement has to do with registers: those that it surely writes, that it may write, and that it may read.
+
+    passes: it makes a tile that passes through, of which none is ever whole.
+    """
+
+    written: int = 0
+    begins: int = 0
+    read: int = 0
+    passes: bool = False
+
+
 @dataclass(slots=True, kw_only=True)
 class _Pressing(Backwards):
-    """most: the greatest number of words so far. held: the registers that were live there. stmt: where."""
+    """most: the greatest number of words so far. held: the registers that were live there. stmt: where.
+
+    touched: what statements have to do with registers, by their identity: those in loops are visited several times.
+    """
 
     registers: LocalRegisters
     begun: _Begun
     passing: Mapping[str, tuple[Place, ...]]
+    touched: dict[int, _Touching] = field(default_factory=dict)
     most: int = 0
     held: int = 0
     stmt: Stmt | None = None
@@ -219,20 +236,29 @@ class _Pressing(Backwards):
         if isinstance(stmt, Alloc):
             name = stmt.buffer.name
             return live & ~self.registers.whole(name) if name in self.registers.buffers else live
-        behind, written, read, begins = live, 0, 0, 0
-        for place in walk.writes(stmt):
-            if place.buffer.root.name in self.passing:
-                return live
-            touched = self.registers.of(place)
-            written, begins = written | touched.surely, begins | touched.possibly
-        for place in _read_instead(walk.reads(stmt), self.passing):
-            read |= self.registers.of(place).possibly
+        touched = self.touched.get(id(stmt))
+        if touched is None:
+            touched = self.touched[id(stmt)] = self.touching(stmt)
+        if touched.passes:
+            return live
+        behind, written, begins, read = live, touched.written, touched.begins, touched.read
         live = live & ~written | read
         if self.is_final and (begins or read):
             begun = self.begun.before(stmt, self.registers)
             self.note(stmt, live & begun)
             self.note(stmt, behind & (begun | begins))
         return live
+
+    def touching(self, stmt: Stmt) -> _Touching:
+        written, read, begins = 0, 0, 0
+        for place in walk.writes(stmt):
+            if place.buffer.root.name in self.passing:
+                return _Touching(passes=True)
+            touched = self.registers.of(place)
+            written, begins = written | touched.surely, begins | touched.possibly
+        for place in _read_instead(walk.reads(stmt), self.passing):
+            read |= self.registers.of(place).possibly
+        return _Touching(written, begins, read)
 
     def note(self, stmt: Stmt, live: int) -> None:
         # no more than that, which is quickly counted

@@ -71,7 +71,8 @@ def keeps_value(cast: Cast) -> bool:
 @remembered
 def bounds(expr: Expr) -> Bounds:
     """The least and the greatest value of `expr`, inclusive, each None where unknown; of bool_ 0 and 1."""
-    if expr.dtype.is_float:
+    dtype = expr.dtype
+    if dtype.is_float:
         return UNKNOWN
     if isinstance(expr, Op):
         return _op_bounds(expr)
@@ -83,7 +84,7 @@ def bounds(expr: Expr) -> Bounds:
         return expr.bounds if expr.bounds is not None else dtype_range(expr.dtype)
     if isinstance(expr, Special):
         return SPECIALS[expr.name].least, SPECIALS[expr.name].greatest
-    return dtype_range(expr.dtype)
+    return dtype_range(dtype)
 
 
 def _op_bounds(op: Op) -> Bounds:

@@ -401,10 +401,10 @@ class _Checker:
     def tile_op(self, stmt: ir.TileOp, env: _Environment) -> None:
         if not self.is_tile:
             self.fault(f"tile operation {stmt.name} at lane level", stmt.span)
-        for operand in stmt.given:
+        for operand in stmt.operands:
             if isinstance(operand, ir.Region):
                 self.region(operand, env, stmt.span)
-            else:
+            elif operand is not None:
                 self.expr(operand, env, stmt.span)
         for message in tile_op_faults(stmt):
             self.fault(message, stmt.span)
