@@ -11,6 +11,7 @@ where an operation wants that (x + x.T), its operands disagree, and one is conve
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import starmap
 from math import gcd
 
 from ...dataclass import dataclass, field
@@ -122,6 +123,11 @@ class Survey:
             node = parent[node]
         return node
 
+    def roots(self, nodes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Labels, each with the root of a node instead of the node, which most often it is itself."""
+        parent = self._parent
+        return [(label, node if parent[node] == node else self.root(node)) for label, node in nodes]
+
     def axes(self, tile: Tile) -> tuple[int | None, ...]:
         """The axis of each of a tile's dimensions, as a root."""
         return self._axes[tile]
@@ -129,7 +135,8 @@ class Survey:
     def settle(self) -> None:
         """Takes the axes as they are now: all operations have joined theirs."""
         for tile in self.tiles.values():
-            self._axes[tile] = tuple([None if node is None else self.root(node) for node in tile.dims])
+            roots = dict(self.roots([(d, node) for d, node in enumerate(tile.dims) if node is not None]))
+            self._axes[tile] = tuple(map(roots.get, range(len(tile.dims))))
 
     def labels(self, op: TileOp) -> dict[str, Labels]:
         """How the record of an operation names the dimensions of its operands."""
@@ -155,7 +162,10 @@ class Survey:
 
     def joins(self, one: int, other: int) -> bool:
         """Whether two nodes can be one axis: no tile would have it twice, and their scopes are the same."""
-        one, other = self.root(one), self.root(other)
+        parent = self._parent
+        # most are roots
+        one = one if parent[one] == one else self.root(one)
+        other = other if parent[other] == other else self.root(other)
         if one == other:
             return True
         first, second = self._scopes[one], self._scopes[other]
@@ -164,7 +174,10 @@ class Survey:
 
     def join(self, one: int, other: int) -> int:
         """Makes two nodes one axis, and returns its root."""
-        one, other = self.root(one), self.root(other)
+        parent = self._parent
+        # most are roots
+        one = one if parent[one] == one else self.root(one)
+        other = other if parent[other] == other else self.root(other)
         if one == other:
             return one
         first, second = self._having[one], self._having[other]
@@ -181,7 +194,7 @@ class Survey:
         made: list[Component] = []
         for tile in tiles:
             axes = [axis for axis in self.axes(tile) if axis is not None]
-            met = list(dict.fromkeys(of_axis[axis] for axis in axes if axis in of_axis))
+            met = list(dict.fromkeys([of_axis[axis] for axis in axes if axis in of_axis]))
             if not axes:
                 continue
             if not met:
@@ -276,10 +289,10 @@ def _join(made: Survey, step: Meeting) -> None:
     met: dict[int, int] = {}
     for use in step.uses.values():
         pairs = zip(use.tile.dims, use.labels, strict=True)
-        nodes = [(label, made.root(node)) for node, label in pairs if node is not None and label is not None]
+        nodes = made.roots([(label, node) for node, label in pairs if node is not None and label is not None])
         # in a chain of operations most are one axis already
         apart = [(label, node) for label, node in nodes if met.get(label, node) != node]
-        if apart and not all(made.joins(met[label], node) for label, node in apart):
+        if apart and not all(starmap(made.joins, [(met[label], node) for label, node in apart])):
             made.refused.append((step, use))
             continue
         for label, node in nodes:

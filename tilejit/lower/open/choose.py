@@ -33,7 +33,7 @@ def order_axes(survey: Survey, component: Component) -> tuple[list[int], list[in
     Axes of which no tile has both may have the same threads along them: they share a column.
     """
     tiles = sorted(component.tiles, key=lambda tile: -math.prod(tile.shape))
-    shapes = list(dict.fromkeys(tuple(a for a in survey.axes(tile) if a is not None) for tile in tiles))
+    shapes = list(dict.fromkeys([tuple([a for a in survey.axes(tile) if a is not None]) for tile in tiles]))
     axes: list[int] = []
     columns: dict[int, int] = {}
     for shape in shapes:

@@ -106,7 +106,7 @@ def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], kernel: Ker
             if key not in of_shape:
                 of_shape[key] = Spot(chosen.grid.project(axes, tile.shape), chosen.grid, axes)
             spots[tile] = of_shape[key]
-        names = tuple(tile.buffer.name for tile in component.tiles)
+        names = tuple([tile.buffer.name for tile in component.tiles])
         choices.append(LayoutChoice(names, tuple(extents), chosen.grid, chosen.cost, chosen.next_cost))
     return choices
 

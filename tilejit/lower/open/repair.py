@@ -209,9 +209,9 @@ class _Rewriter:
 
     def _agree(self, step: Meeting) -> bool:
         """Whether all tiles are of one grid, along the same axes, and take whole rounds."""
-        uses = step.uses.values()
-        if len({(id(self.spots[use.tile]), use.labels) for use in uses}) == 1 and not any(use.cuts for use in uses):
-            return all(self.spots[use.tile].grid is not None for use in uses)
+        uses = list(step.uses.values())
+        if len({(id(self.spots[use.tile]), use.labels) for use in uses}) == 1 and not [use for use in uses if use.cuts]:
+            return self.spots[uses[0].tile].grid is not None
         axes: dict[int, int] = {}
         grids = set()
         for use in step.uses.values():
