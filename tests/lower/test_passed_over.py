@@ -23,10 +23,9 @@ PASSING_OVER: dict[type[Analysis[Any]], Any] = {
 
 
 def test_all_of_them_are_looked_at() -> None:
-    every = Analysis.__subclasses__()
-    assert {kind for kind in every if kind.concerns is not Analysis.concerns and "tilejit" in kind.__module__} == set(
-        PASSING_OVER
-    )
+    # by name: of a class with slots there may be the one that it was made of, until it is collected
+    passing = (kind for kind in Analysis.__subclasses__() if kind.concerns is not Analysis.concerns)
+    assert {str(kind) for kind in passing if "tilejit" in kind.__module__} == {str(kind) for kind in PASSING_OVER}
 
 
 @pytest.mark.parametrize("name", ["gemm_hopper.gemm", "attention full 64"])
