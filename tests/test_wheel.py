@@ -64,8 +64,24 @@ def test_it_says_what_an_index_shows(wheel: Path) -> None:
     assert told["Summary"] and told["Keywords"] and told["Author"] and told["License-Expression"] == "Apache-2.0"
     assert told["License-File"] == "LICENSE" and name.replace("METADATA", "licenses/LICENSE") in archive.namelist()
     assert "Typing :: Typed" in told.get_all("Classifier", [])
+    # an index splits each at its first comma
+    links = dict(link.split(", ", 1) for link in told.get_all("Project-URL", []))
+    assert set(links) == {"PTX ISA", "llvmlite", "CUDA Python", "Apache TVM"}
+    assert all(address.startswith("https://") for address in links.values())
     page = told.get_payload(decode=True)
     assert isinstance(page, bytes) and page.decode().strip() == (ROOT / "README.md").read_text("utf-8").strip()
+
+
+def test_it_says_all_that_the_project_says(wheel: Path) -> None:
+    said = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    archive = ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+    told = message_from_bytes(archive.read(name))
+    assert told["Summary"] == said["description"]
+    assert told["Keywords"].split(",") == sorted(said["keywords"])
+    assert told.get_all("Classifier") == said["classifiers"]
+    assert told.get_all("Project-URL") == [f"{label}, {address}" for label, address in said["urls"].items()]
+    assert told["Requires-Python"] == said["requires-python"]
 
 
 def test_a_clean_environment_with_it_runs_the_quickstart_and_its_plugin(wheel: Path, tmp_path: Path) -> None:
