@@ -95,6 +95,15 @@ def test_doctor_says_what_will_be_used_and_why(run):
         assert package in out
 
 
+def test_doctor_tells_of_an_llvm_that_compiles_nothing(run, monkeypatch):
+    import llvmlite.binding as llvm
+
+    monkeypatch.setattr(llvm, "llvm_version_info", (20, 1, 8))
+    status, out, _ = run("doctor")
+    assert status == 0
+    assert "compiler       compiles nothing: the llvmlite that is installed has LLVM 20.1.8" in out
+
+
 def test_doctor_says_where_kernels_are_kept(run, cache, monkeypatch):
     assert f"kernels        kept in {cache}\n" in run("doctor")[1]
     monkeypatch.setenv("TILEJIT_CACHE", "0")

@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+import tilejit
 from tilejit import dataclass as ours
+from tilejit.target import target as find_target
 
 OPTIONS = [
     {"frozen": frozen, "slots": slots, **more}
@@ -113,6 +115,42 @@ def test_the_standard_library_knows_the_fields(options: dict[str, bool]) -> None
         assert (changed.x, changed.first, changed.derived, type(changed)) == (4.0, 1, 5.0, late)
     with pytest.raises(TypeError, match="nothing"):
         ours.replace(a, nothing=1)
+
+
+def test_a_lean_one_is_a_frozen_one_that_refuses_nothing() -> None:
+    @ours.dataclass(frozen=True, slots=True)
+    class Base:
+        first: int
+
+    def derived(decorate: Any) -> Any:
+        class Lean(Base):
+            second: tuple[int, ...] = ()
+            total: int = ours.field(init=False, compare=False)
+
+            def __post_init__(self) -> None:
+                object.__setattr__(self, "total", self.first + sum(self.second))
+
+        return decorate(frozen=True, slots=True)(Lean)
+
+    frozen, lean = map(derived, (ours.dataclass, ours.lean))
+    for cls in (frozen, lean):
+        a, b = cls(1, (2,)), ours.replace(cls(5, (2,)), first=1)
+        assert (a, hash(a), a.total, repr(a)) == (b, hash(b), b.total, repr(b)) and not hasattr(a, "__dict__")
+        assert copy.copy(a) == copy.deepcopy(a) == a and cls.__dataclass_params__.frozen
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        frozen(1).first = 2
+    made = lean(1)
+    made.first = 2
+    assert made.first == 2
+
+
+@pytest.mark.parametrize(
+    "value", [tilejit.spec(8, tilejit.float32), tilejit.float32, tilejit.S[8:1], find_target("sm_90a")], ids=repr
+)
+def test_what_users_hold_refuses_to_be_changed(value: Any) -> None:
+    for described in dataclasses.fields(value):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, described.name, None)
 
 
 @ours.dataclass(frozen=True, slots=True)

@@ -141,6 +141,16 @@ def test_a_kernel_that_moves_no_global_memory_has_no_density():
     assert str(density) == "3 PTX instructions, none of which moves global memory"
 
 
+def test_a_kernel_that_copies_asynchronously_has_no_density():
+    """Its other accesses are few: of attention's 1,094 instructions one stores 4 bytes, and TMA the result."""
+    tma = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    copies = {tma: 2, "cp.async.cg.shared.global": 1, "cp.async.bulk.prefetch.tensor.2d.L2.global.tile": 1}
+    others = {"cp.async.wait_all": 1, "cp.async.bulk.commit_group": 1, "st.global.b32": 4}
+    density = Density(Census({**copies, **others}, 0, 16), tj.float32)
+    assert density.per_byte is None and density.per_element is None
+    assert str(density) == "10 PTX instructions, 3 of which copy global memory asynchronously"
+
+
 def test_a_compiled_kernel_knows_its_own():
     @tj.kernel(threads=32)
     def doubled(X: tj.Tensor, Y: tj.Tensor):

@@ -58,7 +58,7 @@ IN_IR: dict[str, set[str]] = {
     "arithmetic": {"nodes", "walk"},
     "combine": {"nodes", "arithmetic"},
     "text": {"values", "nodes", "params", "placements", "walk", "combine"},
-    "analyses": {"nodes", "walk", "arithmetic"},
+    "analyses": {"nodes", "walk", "names", "arithmetic"},
     "checks": {"nodes", "watched", "params", "walk", "arithmetic", "analyses", "text"},
     "verify": {"values", "nodes", "params", "placements", "walk", "arithmetic", "combine"},
 }

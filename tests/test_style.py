@@ -73,6 +73,21 @@ def test_there_are_no_rulers() -> None:
     assert not rulers, f"a file that wants rulers wants to be two: {', '.join(rulers)}"
 
 
+def test_who_catches_everything_says_why() -> None:
+    """By a comment as the first line of the handler."""
+    silent = []
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.ExceptHandler):
+                continue
+            caught = {ast.unparse(each) for each in ast.walk(node.type)} if node.type is not None else {"BaseException"}
+            if caught & {"Exception", "BaseException"} and not lines[node.lineno].strip().startswith("#"):
+                silent.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not silent, f"narrow it, or say why anything may come there: {', '.join(silent)}"
+
+
 def test_no_named_tuple_has_another_base() -> None:
     """Python 3.10 refuses the class."""
     bases = [

@@ -105,6 +105,11 @@ def doctor() -> Iterator[str]:
     yield f"python         {platform.python_version()} on {platform.platform()}"
     for package in _PACKAGES:
         yield f"{package:<14} {_version(package)}"
+    from .codegen.target_machine import llvm_problem
+
+    unusable = llvm_problem()
+    if unusable is not None:
+        yield f"compiler       compiles nothing: {unusable}"
     problem = devices.cuda_problem()
     gpus = devices.gpus()
     yield f"GPUs           {gpus[0] if gpus else 'none: ' + str(problem)}"
@@ -283,6 +288,7 @@ def _kernels(file: str, run: bool) -> dict[str, Kernel]:
     except TilejitError:
         raise
     except Exception as error:
+        # a user's program may raise anything
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         where = f" at line {lines[-1]}" if lines else ""
         raise LaunchError(

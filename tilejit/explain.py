@@ -217,17 +217,20 @@ class Density:
 
     @property
     def per_byte(self) -> float | None:
-        """None where no instruction moves global memory."""
-        return self.census.instructions / self.bytes if self.bytes else None
+        """None where no instruction moves global memory, or asynchronous copies do."""
+        return self.census.instructions / self.bytes if self.bytes and not self.census.copies else None
 
     @property
     def per_element(self) -> float | None:
-        """For each element written; None where none is."""
-        if self.dtype is None or not self.census.stored_bytes:
+        """For each element written; None where none is, or asynchronous copies may write more."""
+        if self.dtype is None or not self.census.stored_bytes or self.census.copies:
             return None
         return self.census.instructions * self.dtype.bytes / self.census.stored_bytes
 
     def __str__(self) -> str:
+        if self.census.copies:
+            copies = f"{self.census.copies} of which copy global memory asynchronously"
+            return f"{self.census.instructions} PTX instructions, {copies}"
         if self.per_byte is None:
             return f"{self.census.instructions} PTX instructions, none of which moves global memory"
         elements = f", {self.per_element:.3g} per {self.dtype} written" if self.per_element is not None else ""

@@ -3,7 +3,8 @@
 ```
 open IR ─ limits, layouts ─▶
 tile IR ─ initialized, polls, in place, checks, lower ─▶
-lane IR ─ expects, proxies, arrivals, storage, pending, packed, assertions, prune, unroll ─▶ ─ codegen ─▶ PTX
+lane IR ─ expects, proxies, arrivals, storage, pending, packed, assertions, prune, unroll, split offsets, hoist ─▶
+       ─ codegen ─▶ PTX
 ```
 """
 
@@ -30,7 +31,7 @@ from .ir.placements import DYNAMIC, SHARED, MemoryPlacement, total, within
 from .ir.types import Signature
 from .ir.verify import Examined, examine, placement_faults
 from .ir.watched import WatchedRegion
-from .lower import Verdict, arrivals, expects, lower, packed, pending, proxies, storage, unroll
+from .lower import Verdict, arrivals, expects, hoist, lower, packed, pending, proxies, split_offsets, storage, unroll
 from .lower.open import LayoutChoice, lay_out
 from .progress import goes_on
 from .source import Span
@@ -178,7 +179,7 @@ def _users(state: PassState, buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
 def _bind_assertions(state: PassState) -> None:
     """Gives a debug kernel that asserts something the parameter that points at its record."""
     kernel = state.kernel
-    if kernel.debug and any(isinstance(s, Assert) for s in walk.statements(kernel.body)):
+    if kernel.debug and Assert in walk.inventory(kernel.body).kinds:
         state.kernel = replace(kernel, params=(*kernel.params, AssertionsParam()))
 
 
@@ -193,13 +194,20 @@ def _prune(state: PassState) -> None:
 
 def _is_used(param: Param, used: Examined) -> bool:
     """Whether anything names what a parameter defines; one that defines nothing stays."""
-    if param.defines is None:
-        return True
-    return param.defines.name in (used.vars if isinstance(param.defines, Var) else used.buffers)
+    defined = param.defines
+    return defined is None or defined.name in (used.vars if isinstance(defined, Var) else used.buffers)
 
 
 def _unroll(state: PassState) -> None:
     state.kernel = unroll.written_out(state.kernel)
+
+
+def _split_offsets(state: PassState) -> None:
+    state.kernel = split_offsets.split_offsets(state.kernel)
+
+
+def _hoist(state: PassState) -> None:
+    state.kernel = hoist.hoist(state.kernel)
 
 
 def _generate(state: PassState) -> None:
@@ -323,6 +331,19 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
+        "split offsets",
+        _split_offsets,
+        after=(("unroll", "turns differ in the constants of their offsets, and share the rest"),),
+    ),
+    Pass(
+        "hoist",
+        _hoist,
+        after=(
+            ("unroll", "what differs from turn to turn is a constant then"),
+            ("split offsets", "views move in front of loops with what they add"),
+        ),
+    ),
+    Pass(
         "codegen",
         _generate,
         after=(
@@ -386,7 +407,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
 def would_check(tile: Kernel) -> bool:
     """Whether the checked build of a kernel with layouts would differ from the plain one."""
     build = checked(tile)
-    return bool(build.watched) or any(isinstance(s, Assert) for s in walk.statements(build.kernel.body))
+    return bool(build.watched) or Assert in walk.inventory(build.kernel.body).kinds
 
 
 def verify(left: Mapping[str, Kernel], level: str, state: PassState) -> None:

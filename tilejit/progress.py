@@ -97,7 +97,7 @@ class Progress:
             finally:
                 line.erase()
         except Exception:
-            # the terminal is gone, or can't show a name's letters: no reason to end what is going on
+            # sys.stderr may be anybody's, and gone, or unable to show a name's letters: no reason to end the work
             return
         finally:
             _line.release()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
-from .dataclass import dataclass
+from .dataclass import lean
 from .errors import shown_file
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Span:
     """A range of source text, with the call sites it was inlined through.
 

@@ -23,6 +23,36 @@ def test_loads_and_calls_are_written_each_time() -> None:
         assert w.value(text) != w.value(text)
 
 
+def test_a_call_of_a_function_of_the_module_is_written_once_and_stays_in_its_loop() -> None:
+    w = Writer(LineTable("k", None))
+    w.jump("loop")
+    w.start("loop", w.available(), loops=True)
+    first = w.call("i32", "tj.floordiv.i32", ("i32", "%p0"), ("i32", "%p1"))
+    assert w.call("i32", "tj.floordiv.i32", ("i32", "%p0"), ("i32", "%p1")) == first
+    assert w.call("i32", "tj.floordiv.i32", ("i32", "%p1"), ("i32", "%p0")) != first
+    assert w.lines()[1:3] == ["loop:", f"  {first} = call i32 @tj.floordiv.i32(i32 %p0, i32 %p1)"]
+
+
+def test_a_truncation_of_an_extended_value_is_that_value() -> None:
+    w = Writer(LineTable("k", None))
+    wide = w.extended("sext", "i32", "%x", "i64")
+    assert w.value(f"trunc i64 {wide} to i32") == "%x"
+    assert w.value(f"trunc i64 {wide} to i16") != "%x"
+
+
+def test_what_was_put_into_a_vector_is_what_is_taken_out_of_it() -> None:
+    w = Writer(LineTable("k", None))
+    parts = "<2 x i16>"
+    low = w.value(f"extractelement {parts} %x, i32 0")
+    both = w.inserted(parts, w.inserted(parts, "%x", 2, ("i16", "%high"), 1), 2, ("i16", "%other"), 0)
+    assert w.value(f"extractelement {parts} {both}, i32 0") == "%other"
+    assert w.value(f"extractelement {parts} {both}, i32 1") == "%high"
+    kept = w.inserted(parts, "%x", 2, ("i16", "%new"), 1)
+    assert w.value(f"extractelement {parts} {kept}, i32 0") == low
+    one = w.inserted(parts, "%y", 2, ("i16", "%new"), 1)
+    assert w.value(f"extractelement {parts} {one}, i32 0")[1:].isdigit()
+
+
 def test_a_new_block_knows_only_what_it_is_given() -> None:
     w = Writer(LineTable("k", None))
     before = w.value("mul i32 %x, 3")
@@ -75,12 +105,11 @@ def test_a_loop_knows_no_word_and_behind_it_those_before_it_that_nothing_wrote()
     available = w.available()
     w.branch("%c", "then", "after")
     w.start("then", available)
-    w.enter_loop("head")
+    w.jump("head")
     w.start("head", w.available(), loops=True)
     assert w.read(kept, "i32") != "%x"
     w.write(changed, "i32", "%y")
     w.jump("head")
-    w.leave_loop(available)
     w.start("after", available)
     assert w.read(kept, "i32") == "%x" != w.read(changed, "i32")
 

@@ -15,6 +15,7 @@ from tilejit.errors import (
     AsyncHazardError,
     DeadlockError,
     DispatchError,
+    KernelSyntaxError,
     KernelTypeError,
     RaceError,
     ResourceError,
@@ -68,6 +69,7 @@ else:
         tj.warp.release(ring[i])
         i += 1
 """
+FILLED = "for k in range(4):\n        ring[i].acquire()"
 STORED = PREPARED + """
 tj.wg.copy(a[0], tj.wg.load(A[0:64, 0:64]))
 tj.warpgroup_sync()
@@ -246,6 +248,90 @@ MISTAKES: dict[str, Mistake] = {
     "a store of what others write": Mistake(
         without(STORED, "tj.warpgroup_sync()") + "tj.bulk.wait(0)", RaceError, "starts a TMA store that reads",
         "tj.wg.copy_async(D[0:64, 0:64], a[0])", "put a barrier between",
+    ),
+    "a store with a barrier": Mistake(
+        without(STORED, "D[0:64, 0:64], a[0]", "D[0:64, 0:64], a[0], barrier=full"), DispatchError,
+        "tma_store: completes on tj.bulk.wait; needs no barrier, got full",
+        "tj.wg.copy_async(D[0:64, 0:64], a[0], barrier=full)", "leave barrier= out, and wait by tj.bulk.wait(0)",
+    ),
+    # what other libraries and languages have
+    "an arrival as a method": Mistake(
+        without(LOADED, "tj.cta.arrive(full)", "full.arrive()"), KernelTypeError, "a barrier has no attribute arrive",
+        "full.arrive", "tj.cta.arrive(full)",
+    ),
+    "a barrier without its name": Mistake(
+        without(LOADED, "A[0:64, 0:64], barrier=full", "A[0:64, 0:64], full"), KernelTypeError,
+        "a scalar is needed here; this is a barrier", "full", "by its parameter's name: barrier=",
+    ),
+    "a count of arrivals": Mistake(
+        without(PREPARED, "alloc_barrier()", "alloc_barrier(count=1)"), KernelTypeError, "has no parameter count",
+        "count=1", "write arrivals=",
+    ),
+    "a wait of a whole ring": Mistake(
+        without(RING, "ring[i].wait()", "ring.wait(i)"), KernelTypeError, "a ring of 2 stages has no attribute wait",
+        "ring.wait", "ring[i].wait()",
+    ),
+    "an arrival of a step": Mistake(
+        without(RING, "tj.warp.commit(ring[i])", "ring[i].arrive()"), KernelTypeError, "has no attribute arrive",
+        "ring[i].arrive", "tj.warp.commit(ring[i])",
+    ),
+    "a loop over a ring": Mistake(
+        without(RING, FILLED, "for k, t in enumerate(ring):\n        t.acquire()"),
+        KernelSyntaxError, "a for loop goes over range", "enumerate(ring)",
+        "for i in range(n), and in each turn t = ring[i]",
+    ),
+    "the length of a ring": Mistake(
+        without(RING, FILLED, FILLED.replace("4", "len(ring)")),
+        KernelTypeError, "a ring of 2 stages has no length", "len(ring)", "in each turn t = ring[i]",
+    ),
+    "a ring as a condition": Mistake(
+        RING + "while ring:\n    i += 1", KernelTypeError, "this is a ring of 2 stages", "ring", "ring[i].stage",
+    ),
+    "a step is printed": Mistake(
+        RING + "print(ring[i])", KernelTypeError, "this is a step of ring", "ring[i]", "ring[i].stage",
+    ),
+    "a commit as a method": Mistake(
+        without(RING, "tj.warp.commit(ring[i])", "ring[i].commit()"), KernelTypeError, "has no attribute commit",
+        "ring[i].commit", "tj.warp.commit(ring[i])",
+    ),
+    "a release as a method": Mistake(
+        without(RING, "tj.warp.release(ring[i])", "ring.release(i)"), KernelTypeError, "has no attribute release",
+        "ring.release", "tj.warp.release(ring[i])",
+    ),
+    "a step as an index": Mistake(
+        without(RING, "s[ring[i].stage, tj.lane_id()] =", "s[ring[i], tj.lane_id()] ="), KernelTypeError,
+        "this is a step of ring", "ring[i]", "ring[i].stage",
+    ),
+    "several steps at once": Mistake(
+        without(RING, "ring[i].acquire()", "ring[0:2].acquire()"), KernelTypeError, "has one index", "ring[0:2]",
+        "ring[i]",
+    ),
+    "a group of products is closed": Mistake(
+        f"{LOADED}{PRODUCT}\ntj.wgmma.commit()", KernelTypeError, "tj.wgmma has no attribute commit",
+        "tj.wgmma.commit", "tj.wgmma.wait(0): each gemm_async is a group by itself",
+    ),
+    "a group of products by its PTX name": Mistake(
+        f"{LOADED}{PRODUCT}\ntj.wgmma.commit_group()", KernelTypeError, "tj.wgmma has no attribute commit_group",
+        "tj.wgmma.commit_group", "tj.wgmma.wait(0): each gemm_async is a group by itself",
+    ),
+    "a wait for a group of stores": Mistake(
+        STORED + "tj.bulk.wait_group(0)", KernelTypeError, "tj.bulk has no attribute wait_group", "tj.bulk.wait_group",
+        "tj.bulk.wait(0)",
+    ),
+    "a group of stores is closed": Mistake(
+        STORED + "tj.bulk.commit()", KernelTypeError, "tj.bulk has no attribute commit", "tj.bulk.commit",
+        "tj.bulk.wait(0): each copy_async is a group by itself",
+    ),
+    "a fence that is put in": Mistake(
+        without(STORED, "tj.warpgroup_sync()", "tj.fence_async()"), KernelTypeError, "tilejit has no fence_async",
+        "tj.fence_async", "tj.cta_sync(): fences",
+    ),
+    "a module for TMA": Mistake(
+        PREPARED + "tj.tma.load(a[0], A[0:64, 0:64], full)", KernelTypeError, "tilejit has no tma", "tj.tma",
+        "tj.cta.copy_async(s, A[0:16, 0:16], barrier=full)",
+    ),
+    "a barrier by its PTX name": Mistake(
+        "bar = tj.mbarrier(1)", KernelTypeError, "tilejit has no mbarrier", "tj.mbarrier", "tj.alloc_barrier()",
     ),
     # registers
     "more registers than there are": Mistake(

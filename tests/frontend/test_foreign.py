@@ -36,6 +36,7 @@ PRELUDES = (
 NAMED = """\
 shape, dtype, axis, value, low, high = (8, 8), tj.float32, 0, 1, 0, 1
 i, j, lane, mask, distance = n, n + 1, 3, 1, 2
+s, full = tj.alloc_shared((16, 16), A.dtype), tj.alloc_barrier()
 a = tj.cta.load(A[0:16, 0:16]).astype(tj.float16)
 b = tj.cta.load(A[16:32, 0:16]).astype(tj.float16)
 """
@@ -60,7 +61,7 @@ def test_what_is_written_instead_compiles(word) -> None:
     for prelude in PRELUDES:
         text = textwrap.indent(f"{prelude}\n{NAMED}{statement}\n", "    ")
         try:
-            tile_ir(f"def k(A, n):\n{text}", array(rank=2), dtypes.int32, threads=64)
+            tile_ir(f"def k(A, n):\n{text}", array(rank=2), dtypes.int32, threads=128)
             return
         except tj.TilejitError as error:
             reasons.append(f"{prelude}: {error}")

@@ -189,11 +189,33 @@ def test_views_reinterpret_shared_memory() -> None:
     assert found[4].buffer.layout.apply(0, shape=(64,)) == {"m": 64}
 
 
+@pytest.mark.parametrize(
+    ("reshaped", "viewed"),
+    [
+        ("s.reshape(8, 32)", "s.view((8, 32))"),
+        ("s.reshape(-1)", "s.view((256,))"),
+        ("s.reshape((4, -1))", "s.view(4, 64)"),
+        ("s[8:16].reshape(4, -1)", "s[8:16].view((4, 16))"),
+        ("s.T.reshape(8, 4, 8)", "s.T.view((8, 4, 8))"),
+    ],
+)
+def test_memory_with_a_place_is_reshaped_by_a_view(reshaped: str, viewed: str) -> None:
+    def body(place: str) -> tuple[ir.Stmt, ...]:
+        allocation = "s = tj.alloc_shared((32, 8), A.dtype)"
+        return tile_ir(f"def k(A):\n    {allocation}\n    tj.thread.fill({place}, 0)\n", A2).body
+
+    assert body(reshaped) == body(viewed)
+
+
 def test_views_that_do_not_fit_are_refused() -> None:
     for view, words in (
         (".view((8, 8))", "64 elements"),
         (".view((8, 64), layout=tj.S[(8, 64) : (64, 1)])", "512 elements of storage"),
         (".permute(0, 0)", "permute"),
+        (".reshape(8, 8)", "64 elements"),
+        (".reshape(7, -1)", r"256 elements have no shape \(7, -1\)"),
+        (".reshape(-1, -1)", r"256 elements have no shape \(-1, -1\)"),
+        (".reshape(-1, 0)", r"256 elements have no shape \(-1, 0\)"),
     ):
         with pytest.raises(KernelTypeError, match=words):
             tile_ir(f"def k(A):\n    s = tj.alloc_shared((32, 8), A.dtype)\n    x = s{view}\n", A2)

@@ -71,8 +71,60 @@ ABSENT = "648 where the branch of warpgroup 0 isn't taken; a CTA of 384 threads 
         ),
         (
             ("if tj.warpgroup_id() == 0:", "    if n > 0:", "        tj.set_registers(24)", "    else:",
-             "        A[0] = 1.0", "else:", "    if n > 0:", "        tj.set_registers(240)"),
+             "        A[0] = 1.0", "else:", "    if n > 1:", "        tj.set_registers(240)"),
             ABSENT,
+        ),
+        (
+            ("if tj.warpgroup_id() == 0:", "    if n > 0:", "        tj.set_registers(24)", "elif n > 0:",
+             "    A[0] = 1.0", "else:", "    tj.set_registers(240)"),
+            ABSENT,
+        ),
+        # the same condition may have another value there: of a variable, of memory
+        (
+            ("i = n", "if n > 7:", "    i = 0", "if tj.warpgroup_id() == 0:", "    if i > 0:",
+             "        tj.set_registers(24)", "if n > 3:", "    i = 5", "if tj.warpgroup_id() > 0:", "    if i > 0:",
+             "        tj.set_registers(240)"),
+            ABSENT,
+        ),
+        (
+            ("if tj.warpgroup_id() == 0:", "    if A[0] > 0:", "        tj.set_registers(24)", "elif A[0] > 0:",
+             "    tj.set_registers(240)"),
+            ABSENT,
+        ),
+        # all have ended before what the others count on, or haven't
+        (
+            ("if tj.warpgroup_id() == 0:", "    if n > 5:", "        tj.set_registers(24)", "if n == 6:", "    return",
+             "if tj.warpgroup_id() > 0:", "    tj.set_registers(240)"),
+            ABSENT,
+        ),
+        (
+            ("if tj.warpgroup_id() > 0:", "    tj.set_registers(240)", "if n == 6:", "    return",
+             "if tj.warpgroup_id() == 0:", "    tj.set_registers(24)"),
+            ABSENT,
+        ),
+        # all that come behind it come together
+        (
+            ("if n == 6:", "    return", "if tj.warpgroup_id() > 0:", "    tj.set_registers(240)",
+             "if tj.warpgroup_id() == 0:", "    tj.set_registers(24)"),
+            None,
+        ),
+        # what never changes is the same for both
+        (
+            ("if tj.warpgroup_id() == 0:", "    if n > 0:", "        tj.set_registers(24)", "    else:",
+             "        A[0] = 1.0", "else:", "    if n > 0:", "        tj.set_registers(240)"),
+            None,
+        ),
+        # where others count on what one gives back, it has
+        (
+            ("if n > 0:", "    if tj.warpgroup_id() == 0:", "        tj.set_registers(24)", "    elif n > 4:",
+             "        tj.set_registers(240)"),
+            None,
+        ),
+        # who has ended keeps the registers that it started with, and counts on nothing
+        (
+            ("if tj.warpgroup_id() == 2:", "    return", "if n > 0:", "    if tj.warpgroup_id() == 0:",
+             "        tj.set_registers(88)", "    else:", "        tj.set_registers(248)"),
+            None,
         ),
         # who asks for more only at run time may do so
         (
@@ -97,6 +149,13 @@ def test_who_may_have_ended_sets_no_registers() -> None:
     ended = ("if tj.warpgroup_id() == 0:", "    if n > 0:", "        return")
     with pytest.raises(KernelTypeError, match="known only at run time"):
         kernel(*ended, *roles(24, 240, 240))
+    another = ("if tj.warpgroup_id() == 2:", "    return")
+    with pytest.raises(KernelTypeError, match="known only at run time"):
+        kernel(*another, *ended, *roles(24, 240))
+    some_turn = ("for i in range(n):", "    if tj.warpgroup_id() == 0:", "        return")
+    for before in ((), another):
+        with pytest.raises(KernelTypeError, match="known only at run time"):
+            kernel(*before, *some_turn, *roles(24, 240))
     kernel("if tj.warpgroup_id() == 2:", "    return", *roles(88, 248))
 
 

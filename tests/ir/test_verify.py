@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
@@ -15,6 +16,7 @@ from tilejit.ir.combine import Combine
 from tilejit.ir.params import ExtentParam, ScalarParam
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.verify import examine, verify
+from tilejit.ir.verify.kernel import _CHECKS
 from tilejit.isa import ROWS, Row
 from tilejit.isa.row import Direction, address, carried, predicate
 from tilejit.source import Span
@@ -37,6 +39,26 @@ def faults(level: str, *lines: str, params: str = "") -> list[str]:
     body = "".join(f"  {line}\n" for line in lines)
     kernel = from_text(f"kernel k threads=64 target=sm_90a\n{PARAMS}{params}{BUFFERS}{body}")
     return [v.message for v in verify(kernel, level)]
+
+
+def test_every_class_of_statement_is_looked_at() -> None:
+    assert set(_CHECKS) == set(get_args(ir.Stmt))
+
+
+def test_what_is_sound_in_a_block_is_looked_at_again_behind_it() -> None:
+    inner, outer = ir.Var("inner", int32), ir.Var("outer", int32)
+    one = ir.Const(1, int32)
+    of_inner = ir.Op("add", (ir.Op("add", (inner, one), int32), outer), int32)
+    of_outer = ir.Op("add", (outer, one), int32)
+
+    def let(name: str, value: ir.Expr) -> ir.Let:
+        return ir.Let(ir.Var(name, int32), value)
+
+    block: tuple[ir.Stmt, ...] = (let("inner", one), let("a", of_inner), let("b", of_outer), let("c", of_inner))
+    behind: tuple[ir.Stmt, ...] = (let("d", of_outer), let("e", of_inner))
+    body = (let("outer", one), ir.If(ir.Const(True, bool_), block, behind), let("f", of_inner), let("g", of_outer))
+    kernel = replace(from_text(SQRT), body=body)
+    assert [v.message for v in verify(kernel, "tile")] == ["inner is used outside the block that defines it"] * 2
 
 
 def test_sound_kernels_have_no_violations() -> None:
@@ -97,6 +119,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["warp.sqrt r[0 +: 32, 0 +: 8], s[0 +: 32, 0 +: 8]; colour=1"], "has no attribute 'colour'"),
         (["warp.add r[0 +: 32, 0 +: 8], r[0 +: 32, 0 +: 4], 1.0"], "shapes (32, 8) and (32, 4) don't broadcast"),
         (["warp.where r[0 +: 32, 0 +: 8], 1.0, 2.0, 3.0"], "condition of where must be bool_"),
+        (["view v = s + 1 align 4"], "v starts behind s: only at lane level"),
         (["move r[0 +: 4] <- s[0 +: 4]"], "Move at tile level"),
         (["store r[0 +: 1] <- 1.0"], "a vector of r at tile level"),
         (["store s[1, 9] <- 1.0"], "1 from 9 lie outside"),
@@ -154,6 +177,13 @@ def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: st
         (["unrolled for i: int32 in 0 .. n step 1", "  pass"], "the bounds of unrolled i aren't constant"),
         (["unrolled for i: int32 in 0 .. 2 step 1", "  break"], "break in an unrolled loop"),
         (["instruction ldmatrix s[0 +: 4] <- r[0 +: 4]"], "ldmatrix fills registers; s is shared"),
+        (["view v = r + n align 4"], "v starts behind r, which is registers"),
+        (["view v = s + %cta_id.0 align 4"], "v starts int32 elements behind s; got int64"),
+        (["var c: int32 = 0", "view v = s + c align 4"], "v starts at a place that may change"),
+        (["view v = s + int32(r[0 +: 1]) align 4"], "v starts at a place that may change"),
+        (["unrolled for i: int32 in 0 .. 2 step 1", "  view v = s + i align 4"], "outside unrolled loops"),
+        (["alloc t: tmem float32[128, 8] S[(128, 8) : (1 @ TLane, 1 @ TCol)] align 4", "view v = t + n align 4"],
+         "v starts behind t, which is tensor memory"),
     ],
 )
 def test_a_broken_invariant_of_lane_ir_is_reported(lines: list[str], message: str) -> None:

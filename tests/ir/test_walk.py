@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import count
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.ir.examples import held
+from tests.ir.paths import programs
 from tilejit.dtypes import bool_, float32, int32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
@@ -97,6 +102,16 @@ def test_every_class_of_statement_is_walked(name: str) -> None:
     assert {place.buffer.name for place in walk.reads(stmt)} == read
     assert {place.buffer.name for place in walk.writes(stmt)} == written
     assert walk.size(stmt) == 1 + sum(map(len, blocks))
+    held_in = walk.inventory((stmt,))
+    assert (held_in.size, held_in.kinds) == (walk.size(stmt), {type(each) for each in walk.statements((stmt,))})
+    in_memory = {(place.buffer.name, False) for place in walk.reads(stmt) if place.buffer.space != "local"}
+    in_memory |= {(place.buffer.name, True) for place in walk.writes(stmt) if place.buffer.space != "local"}
+    assert {(place.buffer.name, writes) for place, writes in walk.in_memory(stmt)} == in_memory
+
+
+def test_a_view_computes_where_it_starts() -> None:
+    view = replace(buffer("v"), base=buffer("a"), offset=X)
+    assert list(walk.expressions(ir.BufferView(view))) == [X]
 
 
 @pytest.mark.parametrize("name", names(ir.Stmt))
@@ -146,6 +161,45 @@ def test_statements_come_in_the_order_of_the_text() -> None:
     loop = ir.Loop((inner, THREE))
     assert list(walk.statements((loop, ONE))) == [loop, inner, ONE, TWO, THREE, ONE]
     assert walk.assigned((ir.Loop((ir.If(COND, (), (ir.Assign(X, X),)),)),)) == {"x"}
+
+
+def test_what_is_loaded_and_updated_is_in_memory() -> None:
+    place = ir.Element(buffer("a", "shared"), (X,))
+    assert list(walk.in_memory(ir.Let(X, ir.Load(place)))) == [(place, False)]
+    assert list(walk.in_memory(ir.Store(place, X))) == [(place, True)]
+    assert list(walk.in_memory(ir.Atomic("add", place, (X,)))) == [(place, False), (place, True)]
+
+
+def test_statements_of_a_class_come_with_their_numbers() -> None:
+    body: walk.Block = (ir.Loop((ir.If(COND, (ONE,), (TWO,)), THREE)), ONE)
+    every = walk.statements(body)
+    for kind in (ir.Loop, ir.If, ir.Sync, ir.Break, ir.Return):
+        expected = [(k, stmt) for k, stmt in enumerate(every) if type(stmt) is kind]
+        assert list(walk.numbered(body, kind)) == expected
+        assert walk.each(body, kind) == [stmt for _, stmt in expected]
+
+
+def test_statements_are_edited_by_their_numbers() -> None:
+    kept = ir.Loop((ir.If(COND, (ONE,), (TWO,)), THREE))
+    branch = ir.If(COND, (ONE,), (TWO,))
+    body: walk.Block = (kept, branch, ir.Loop((ONE, THREE)), ONE)
+    assert walk.edited(body, {}) is body
+    edited = walk.edited(body, {5: (TWO, branch), 7: (), 9: (TWO, ONE), 11: (THREE, TWO)})
+    assert edited == (kept, TWO, ir.If(COND, (ONE,), ()), ir.Loop((TWO, ONE, THREE)), THREE, TWO)
+    assert edited[0] is kept
+
+
+@given(programs(st.sampled_from([ONE, TWO])), st.data())
+def test_edits_by_numbers_are_those_of_a_walk(body: walk.Block, data: st.DataObject) -> None:
+    every = list(walk.statements(body))
+    chosen = data.draw(st.sets(st.integers(0, len(every) - 1))) if every else set()
+    numbers = count()
+
+    def change(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
+        return (ir.Print(("edit",)), stmt) if next(numbers) in chosen else (stmt,)
+
+    edits = {n: (ir.Print(("edit",)), every[n]) for n in chosen}
+    assert walk.edited(body, edits) == walk.rewrite(body, change)
 
 
 def test_what_is_rewritten_as_it_was_stays_the_same_object() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import tilejit as tj
 from tests.mutations.edits import run_edited
+from tests.support.programs import source_of
 from tests.support.ptxas import notes_of
 
 M, N, K, STAGES = 128, 64, 64, 3
@@ -150,5 +152,47 @@ def test_products_are_waited_for_where_the_loop_has_turns(depth: int) -> None:
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
+WAITED = """        if steps > 0:
+            tj.wgmma.wait(0)
+            tj.wg.release(ring[i - 1])
+        else:
+            tj.wg.fill(acc, 0)
+"""
+AHEAD = """        if {}:
+            tj.wg.fill(C.tile((64, N), (row, 0)), 0)
+            {}
+        tj.wgmma.wait(0)
+        tj.wg.release(ring[i - 1])
+"""
+
+
+def with_exit(condition: str, jump: str) -> tj.Kernel:
+    """`any_depth` that leaves ahead of the wait."""
+    text = inspect.getsource(any_depth)
+    assert WAITED in text
+    text = text[text.index("def any_depth") :].replace(WAITED, AHEAD.format(condition, jump))
+    return tj.kernel(threads=128)(source_of(text, N=N, K=K, STAGES=STAGES))
+
+
+@pytest.mark.parametrize("condition", ["steps == 0", "steps < 1", "not steps > 0"])
+def test_where_the_loop_has_no_turns_a_path_may_leave_ahead_of_the_wait(condition: str) -> None:
+    kernel = with_exit(condition, "continue")
+    for depth in (0, 1):
+        rng = np.random.default_rng(depth)
+        a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((M, K * depth), (K * depth, N)))
+        c = np.ones((M, N), np.float32)
+        tj.simulate(kernel, 1, a, b, c)
+        np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+    with_exit(condition, "return").compile(*arrays(), target="sm_90a")
+
+
+@pytest.mark.parametrize("jump", ["continue", "return"])
+@pytest.mark.parametrize("condition", ["steps == 1", "steps > 0", "steps < 2", "i == 0", "C.shape[0] == 0"])
+def test_where_it_may_have_had_turns_no_path_leaves_ahead_of_the_wait(condition: str, jump: str) -> None:
+    with pytest.raises(tj.KernelTypeError, match="acc is never waited for: the kernel may end while gemm_async"):
+        with_exit(condition, jump).compile(*arrays(), target="sm_90a")
+
+
 def test_ptxas_sees_a_wait_on_every_path() -> None:
-    assert notes_of(any_depth.compile(*arrays(), target="sm_90a").ptx, "sm_90a") == []
+    for kernel in (any_depth, with_exit("steps == 0", "continue"), with_exit("steps == 0", "return")):
+        assert notes_of(kernel.compile(*arrays(), target="sm_90a").ptx, "sm_90a") == []

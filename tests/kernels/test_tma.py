@@ -7,7 +7,7 @@ import pytest
 
 import tilejit as tj
 from tests.bench.copy_ways import WAYS
-from tilejit import simulate
+from tilejit import OutOfBoundsError, simulate
 from tilejit.layout.swizzle import SWIZZLE_BITS
 
 DELIVERIES = ("late", "early", "random:1")
@@ -106,3 +106,32 @@ def test_a_start_past_what_a_coordinate_holds_is_outside(at: int) -> None:
     if at == -4:
         wanted[4:] = bits[:4]
     np.testing.assert_array_equal(got, wanted)
+
+
+@tj.kernel(threads=32, target="sm_90a", debug=True)
+def stored(A: tj.Tensor, n: tj.int32):
+    s = tj.alloc_shared((8, 64), A.dtype)
+    tj.warp.fill(s, 1)
+    tj.warp_sync()
+    tj.warp.copy_async(A[n : n + 8, 0:64], s)
+    tj.bulk.wait(0)
+    if n >= 0:
+        tj.warp.copy_async(A[n : n + 8, 0:64], s)
+    tj.bulk.wait(0)
+    tj.warp.copy_async(A.tile((8, 64), (tj.cta_id(0), 0)), s)
+    tj.bulk.wait(0)
+
+
+def test_a_store_in_front_of_its_tensor_is_told_where_it_stands() -> None:
+    """A GPU ends the kernel there; without checks the simulator finds the instruction."""
+    a = np.zeros((16, 64), np.float16)
+    # of three stores one isn't proved to begin inside
+    assert str(stored.compile(a, 0).lane_ir).count("in front of it: ") == 1
+    simulate(stored, 1, a, 12)
+    assert a[:8].all() and a[12:].all() and not a[8:12].any()
+    with pytest.raises(OutOfBoundsError, match="begins at -4 along dimension 0 of A, in front of it") as caught:
+        simulate(stored, 1, a, -4)
+    assert caught.value.span is not None and "tj.warp.copy_async(A[n : n + 8" in caught.value.span.text
+    assert "tj.cta.copy" in str(caught.value.hint)
+    with pytest.raises(OutOfBoundsError, match="stores a box that begins at -4 along dimension 1 of its map"):
+        tj.simulate(tj.kernel(threads=32)(stored.__wrapped__), 1, a, -4, checks=False, target="sm_90a")

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.support.example_sizes import EXAMPLES
-from tilejit.ir.analyses import flow, initialized
+from tilejit.ir.analyses import flow, initialized, uniformity
 from tilejit.ir.analyses.flow import Analysis
 from tilejit.ir.analyses.initialized import _Initialized
+from tilejit.ir.analyses.uniformity import _Uniformity
 from tilejit.lower import guards, meetings, pending, proxies
 from tilejit.lower.guards import _Waited
 from tilejit.lower.meetings import _Meetings
@@ -19,12 +20,16 @@ from tilejit.lower.proxies import _Dirty
 #: those that pass statements over, and the modules that solve them
 PASSING_OVER: dict[type[Analysis[Any]], Any] = {
     _Initialized: initialized, _Waited: guards, _Meetings: meetings, _InFlight: pending, _Dirty: proxies,
+    _Uniformity: uniformity,
 }
 
 
 def test_all_of_them_are_looked_at() -> None:
     # by name: of a class with slots there may be the one that it was made of, until it is collected
-    passing = (kind for kind in Analysis.__subclasses__() if kind.concerns is not Analysis.concerns)
+    passing = (
+        kind for kind in Analysis.__subclasses__()
+        if kind.concerns is not Analysis.concerns or kind.kinds is not Analysis.kinds
+    )
     assert {str(kind) for kind in passing if "tilejit" in kind.__module__} == {str(kind) for kind in PASSING_OVER}
 
 
@@ -36,6 +41,7 @@ def test_states_are_those_of_visits_to_every_statement(name: str, monkeypatch: p
         states = flow.solve(analysis, body, start)
         with monkeypatch.context() as patch:
             patch.setattr(type(analysis), "concerns", Analysis.concerns)
+            patch.setattr(type(analysis), "kinds", Analysis.kinds)
             assert flow.solve(analysis, body, start) == states
         solved.append(type(analysis))
         return states

@@ -278,12 +278,18 @@ ret;
 RING = ring_text()
 
 
-def double(text: str = RING, boxes=5, **options):
-    """(result, what it should be) of a launch over so many boxes, the last one clipped."""
+def of_boxes(text: str, entry: str, threads: int, boxes: int, **options):
+    """(what was loaded, what was stored) of a launch over so many boxes, the last one clipped."""
     a = aligned(np.random.default_rng(boxes).integers(-9, 9, (boxes * ROWS - 3, WIDTH)).astype(np.float16))
     c = aligned(np.zeros_like(a))
     maps = [tensor_map(x, (WIDTH, ROWS), "none", name) for x, name in ((a, "a"), (c, "c"))]
-    run(text, "ring", (1,), (64,), [*maps, np.uint32(boxes)], **options)
+    run(text, entry, (1,), (threads,), [*maps, np.uint32(boxes)], **options)
+    return a, c
+
+
+def double(text: str = RING, boxes=5, **options):
+    """(result, what it should be)."""
+    a, c = of_boxes(text, "ring", 64, boxes, **options)
     return c, a * 2
 
 
@@ -348,9 +354,6 @@ RELAY = relay_text()
 
 
 def copy(text: str = RELAY, boxes=5, **options):
-    """(result, what it should be) of a launch over so many boxes, the last one clipped."""
-    a = aligned(np.random.default_rng(boxes).integers(-9, 9, (boxes * ROWS - 3, WIDTH)).astype(np.float16))
-    c = aligned(np.zeros_like(a))
-    maps = [tensor_map(x, (WIDTH, ROWS), "none", name) for x, name in ((a, "a"), (c, "c"))]
-    run(text, "relay", (1,), (32 + GROUP,), [*maps, np.uint32(boxes)], **options)
+    """(result, what it should be)."""
+    a, c = of_boxes(text, "relay", 32 + GROUP, boxes, **options)
     return c, a

@@ -238,6 +238,11 @@ class Threads:
         rows = (np.flatnonzero(active),) if local else ()
         if isinstance(place, ir.Vector):
             at = self.value(place.offset, active)[active]
+            view = place.buffer
+            while view.base is not None:
+                if view.offset is not None:
+                    at = at + self.value(view.offset, active)[active]
+                view = view.base
             assert (at >= 0).all() and (at + place.width <= storage.shape[-1]).all(), f"{place} leaves the buffer"
             assert local or not (at % place.width).any(), f"{place} is misaligned"
             return storage, [(*rows, at + k) for k in range(place.width)]

@@ -281,6 +281,16 @@ def test_what_nobody_goes_on_writing_is_removed_in_time(store):
     assert [path.name for path in store.folder.iterdir()] == ["notes.txt"]
 
 
+def test_files_of_others_stay_and_are_in_nobodys_way(store):
+    store.put(KEY, b"payload")
+    names = ["README", "notes.txt", ".hidden", "a.b.c.tmp", "f" * 64]
+    for name in names:
+        (store.folder / name).write_text("not an entry")
+    store.sweep()
+    assert store.verify() == [] and store.clear() == 1
+    assert sorted(os.listdir(store.folder)) == sorted(names)
+
+
 def test_verify_removes_what_is_damaged_and_says_so(store):
     for n in range(4):
         store.put(f"program:{n}", b"payload")

@@ -304,6 +304,9 @@ WAITS = {
 COUNTS = {
     "a reduction": "LOOP: red.global.add.u32 [%x1], 1; {count}",
     "nobody looks at what it was": "LOOP: atom.global.add.u32 %r2, [%x1], 1; st.global.u32 [%x2], %r2; {count}",
+    "it leaves by a jump back": """
+    bra LOOP; OUT: ret; LOOP: setp.lt.u32 %p2, %r4, 3; @%p2 bra STAY; atom.global.cas.b32 %r2, [%x1], 0, 1;
+    setp.ne.u32 %p1, %r2, 0; @%p1 bra OUT; st.global.u32 [%x2], 1; bra OUT; STAY: {count}""",
     "it looks at a constant": "ld.global.nc.u32 %r4, [%x2]; LOOP: atom.global.max.u32 %r2, [%x1], 1; {count}",
 }
 

@@ -29,6 +29,8 @@ from tilejit.ir.params import (
     PointerParam,
 )
 from tilejit.layout import TileLayout
+from tilejit.lower.hoist import hoist
+from tilejit.lower.split_offsets import split_offsets
 from tilejit.lower.storage import placed
 from tilejit.lower.unroll import written_out
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
@@ -56,10 +58,10 @@ def pointer(buffer: Buffer, written: bool = False) -> Param:
 
 
 def kernel(body: Sequence[Stmt], params: Sequence[Param], target: str = "sm_90", **options: object) -> Kernel:
-    """A kernel named `k` of 128 threads, unless the options say otherwise; its buffers have their places,
-    and unrolled loops are written out."""
+    """A kernel named `k` of 128 threads, unless the options say otherwise; its buffers have their places, unrolled
+    loops are written out, offsets split, and what doesn't change is in front of loops."""
     made = Kernel(**{"name": "k", "threads": THREADS, **options}, params=tuple(params), target=target, body=tuple(body))  # type: ignore[arg-type]
-    return written_out(placed(made))
+    return hoist(split_offsets(written_out(placed(made))))
 
 
 def const(value: float, dtype: DType = int32) -> Const:

@@ -65,6 +65,10 @@ def also_right(A: tj.Tensor = tj.spec((128, 64), tj.float16), bias: tj.Tensor | 
     tj.thread.exp(sums.registers, tj.fast.exp(greatest))
     assert values.shape == weights.shape and tj.cdiv(A.shape[0], 2) > 0, "extents"
     tj.cta.cast(shared, sums.reshape((128, -1)))
+    parity: tj.uint32 = tj.uint32(lane)
+    scaled: tj.Tile = tj.float16(x)
+    factor: tj.Scalar = A.dtype(n + parity)
+    tj.cta.store(A.reshape(-1, 8)[0:8], tj.bfloat16(shared.reshape(64, 128)[0:8, 0:8]) * factor + scaled[0, 0])
 
 
 @tj.kernel(threads=128)
@@ -90,6 +94,7 @@ def wrong(A: tj.Tensor, B: tj.Tensor, n: tj.int32) -> None:
     tj.thread.gemm(z, z, z)  # mistake
     z["row"]  # mistake
     tj.cta_sync(1)  # mistake
+    tj.uint32("7")  # mistake
 
 
 tj.cdiv("7", 2)  # mistake

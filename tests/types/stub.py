@@ -48,7 +48,7 @@ def stub() -> str:
 
 
 def _imports() -> Iterator[str]:
-    kinds = "Barrier", "ElementType", "Gather", "NamedBarrier", "RegionElement", "Ring", "RingStep"
+    kinds = "Barrier", "ElementType", "Gather", "NamedBarrier", "RegionElement", "Ring", "RingStep", "TypedScalar"
     private = {"frontend.annotations": kinds}
     functions = {f for word in intrinsics().values() if isinstance(word, Namespace) for f in _plain(word)}
     for module, names in sorted(tilejit._PUBLIC.items()):
@@ -66,7 +66,7 @@ def _all() -> str:
 
 def _types() -> Iterator[str]:
     for name in DTYPES:
-        yield f"class {name}(Scalar, metaclass=_ElementType): ...\n"
+        yield f"class {name}(_TypedScalar): ...\n"
 
 
 def _plain(space: Namespace) -> list[Callable[..., object]]:

@@ -67,7 +67,7 @@ def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector,
     first = memory.load(emission, place.buffer, offset_of(emission, place.offset), "relaxed.gpu").text
     again, latch, after = w.label("again"), w.label("swapped"), w.label("updated")
     before, seen, available = w.block, w.label("%seen"), w.available()
-    w.enter_loop(again)
+    w.jump(again)
     w.start(again, w.available(), loops=True)
     old = w.value(f"phi {kind} [ {first}, %{before} ], [ {seen}, %{latch} ]")
     expected = memory.as_bits(emission, LLVMValue(old, dtype))
@@ -79,6 +79,6 @@ def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector,
     w.start(latch, inside)
     w.effect(f"{seen} = bitcast i{uint16.bits} {now} to {kind}")
     w.branch(w.value(f"icmp ne i{uint16.bits} {now}, {expected}"), again, after)
-    w.start(after, w.leave_loop(available))
+    w.start(after, available)
     # one turn's value, by a name of its own outside the loop
     return w.fresh(f"phi {kind} [ {old}, %{latch} ]")

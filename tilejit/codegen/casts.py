@@ -49,8 +49,10 @@ def _from_integer(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool
     if dtype.is_integer:
         if bits == dtype.bits:
             return LLVMValue(x.text, dtype)
-        opcode = "trunc" if bits > dtype.bits else "sext" if x.dtype.kind == "int" else "zext"
-        return LLVMValue(w.value(f"{opcode} i{bits} {x.text} to i{dtype.bits}"), dtype)
+        kind, to = f"i{bits}", f"i{dtype.bits}"
+        if bits > dtype.bits:
+            return LLVMValue(w.value(f"trunc {kind} {x.text} to {to}"), dtype)
+        return LLVMValue(w.extended("sext" if x.dtype.kind == "int" else "zext", kind, x.text, to), dtype)
     opcode = "sitofp" if x.dtype.kind == "int" else "uitofp"
     if dtype == float64:
         return LLVMValue(w.value(f"{opcode} i{bits} {x.text} to double"), dtype)

@@ -16,6 +16,7 @@ __all__ = ["Census", "census"]
 
 _INSTRUCTION = re.compile(r"\t(?:@!?%\w+ )?([a-z][\w.:]*)[ \t;]")
 _GLOBAL = re.compile(r"(ld|st)\.(?:[a-z_]+\.)*global\b(?:[.:]\w+)*?(?:\.v(\d))?\.[busf](\d+)$")
+_COPY = re.compile(r"cp\.async\.(?!bulk\.prefetch).*\bglobal\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class Census:
     def instructions(self) -> int:
         """All but the return."""
         return sum(self.mnemonics.values())
+
+    @property
+    def copies(self) -> int:
+        """The asynchronous copies from and to global memory, of which the text doesn't say how many bytes they move."""
+        return sum([count for mnemonic, count in self.mnemonics.items() if _COPY.match(mnemonic)])
 
 
 def census(ptx: str) -> Census:

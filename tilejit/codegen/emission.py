@@ -15,6 +15,7 @@ from ..source import Span
 from ..target import Target
 from .registers import Registers, Word
 from .types import literal
+from .view_uses import ViewUses
 from .writer import Writer
 
 
@@ -30,29 +31,22 @@ class LLVMValue(NamedTuple):
         return LLVMValue(literal(const), const.dtype, const)
 
 
-class OffsetSum(NamedTuple):
-    """The offset of an element in its buffer: parts[0] + … + parts[-1] + past, the parts of one type.
+class OffsetParts(NamedTuple):
+    """The offset of an element in its buffer: part + past. part: what is known at run time only, None where all is."""
 
-    Turns of a loop that was unrolled differ only in the last part and in the constant `past`. So they share the address
-    of the other parts, and an access names `[address + constant]`.
-    wraps: the sum may wrap around in the 32 bits of its parts.
-    """
-
-    parts: tuple[LLVMValue, ...]
+    part: LLVMValue | None
     past: int
-    wraps: bool = False
 
 
 @dataclass(slots=True)
 class Emission:
     """The state of one kernel's emission.
 
-    scalars: the value of each variable in scope that isn't in `sums`. sums: integer variables that are kept as sums;
-    the parts are added where the variable is used, together with what it is added to. changing: variables that
-    have several values in their scope.
+    scalars: the value of each variable in scope. changing: variables that have several values in their scope.
     settled: the identities of expressions that have none of these, and no loads.
     slots: the register of each variable that may change. registers: those of each local buffer that lives in registers.
-    bases: the address of each other buffer that owns storage.
+    bases: the address of each other buffer that owns storage, and of each view that starts behind its base.
+    numbers: the same as a number of 32 bits, of views in shared memory whose address instructions take.
     continues, breaks: labels of the enclosing loops, innermost last.
     functions: mathematical functions called, as (operation, "float32" or "float64" or an integer type). used: the
     machine instructions used. strings: text constants, by their name. assertions: each by its code - 1.
@@ -66,12 +60,13 @@ class Emission:
     target: Target
     writer: Writer
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
-    sums: dict[str, OffsetSum] = field(default_factory=dict)
     changing: frozenset[str] = frozenset()
     settled: set[int] = field(default_factory=set)
     slots: dict[str, Word] = field(default_factory=dict)
     registers: dict[str, Registers] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, str] = field(default_factory=dict)
+    view_uses: ViewUses = ViewUses()
     continues: list[str] = field(default_factory=list)
     breaks: list[str] = field(default_factory=list)
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
@@ -84,8 +79,19 @@ class Emission:
     ordered: set[str] = field(default_factory=set)
 
     def base(self, buffer: Buffer) -> str:
-        """The address of the storage that `buffer` or, for a view, its root owns."""
-        return self.bases[buffer.root.name]
+        """The address at which a buffer starts."""
+        return self.bases[_start(buffer).name]
+
+    def number(self, buffer: Buffer) -> str:
+        """As `base`, of a buffer in shared memory, as a number of 32 bits.
+
+        That of a buffer by itself is a constant, which each use takes for itself: as a value it would hold a register
+        from the first use on.
+        """
+        start = _start(buffer)
+        if start.offset is not None:
+            return self.numbers[start.name]
+        return f"ptrtoint (ptr addrspace(3) {self.bases[start.name]} to i32)"
 
     def has(self, instruction: Capability) -> bool:
         """Whether the target has the machine instruction."""
@@ -115,6 +121,13 @@ class Emission:
             return [result]
         self.writer.declarations[call.definition] = None
         return [self.writer.fresh(f"extractvalue {call.result} {result}, {i}") for i in range(call.results)]
+
+
+def _start(buffer: Buffer) -> Buffer:
+    """The buffer or the one of its bases that says where it starts."""
+    while buffer.offset is None and buffer.base is not None:
+        buffer = buffer.base
+    return buffer
 
 
 TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "i32", "b": "i1"}

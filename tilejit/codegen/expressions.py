@@ -14,8 +14,7 @@ from ..remember import lasting, remembered
 from ..scopes import THREAD_IDS
 from . import memory
 from .casts import cast
-from .emission import Emission, LLVMValue, OffsetSum
-from .offsets import total
+from .emission import Emission, LLVMValue, OffsetParts
 from .operations import one_instruction, operation
 
 
@@ -60,31 +59,29 @@ def _is_settled(emission: Emission, expr: Expr) -> bool:
 _CONSTANT = (Const, Special)
 
 
-def offset_of(emission: Emission, expr: Expr) -> OffsetSum:
-    """An index as a sum of parts and one constant."""
-    if isinstance(expr, Const):
+def offset_of(emission: Emission, expr: Expr) -> OffsetParts:
+    """An index as what is computed and the constant that an access adds by itself."""
+    if type(expr) is Const:
         return _constant_offset(int(expr.value))
-    if isinstance(expr, Var) and expr.name in emission.sums:
-        return emission.sums[expr.name]
-    if isinstance(expr, Op) and expr.name == "add":
-        left, right = expr.args
-        a, b = offset_of(emission, left), offset_of(emission, right)
-        wraps = expr.dtype.bits < 64 and not _proved(expr)
-        return OffsetSum(a.parts + b.parts, a.past + b.past, a.wraps or b.wraps or wraps)
-    return OffsetSum((evaluate(emission, expr),), 0)
+    if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):
+        return OffsetParts(evaluate(emission, expr), 0)
+    if expr.dtype.bits < 64 and not _proved(expr):
+        # addresses have 64 bits: a sum that may wrap around in 32 bits is added up before it is extended
+        return OffsetParts(evaluate(emission, expr), 0)
+    return OffsetParts(evaluate(emission, expr.args[0]), int(expr.args[1].value))
 
 
 @lru_cache(4096)
-def _constant_offset(number: int) -> OffsetSum:
+def _constant_offset(number: int) -> OffsetParts:
     """An offset that is known; most are, of registers."""
-    return OffsetSum((), number)
+    return OffsetParts(None, number)
 
 
 def _loaded(emission: Emission, load: Load) -> LLVMValue:
     assert not isinstance(load.place, Element), "lowering leaves no Element"
     place, at = load.place, load.place.offset
     # most are of registers
-    offset = _constant_offset(int(at.value)) if isinstance(at, Const) else offset_of(emission, at)
+    offset = _constant_offset(int(at.value)) if type(at) is Const else offset_of(emission, at)
     return memory.load(emission, place.buffer, offset, load.order)
 
 
@@ -96,11 +93,7 @@ def _variable(emission: Emission, var: Var) -> LLVMValue:
     slot = emission.slots.get(var.name)
     if slot is not None:
         return LLVMValue(emission.writer.read(slot, slot.kind), var.dtype)
-    offset = emission.sums.get(var.name)
-    if offset is None:
-        return emission.scalars[var.name]
-    past = [integer(offset.past, var.dtype)] if offset.past else []
-    return total(emission, [*offset.parts, *past])
+    return emission.scalars[var.name]
 
 
 def _operation(emission: Emission, op: Op) -> LLVMValue:
@@ -142,16 +135,15 @@ def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue |
     if left.dtype.kind != "int" or not _is_near(left) or not _is_near(right):
         return None
     offset = offset_of(emission, left)
-    if not offset.parts or not offset.past or offset.wraps or abs(offset.past) > _far(left.dtype):
+    if offset.part is None or not offset.past or abs(offset.past) > _far(left.dtype):
         return None
-    w, kind = emission.writer, f"i{left.dtype.bits}"
-    parts, limit = total(emission, offset.parts), evaluate(emission, right)
+    w, kind, limit = emission.writer, f"i{left.dtype.bits}", evaluate(emission, right)
     if limit.const is not None:
-        compared = f"icmp {order[0]} {kind} {parts.text}, {int(limit.const.value) - offset.past}"
+        compared = f"icmp {order[0]} {kind} {offset.part.text}, {int(limit.const.value) - offset.past}"
     elif left.dtype.bits > 32:
         return None
     else:
-        left_over = w.value(f"sub nsw {kind} {limit.text}, {parts.text}")
+        left_over = w.value(f"sub nsw {kind} {limit.text}, {offset.part.text}")
         compared = f"icmp {order[1]} {kind} {left_over}, {offset.past}"
     return LLVMValue(w.value(compared), bool_)
 

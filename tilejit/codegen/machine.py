@@ -6,7 +6,7 @@ from functools import cache
 
 from ..dataclass import replace
 from ..dtypes import DType, bool_, float32, int32
-from ..ir.nodes import Descriptor, Instruction, Vector
+from ..ir.nodes import Buffer, BufferView, Descriptor, Instruction, Vector
 from ..isa import ROWS, Kind, Operand
 from ..isa.opaque import COPY
 from ..isa.row import F32
@@ -14,8 +14,7 @@ from . import memory
 from .casts import cast
 from .emission import TYPES, Emission, LLVMValue
 from .expressions import evaluate, offset_of
-from .offsets import stages
-from .types import register_type
+from .types import ADDRESS_SPACES, register_type
 
 #: the bits of an address in shared memory that don't say in which CTA of a cluster it is
 _WITHIN_CTA = 0x3FFFF
@@ -137,13 +136,29 @@ def shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
 
     returns: the address that all turns of an unrolled loop share, and the bytes that this turn adds.
     """
-    w, size = emission.writer, vector.buffer.dtype.bytes
-    offset = offset_of(emission, vector.offset)
-    base = w.value(f"ptrtoint ptr addrspace(3) {emission.base(vector.buffer)} to i32")
-    for part in stages(emission, offset):
-        scaled = w.value(f"mul i32 {part.text}, {size}") if size > 1 else part.text
-        base = w.value(f"add i32 {base}, {scaled}")
-    return base, offset.past * size
+    offset, base = offset_of(emission, vector.offset), emission.number(vector.buffer)
+    if offset.part is not None:
+        base = _number_behind(emission, vector.buffer, base, offset.part)
+    return base, offset.past * vector.buffer.dtype.bytes
+
+
+def _number_behind(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue) -> str:
+    w, size = emission.writer, buffer.dtype.bytes
+    scaled = w.value(f"mul i32 {offset.text}, {size}") if size > 1 else offset.text
+    return w.value(f"add i32 {base}, {scaled}")
+
+
+def view(emission: Emission, stmt: BufferView) -> None:
+    """Writes where a view starts, unless it starts where its base does: it is its root's storage."""
+    made, base = stmt.buffer, stmt.buffer.base
+    if made.offset is None or base is None:
+        return
+    offset = evaluate(emission, made.offset)
+    if made.name in emission.view_uses.taken:
+        emission.numbers[made.name] = _number_behind(emission, made, emission.number(base), offset)
+    if made.space != "shared" or made.name in emission.view_uses.accessed:
+        pointer = f"ptr addrspace({ADDRESS_SPACES[made.space]})"
+        emission.bases[made.name] = memory.behind(emission, made, pointer, emission.base(base), offset)
 
 
 def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from ..dtypes import DType
 from ..ir.arithmetic import facts
+from ..ir.arithmetic.displaced import bytes_behind_root
 from ..ir.nodes import Buffer, Vector
 from ..isa.access import CACHED_LOAD, CACHED_STORE, GLOBAL_256, WIDEST_BITS, Cached
-from .emission import Emission, LLVMValue, OffsetSum
-from .offsets import stages, whole
+from .emission import Emission, LLVMValue, OffsetParts
 from .registers import Registers, Word
 from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
 
@@ -55,7 +55,7 @@ def words_of(dtype: DType, width: int) -> WordFormat:
     return WordFormat(bits, total // bits, word)
 
 
-def address(emission: Emission, buffer: Buffer, offset: OffsetSum) -> tuple[str, str]:
+def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[str, str]:
     """The type and value of the pointer to an element in memory."""
     pointer = f"ptr addrspace({ADDRESS_SPACES[buffer.space]})"
     place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
@@ -65,23 +65,23 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetSum) -> tuple[str,
     return pointer, _past(emission, pointer, place, past)
 
 
-def locate(emission: Emission, buffer: Buffer, offset: OffsetSum) -> None:
+def locate(emission: Emission, buffer: Buffer, offset: OffsetParts) -> None:
     """Writes what an address in memory is without its constant, so that it is there for other blocks, too."""
     if buffer.space != "local":
         _place(emission, buffer, offset, f"ptr addrspace({ADDRESS_SPACES[buffer.space]})", emission.base(buffer))
 
 
-def _place(emission: Emission, buffer: Buffer, offset: OffsetSum, pointer: str, base: str) -> tuple[str, int]:
-    """An address, which is `base` plus the offset's parts, and the bytes from there to the element.
-
-    Addresses have 64 bits: a sum that may wrap around in 32 bits is added up before it is extended.
-    """
-    if offset.wraps:
-        offset = whole(emission, offset)
-    for part in stages(emission, offset):
-        index = f"i{part.dtype.bits} {part.text}"
-        base = emission.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
+def _place(emission: Emission, buffer: Buffer, offset: OffsetParts, pointer: str, base: str) -> tuple[str, int]:
+    """An address, which is `base` plus what is computed of the offset, and the bytes from there to the element."""
+    if offset.part is not None:
+        base = behind(emission, buffer, pointer, base, offset.part)
     return base, offset.past * buffer.dtype.bytes
+
+
+def behind(emission: Emission, buffer: Buffer, pointer: str, base: str, offset: LLVMValue) -> str:
+    """The address so many elements of a buffer behind a base."""
+    index = f"i{offset.dtype.bits} {offset.text}"
+    return emission.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
 
 
 def _past(emission: Emission, pointer: str, place: str, count: int) -> str:
@@ -104,12 +104,12 @@ def _ordered(order: str) -> tuple[str, str]:
     return " atomic", f" {_SCOPES[scope]}{'monotonic' if kind == 'relaxed' else kind}"
 
 
-def load(emission: Emission, buffer: Buffer, offset: OffsetSum, order: str = "") -> LLVMValue:
+def load(emission: Emission, buffer: Buffer, offset: OffsetParts, order: str = "") -> LLVMValue:
     """The element at `offset`, read in one of `ORDERS["load"]`."""
     kind = memory_type(buffer.dtype)
     registers = emission.registers.get(buffer.root.name)
     if registers is not None:
-        if registers.bits == buffer.dtype.bits and not offset.parts:
+        if registers.bits == buffer.dtype.bits and offset.part is None:
             text = emission.writer.read(registers.words[offset.past], kind)
         else:
             text = _load_register(emission, buffer, registers, offset, kind)
@@ -124,14 +124,15 @@ def load(emission: Emission, buffer: Buffer, offset: OffsetSum, order: str = "")
     return LLVMValue(text, buffer.dtype)
 
 
-def store(emission: Emission, buffer: Buffer, offset: OffsetSum, value: LLVMValue, order: str = "") -> None:
+def store(emission: Emission, buffer: Buffer, offset: OffsetParts, value: LLVMValue, order: str = "") -> None:
     """Writes the element at `offset`, in one of `ORDERS["store"]`."""
     text, kind = value.text, memory_type(buffer.dtype)
     if buffer.dtype.kind == "bool":
-        text = emission.writer.value(f"zext i1 {text} to i8")
+        text = emission.writer.value(f"zext i1 {value.text} to i8")
+        emission.writer.stands_for(f"icmp ne i8 {text}, 0", value.text)
     registers = emission.registers.get(buffer.root.name)
     if registers is not None:
-        if registers.bits == buffer.dtype.bits and not offset.parts:
+        if registers.bits == buffer.dtype.bits and offset.part is None:
             emission.writer.write(registers.words[offset.past], kind, text)
         else:
             _store_register(emission, buffer, registers, offset, kind, text)
@@ -141,7 +142,7 @@ def store(emission: Emission, buffer: Buffer, offset: OffsetSum, value: LLVMValu
     emission.writer.effect(f"store{how} {kind} {text}, {pointer} {place}{behind}, align {buffer.dtype.bytes}")
 
 
-def _load_register(emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, kind: str) -> str:
+def _load_register(emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, kind: str) -> str:
     """The element of a local buffer at `offset`, where that isn't a register by itself.
 
     An element that is a part of a register is read and written as a component of a vector, which becomes one `mov`. As
@@ -151,23 +152,23 @@ def _load_register(emission: Emission, buffer: Buffer, registers: Registers, off
                                                   31           16             0
     """
     count = registers.bits // buffer.dtype.bits
-    if offset.parts or count < 1:
+    if offset.part is not None or count < 1:
         return _read_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind))[0]
     return _read_part(emission, registers, offset, count, kind)
 
 
 def _store_register(
-    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, kind: str, text: str
+    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, kind: str, text: str
 ) -> None:
     """Writes the element of a local buffer at `offset`, where that isn't a register by itself."""
     count = registers.bits // buffer.dtype.bits
-    if offset.parts or count < 1:
+    if offset.part is not None or count < 1:
         _write_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind), [text])
         return
     _write_part(emission, registers, offset, count, kind, text)
 
 
-def _read_part(emission: Emission, registers: Registers, offset: OffsetSum, count: int, kind: str) -> str:
+def _read_part(emission: Emission, registers: Registers, offset: OffsetParts, count: int, kind: str) -> str:
     """One of the `count` elements that share a register."""
     parts = f"<{count} x {kind}>"
     number, part = divmod(offset.past, count)
@@ -176,24 +177,27 @@ def _read_part(emission: Emission, registers: Registers, offset: OffsetSum, coun
 
 
 def _write_part(
-    emission: Emission, registers: Registers, offset: OffsetSum, count: int, kind: str, text: str
+    emission: Emission, registers: Registers, offset: OffsetParts, count: int, kind: str, text: str
 ) -> None:
     w, parts = emission.writer, f"<{count} x {kind}>"
     number, part = divmod(offset.past, count)
     word = registers.words[number]
     word.zeroed = True
-    changed = w.value(f"insertelement {parts} {w.read(word, parts)}, {kind} {text}, i32 {part}")
-    w.write(word, parts, changed)
+    w.write(word, parts, w.inserted(parts, w.read(word, parts), count, (kind, text), part))
 
 
 def _read_registers(
-    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, words: WordFormat
+    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat
 ) -> list[str]:
     """The words of a vector of a local buffer."""
     w = emission.writer
     whole_words = _registers(buffer, registers, offset, words)
     if whole_words is not None:
-        return [w.read(word, words.word) for word in whole_words]
+        # a loop, as a comprehension is one more call of Python's, and most vectors are one word
+        values: list[str] = []
+        for word in whole_words:
+            values.append(w.read(word, words.word))
+        return values
     if _is_part(buffer, offset, words):
         return [_read_part(emission, registers, offset, registers.bits // words.bits, words.word)]
     w.save(registers.words)
@@ -202,7 +206,7 @@ def _read_registers(
 
 
 def _write_registers(
-    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, words: WordFormat, values: list[str]
+    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat, values: list[str]
 ) -> None:
     """Writes the words of a vector of a local buffer."""
     w = emission.writer
@@ -221,24 +225,24 @@ def _write_registers(
     w.forget(registers.words)
 
 
-def _registers(buffer: Buffer, registers: Registers, offset: OffsetSum, words: WordFormat) -> list[Word] | None:
+def _registers(buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat) -> list[Word] | None:
     """The registers that hold a vector's words, one each.
 
     None where a word isn't a whole register, or where which registers they are is known only at run time.
     """
-    if offset.parts or words.bits != registers.bits:
+    if offset.part is not None or words.bits != registers.bits:
         return None
     first, within = divmod(offset.past * buffer.dtype.bits, words.bits)
     return None if within else registers.words[first : first + words.number]
 
 
-def _is_part(buffer: Buffer, offset: OffsetSum, words: WordFormat) -> bool:
+def _is_part(buffer: Buffer, offset: OffsetParts, words: WordFormat) -> bool:
     """Whether a vector is one element, always the same, of those that share a register."""
-    return not offset.parts and words.bits == buffer.dtype.bits and words.number == 1
+    return offset.part is None and words.bits == buffer.dtype.bits and words.number == 1
 
 
 def _stack_places(
-    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, words: WordFormat
+    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat
 ) -> list[str]:
     """The addresses of a vector's words in the array that the registers are on the stack."""
     registers.index()
@@ -248,7 +252,7 @@ def _stack_places(
 
 
 def read(
-    emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat, order: str = "", cache: str = ""
+    emission: Emission, vector: Vector, offset: OffsetParts, words: WordFormat, order: str = "", cache: str = ""
 ) -> list[str]:
     """The words of a vector, which is at `offset`: one access of memory, in one of `ORDERS["move"]`, or registers.
 
@@ -277,7 +281,7 @@ def read(
 
 
 def write(
-    emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat, values: list[str], order: str = "",
+    emission: Emission, vector: Vector, offset: OffsetParts, words: WordFormat, values: list[str], order: str = "",
     cache: str = "",
 ) -> None:
     """Writes the words of a vector, which is at `offset`: one access of memory, or registers.
@@ -305,7 +309,7 @@ def write(
 
 
 def _read_cached(
-    emission: Emission, buffer: Buffer, offset: OffsetSum, words: WordFormat, cache: str
+    emission: Emission, buffer: Buffer, offset: OffsetParts, words: WordFormat, cache: str
 ) -> list[str]:
     w, values, form = emission.writer, [], _cached(words, cache)
     kind = "i16" if words.bits == 8 else f"i{words.bits}"
@@ -318,7 +322,7 @@ def _read_cached(
 
 
 def _write_cached(
-    emission: Emission, buffer: Buffer, offset: OffsetSum, words: WordFormat, values: list[str], cache: str
+    emission: Emission, buffer: Buffer, offset: OffsetParts, words: WordFormat, values: list[str], cache: str
 ) -> None:
     w, form = emission.writer, _cached(words, cache)
     if words.bits == 8:
@@ -335,16 +339,16 @@ def _cached(words: WordFormat, cache: str) -> Cached:
     return Cached(cache, words.bits, min(words.number, WIDEST_BITS // words.bits))
 
 
-def global_address(emission: Emission, buffer: Buffer, offset: OffsetSum) -> tuple[str, int]:
+def global_address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[str, int]:
     """An address of global memory as a number, and the bytes from there to the element, as `machine` takes them."""
     pointer = f"ptr addrspace({ADDRESS_SPACES[buffer.space]})"
     place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
     return emission.writer.value(f"ptrtoint {pointer} {place} to i64"), past
 
 
-def _further(buffer: Buffer, offset: OffsetSum, bits: int) -> OffsetSum:
+def _further(buffer: Buffer, offset: OffsetParts, bits: int) -> OffsetParts:
     """The offset of what lies so many bits further."""
-    return OffsetSum(offset.parts, offset.past + bits // buffer.dtype.bits, offset.wraps) if bits else offset
+    return OffsetParts(offset.part, offset.past + bits // buffer.dtype.bits) if bits else offset
 
 
 def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[WordFormat, int]:
@@ -355,7 +359,8 @@ def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[Word
     """
     if vector.buffer.space != "local":
         return words, _access_bytes(emission, vector.buffer, words)
-    align = gcd(WIDEST_BYTES, facts.multiple_of(vector.offset) * vector.buffer.dtype.bytes)
+    behind_start = facts.multiple_of(vector.offset) * vector.buffer.dtype.bytes
+    align = gcd(WIDEST_BYTES, bytes_behind_root(vector.buffer), behind_start)
     number = gcd(words.number, max(align * 8 // words.bits, 1))
     return words._replace(number=number), min(align, number * words.bits // 8)
 

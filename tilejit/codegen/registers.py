@@ -23,15 +23,14 @@ class Held(NamedTuple):
 class Word:
     """One register.
 
-    address: its place on the stack. kind: its LLVM type there. array: the buffer's registers to which it belongs, or
-    None for a variable. placed: it needs its place on the stack, as some block loads it from there.
+    address: its place on the stack. kind: its LLVM type there. placed: it needs its place on the stack, as some block
+    loads it from there.
     zeroed: it starts as zero. Elements that share a word need that where they are written one by one: without it, in a
     loop that writes one of them, LLVM computes with a register that nothing wrote to carry the others along.
     """
 
     address: str
     kind: str
-    array: Registers | None = None
     placed: bool = False
     zeroed: bool = False
 
@@ -60,7 +59,7 @@ class Registers:
     words: list[Word] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.words += [Word(f"{self.address}.{index}", self.kind, self) for index in range(self.number)]
+        self.words += [Word(f"{self.address}.{index}", self.kind) for index in range(self.number)]
 
     def index(self) -> None:
         """Makes the words one array on the stack."""

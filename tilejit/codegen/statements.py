@@ -21,7 +21,6 @@ from ..ir.nodes import (
     Let,
     Loop,
     Move,
-    Op,
     Print,
     Return,
     Stmt,
@@ -37,8 +36,7 @@ from .casts import cast
 from .counting import counted, falls, stays_inside
 from .emission import Emission, LLVMValue
 from .expressions import evaluate, offset_of
-from .machine import instruction
-from .offsets import by_depth, groups
+from .machine import instruction, view
 from .registers import Word
 from .report import assertion, printed
 from .types import register_type
@@ -61,15 +59,7 @@ def block(emission: Emission, body: Sequence[Stmt]) -> None:
 
 
 def _let(emission: Emission, stmt: Let) -> None:
-    var, value = stmt.var, stmt.value
-    if not (var.dtype.is_integer and isinstance(value, Op) and value.name == "add"):
-        _define(emission, var, evaluate(emission, value))
-        return
-    offset = offset_of(emission, value)
-    if len(groups(emission, offset.parts)) < 2:
-        _define(emission, var, evaluate(emission, value))
-        return
-    emission.sums[var.name] = by_depth(emission, offset)
+    _define(emission, stmt.var, evaluate(emission, stmt.value))
 
 
 def _define(emission: Emission, var: Var, value: LLVMValue) -> None:
@@ -124,7 +114,7 @@ def _up_to_the_end(emission: Emission, stmt: For, dtype: DType, start: str, stop
     w, kind = emission.writer, f"i{dtype.bits}"
     header, body, latch, after = (w.label(hint) for hint in ("for", "body", "next", "endfor"))
     before, following = w.block, w.label("%i")
-    w.enter_loop(header)
+    w.jump(header)
     w.start(header, w.available(), loops=True)
     index = w.value(f"phi {kind} [ {start}, %{before} ], [ {following}, %{latch} ]")
     down, sign = falls(stmt), "u" if dtype.kind == "uint" else "s"
@@ -138,7 +128,7 @@ def _up_to_the_end(emission: Emission, stmt: For, dtype: DType, start: str, stop
     flags = "" if down and sign == "u" else f"n{sign}w "
     w.effect(f"{following} = add {flags}{kind} {index}, {step}")
     w.jump(header)
-    w.start(after, w.leave_loop(available))
+    w.start(after, available)
 
 
 def _while_more_remains(emission: Emission, stmt: For, dtype: DType, start: str, stop: str, step: str) -> None:
@@ -150,7 +140,7 @@ def _while_more_remains(emission: Emission, stmt: For, dtype: DType, start: str,
     available = w.available()
     w.branch(range_.has_a_turn, entry, after)
     w.start(entry, available)
-    w.enter_loop(header)
+    w.jump(header)
     w.start(header, w.available(), loops=True)
     index = w.value(f"phi {kind} [ {start}, %{entry} ], [ {following}, %{latch} ]")
     if range_.distance:
@@ -165,7 +155,6 @@ def _while_more_remains(emission: Emission, stmt: For, dtype: DType, start: str,
         more = w.value(f"icmp {range_.before} {kind} {index}, {range_.last_to_go_on}")
     w.effect(f"{following} = add {kind} {index}, {step}")
     w.branch(more, header, after)
-    w.leave_loop(available)
     w.start(after, available)
 
 
@@ -173,10 +162,10 @@ def _loop(emission: Emission, stmt: Loop) -> None:
     w = emission.writer
     body, after = w.label("loop"), w.label("endloop")
     available = w.available()
-    w.enter_loop(body)
+    w.jump(body)
     w.start(body, available, loops=True)
     _looped(emission, stmt.body, body, after)
-    w.start(after, w.leave_loop(available))
+    w.start(after, available)
 
 
 def _looped(emission: Emission, body: Sequence[Stmt], again: str, after: str) -> None:
@@ -202,10 +191,6 @@ def _return(emission: Emission, stmt: Return) -> None:
 
 def _alloc(emission: Emission, stmt: Alloc) -> None:
     """Storage is laid out before the body is written."""
-
-
-def _view(emission: Emission, stmt: BufferView) -> None:
-    """A view is its root's storage."""
 
 
 def _store(emission: Emission, stmt: Store) -> None:
@@ -262,7 +247,7 @@ EMITTERS: dict[type, Callable[[Emission, Any], None]] = {
     Continue: _continue,
     Return: _return,
     Alloc: _alloc,
-    BufferView: _view,
+    BufferView: view,
     Store: _store,
     Atomic: atomic,
     Move: _move,

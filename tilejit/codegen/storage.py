@@ -19,12 +19,12 @@ BLOCK = "@dynamic_shared"
 
 def allocations(body: Block) -> list[Buffer]:
     """Every buffer that the statements allocate, in order, nested ones too."""
-    return [stmt.buffer for stmt in walk.statements(body) if isinstance(stmt, Alloc)]
+    return [stmt.buffer for stmt in walk.each(body, Alloc)]
 
 
 def local_memory(body: Block) -> tuple[Buffer, ...]:
     """The local buffers that live in local memory, in order."""
-    return tuple(s.buffer for s in walk.statements(body) if isinstance(s, Alloc) and s.addressed)
+    return tuple(s.buffer for s in walk.each(body, Alloc) if s.addressed)
 
 
 def most_at_once(body: Block) -> tuple[Buffer, ...]:

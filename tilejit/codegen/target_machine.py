@@ -6,12 +6,19 @@ import time
 from functools import cache
 from typing import Any
 
+from ..errors import DeviceError
 from ..target import Target
+
+__all__ = ["TRIPLE", "compile_text", "llvm_problem"]
 
 TRIPLE = "nvptx64-nvidia-cuda"
 
+#: LLVM's version, which decides what text, options and instructions it takes, and the package that has it
+_LLVM, _PACKAGE = 22, "llvmlite>=0.50,<0.51"
+
 #: options of LLVM that turn off passes of the back end which cost more than they bring. What these passes do for
-#: addresses, the writer has done: it writes equal values once, and in front of the loops that don't change them.
+#: addresses has been done: passes on lane IR move them in front of loops, and the writer writes equal values once. LLVM
+#: ignores an option that it doesn't have, without a word.
 #: Together the passes took half of the 52 ms that emission of the matmul kernel took. Without them the SASS of 316
 #: kernels is 1.4 % longer in all (of 33 kernels by more than 5 %), and that of all their loops 7 % shorter; rolled
 #: loops of copies have 22 instructions instead of 18.
@@ -19,21 +26,33 @@ _OPTIONS = (
     "-opt-disable-enable-verbosity=0",
     # An instruction that it moves loses its source line. ptxas moves code by itself: with and without this pass, seven
     # kernels need the same numbers of registers, and six of them have as many instructions (one has 58 for 57).
-    "-opt-disable=machine-sink",
+    "-disable-machine-sink",
     # Straight-line strength reduction took 11 ms of the 52, and loop strength reduction 8.
     "-opt-disable=slsr",
     "-disable-lsr",
     "-opt-disable=nary-reassociate",
-    "-opt-disable=codegenprepare",
-    # Of these there is nothing to do in what the writer writes: PTX is the same without, and emission 4 % faster.
+    "-disable-cgp",
+    # It ran three times, for 8 % to 14 % of all instructions that LLVM takes. What it would find the writer has found.
+    "-opt-disable=early-cse",
+    # Of these there is nothing to do in what the writer writes: PTX is the same without, and emission 4 % faster. Those
+    # that have an option of their own aren't made at all: of 7.7 million instructions that emission of vector_add took,
+    # the making of all passes took 1.7.
     "-disable-constant-hoisting",
+    "-disable-early-taildup",
     "-disable-expand-reductions",
     "-disable-mergeicmps",
+    "-disable-nvptx-ir-peephole",
+    "-disable-nvptx-load-store-vectorizer",
     "-disable-partial-libcall-inlining",
     "-disable-ssc",
-    "-opt-disable=load-store-vectorizer",
-    "-opt-disable=objc-arc-contract",
     "-opt-disable=opt-phis",
+    # Without these two some operands are exchanged and some blocks have other numbers. Of the 68 kernels of examples
+    # SASS has as many instructions (2 differ by one) and registers; attention's emission takes 3 % less.
+    "-disable-branch-fold",
+    "-disable-peephole",
+    # The parser would verify each module that has debug information, which `compile_text` does by itself: a fifth of
+    # the time that parsing took.
+    "-disable-auto-upgrade-debug-info",
     # `-opt-disable` doesn't reach speculative execution. That pass moves addresses of masked accesses in front of the
     # branch with their constants, which become additions instead of parts of the accesses. Without it, and with
     # addresses that the writer puts there without their constants, the PTX of the 65 kernels of examples is 1.8 %
@@ -42,18 +61,41 @@ _OPTIONS = (
 )
 
 
-@cache
-def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
-    """The target machine for an architecture and a PTX version.
+def llvm_problem() -> str | None:
+    """Why the LLVM that is installed can't compile anything; None where it can."""
+    try:
+        import llvmlite.binding as llvm
+    except (ImportError, OSError) as error:
+        return f"llvmlite can't be imported: {error}"
+    version = llvm.llvm_version_info
+    if version[0] == _LLVM:
+        return None
+    return f"the llvmlite that is installed has LLVM {'.'.join(map(str, version))}; tilejit writes for LLVM {_LLVM}"
 
-    llvmlite is imported here and not at the top because it takes longer to import than all of tilejit.
-    """
+
+@cache
+def _prepare() -> None:
+    """Makes LLVM ready, which has one set of options in a process."""
+    problem = llvm_problem()
+    if problem is not None:
+        raise DeviceError(problem, hint=f"pip install '{_PACKAGE}'")
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     for option in _OPTIONS:
         llvm.set_option("tilejit", option)
+
+
+@cache
+def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
+    """The target machine for an architecture and a PTX version.
+
+    llvmlite is imported here and not at the top because it takes longer to import than all of tilejit.
+    """
+    _prepare()
+    import llvmlite.binding as llvm
+
     features = f"+ptx{ptx[0]}{ptx[1]}"
     # Level 3 would number all values once more, which costs 5 % of emission. Of 1,300 kernels 1,037 come out the same.
     # Of the others 97 were compared: 88 need as many registers, 5 more and 4 fewer, with 0.2 % more SASS in all.
@@ -78,8 +120,13 @@ def _passes() -> Any:
     return passes
 
 
-def _optimise(module: Any, machine: Any) -> None:
-    """Runs the passes on a module."""
+def _optimise(module: Any, machine: Any, finished: bool) -> None:
+    """Runs the passes on a module that isn't finished without them.
+
+    That takes the tenth part of vector_add's time in LLVM, most of it for the builder and what goes with it.
+    """
+    if finished:
+        return
     import llvmlite.binding as llvm
 
     # a builder serves one run: it keeps callbacks into the objects that llvmlite makes for that
@@ -87,22 +134,25 @@ def _optimise(module: Any, machine: Any) -> None:
     _passes().run(module, builder)
 
 
-def compile_text(text: str, target: Target, ptx: tuple[int, int]) -> tuple[str, dict[str, float]]:
+def compile_text(
+    text: str, target: Target, ptx: tuple[int, int], finished: bool = False
+) -> tuple[str, dict[str, float]]:
     """The PTX of an LLVM module.
 
+    finished: the passes find nothing to do that the back end wouldn't do.
     returns: the PTX, and how many milliseconds parsing, passes and emission took.
     raises: RuntimeError from LLVM's parser and verifier, which is a bug of the code that wrote the text.
     """
+    machine = _machine(target.name, ptx)
     import llvmlite.binding as llvm
 
-    machine = _machine(target.name, ptx)
     times = [time.perf_counter()]
     # A context of its own is freed with the module; LLVM's global one keeps every type and location for ever.
     module = llvm.parse_assembly(text, llvm.create_context())
     # What the verifier would refuse can end the process in the passes.
     module.verify()
     times.append(time.perf_counter())
-    _optimise(module, machine)
+    _optimise(module, machine, finished)
     times.append(time.perf_counter())
     assembly = machine.emit_assembly(module)
     times.append(time.perf_counter())

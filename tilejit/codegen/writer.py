@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..dataclass import dataclass, field
@@ -21,32 +20,8 @@ _PURE = frozenset({
 })
 
 
-#: instructions that are written in front of a loop when no operand changes in it; calls are those of pure functions.
-#: Comparisons stay in the loop: a thread has only seven predicate registers. So do divisions: in front of a loop that
-#: has no turn one could trap that wouldn't have been reached.
-_HOISTED = frozenset({
-    "add", "and", "ashr", "call", "getelementptr", "lshr", "mul", "or", "ptrtoint", "sext", "shl", "sub", "trunc",
-    "xor", "zext",
-})
-
-_NAMES = re.compile(r"%v\d+")
-
-
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-@dataclass(slots=True, eq=False)
-class _OpenLoop:
-    """A loop that is being written.
-
-    at: the number of lines up to the jump to its head. preheader: lines that go in front of that jump, because none
-    of them depends on the loop's turn. values: the names of their results, by the instruction's text.
-    """
-
-    at: int
-    preheader: list[str] = field(default_factory=list)
-    values: dict[str, str] = field(default_factory=dict)
 
 
 def called(result: str, name: str, arguments: Iterable[tuple[str, str]]) -> tuple[str, str]:
@@ -96,14 +71,12 @@ class Available(NamedTuple):
 
     values: names of results, by the text of the instruction. results: of expressions that have the same value wherever
     they stand, by their identity. words: what each word holds. writes: how many writes of words came before.
-    hoisted: names of results besides, of instructions in front of a loop.
     """
 
     values: tuple[Table[str, str], int]
     results: tuple[Table[int, LLVMValue], int]
     words: tuple[_Words, int]
     writes: int
-    hoisted: Mapping[str, str] = {}
 
 
 class Writer:
@@ -119,6 +92,12 @@ class Writer:
         self.declarations: dict[str, None] = {}
         self.block = "entry"
         self.open = True
+        #: some block is jumped back to; some branch has a constant as its condition, or that of another branch, or does
+        #: nothing but compute words
+        self.loops = False
+        self.foldable = False
+        #: nothing in the block has an effect, or reads memory
+        self._computes = True
         #: the block to which a thread that ends jumps; None where it just returns
         self.exit: str | None = None
         #: the values of expressions that have the same value wherever they stand, by their identity
@@ -126,26 +105,21 @@ class Writer:
         self._names = 0
         self._location = ""
         self._values: Table[str, str] = Table()
-        self._loops: list[_OpenLoop] = []
-        self._depths: dict[str, int] = {}
-        self._preheaders: dict[int, list[str]] = {}
         self._words = _Words()
         self._unsaved: dict[Word, None] = {}
         self._stores: list[tuple[int, Word]] = []
         #: the words that were written, in order
         self._writes: list[Word] = []
+        self._conditions: set[str] = set()
 
     def lines(self) -> list[str]:
         """The function's body, without the stores of words that nothing loads."""
-        instead: dict[int, list[str]] = {at: [] for at, word in self._stores if not word.placed}
-        for at, preheader in self._preheaders.items():
-            instead[at] = [*preheader, self.body[at]]
         lines: list[str] = []
         begin = 0
-        for at in sorted(instead):
-            lines += self.body[begin:at]
-            lines += instead[at]
-            begin = at + 1
+        for at, word in self._stores:
+            if not word.placed:
+                lines += self.body[begin:at]
+                begin = at + 1
         return lines + self.body[begin:]
 
     def at(self, span: Span | None) -> str:
@@ -162,59 +136,34 @@ class Writer:
     def value(self, text: str, pure: bool = False) -> str:
         """Writes an instruction that has a result, unless its value is available; returns the result's name.
 
-        It goes in front of the loops in which none of its operands changes. LLVM would share and hoist such values as
-        well, but only after it has parsed each copy and tried to simplify it.
+        LLVM would share such values as well, but only after it has parsed each copy and tried to simplify it.
         pure: whatever its opcode, it has no effect and gives the same value wherever it stands.
         """
         name = self._values.get(text)
         if name is not None:
             return name
-        opcode = text[: text.find(" ")]
-        if not pure and opcode not in _PURE:
-            return self.fresh(text)
-        depth = self._depth(text) if self._loops and opcode in _HOISTED else len(self._loops)
-        if depth == len(self._loops):
-            name = self.fresh(text)
-            self._values.setdefault(text, name)
-            return name
-        loop = self._loops[depth]
-        if text not in loop.values:
-            loop.values[text] = self._hoisted(text, loop, depth)
-        return loop.values[text]
+        # as `fresh`, which would be as many calls again
+        name = f"%{len(self.body)}"
+        self.body.append(f"  {name} = {text}{self._location}")
+        if pure or text[: text.find(" ")] in _PURE:
+            self._values[text] = name
+        else:
+            self._computes = False
+        return name
 
     def fresh(self, text: str) -> str:
-        """Writes an instruction that has a result, even where its value is available; returns the result's name."""
-        self._names += 1
-        name = f"%v{self._names}"
-        if self._loops:
-            self._depths[name] = len(self._loops)
+        """Writes an instruction that has a result, even where its value is available; returns the result's name.
+
+        A number: LLVM keeps no text for it, and parses attention's module in four fifths of the time that names take.
+        """
+        self._computes = False
+        name = f"%{len(self.body)}"
         self.body.append(f"  {name} = {text}{self._location}")
         return name
 
-    def _hoisted(self, text: str, loop: _OpenLoop, depth: int) -> str:
-        """Writes an instruction in front of a loop, where it changes with the turns of `depth` others."""
-        self._names += 1
-        name = f"%v{self._names}"
-        if depth:
-            self._depths[name] = depth
-        loop.preheader.append(f"  {name} = {text}{self._location}")
-        return name
-
-    def depth_of(self, value: str) -> int:
-        """The depth of the innermost loop in which a value changes; 0 where it changes in none."""
-        return self._depths.get(value, 0)
-
-    def _depth(self, text: str) -> int:
-        """The depth of the innermost loop in which a value that an instruction names changes."""
-        depths, deepest = self._depths, 0
-        for name in _NAMES.findall(text):
-            depth = depths.get(name, 0)
-            if depth > deepest:
-                deepest = depth
-        return deepest
-
     def effect(self, text: str) -> None:
         """Writes an instruction without a result."""
+        self._computes = False
         self.body.append(f"  {text}{self._location}")
 
     def intrinsic(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
@@ -224,24 +173,51 @@ class Writer:
         return self.value(text, pure=name.startswith("llvm."))
 
     def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
-        """Calls a function that the module defines."""
+        """Calls a function that the module defines, unless its value is available.
+
+        Functions of the module have no effect, and give the same for the same arguments.
+        """
         text, _ = called(result, name, arguments)
-        return self.value(text, pure=name.startswith("llvm."))
+        value = self._values.get(text)
+        if value is None:
+            value = self._values[text] = self.fresh(text)
+        return value
+
+    def stands_for(self, text: str, value: str) -> None:
+        """Makes `value` the result of an instruction that isn't written, as it gives back what others were given."""
+        self._values.setdefault(text, value)
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
         """The bits of a value as another type; a bitcast that undoes another gives the first value back."""
         if kind == to:
             return value
         result = self.value(f"bitcast {kind} {value} to {to}")
-        self._values.setdefault(f"bitcast {to} {result} to {kind}", value)
+        self.stands_for(f"bitcast {to} {result} to {kind}", value)
+        return result
+
+    def extended(self, opcode: str, kind: str, value: str, to: str) -> str:
+        """An integer in a wider type; a truncation that undoes that gives the first value back."""
+        result = self.value(f"{opcode} {kind} {value} to {to}")
+        self.stands_for(f"trunc {to} {result} to {kind}", value)
+        return result
+
+    def inserted(self, parts: str, vector: str, count: int, element: tuple[str, str], at: int) -> str:
+        """A vector of `count` elements with another (type, value) at one place; elements taken out are those put in."""
+        kind, value = element
+        result = self.value(f"insertelement {parts} {vector}, {kind} {value}, i32 {at}")
+        for place in range(count):
+            part = value if place == at else self._values.get(f"extractelement {parts} {vector}, i32 {place}")
+            if part is not None:
+                self.stands_for(f"extractelement {parts} {result}, i32 {place}", part)
         return result
 
     def read(self, word: Word, kind: str) -> str:
         """What the word holds, as a value of type `kind`."""
         held = self._words.held.get(word)
         if held is None:
-            word.placed = True
+            word.placed, computes = True, self._computes
             held = Held(word.kind, self.fresh(f"load {word.kind}, ptr {word.address}"), "")
+            self._computes = computes
             self._words.load(word, held)
         return held.value if held.kind == kind else self.bitcast(held.kind, held.value, kind)
 
@@ -290,12 +266,15 @@ class Writer:
     def jump(self, target: str) -> None:
         """Ends the block with a jump, unless it has ended already."""
         if self.open:
+            self.foldable = self.foldable or (self._computes and bool(self._unsaved))
             self.save(list(self._unsaved))
             self.effect(f"br label %{target}")
             self.open = False
 
     def branch(self, condition: str, then: str, orelse: str) -> None:
         """Ends the block with a conditional jump."""
+        self.foldable = self.foldable or condition in self._conditions or not condition.startswith("%")
+        self._conditions.add(condition)
         self.save(list(self._unsaved))
         self.effect(f"br i1 {condition}, label %{then}, label %{orelse}")
         self.open = False
@@ -308,17 +287,6 @@ class Writer:
         elif self.open:
             self.effect("ret void")
             self.open = False
-
-    def enter_loop(self, head: str) -> None:
-        """Ends the block with a jump to the head of a loop."""
-        self.jump(head)
-        self._loops.append(_OpenLoop(len(self.body) - 1))
-
-    def leave_loop(self, at_head: Available) -> Available:
-        """Ends the loop; returns what is available behind it: what is at its head, and what its preheader computes."""
-        loop = self._loops.pop()
-        self._preheaders[loop.at] = loop.preheader
-        return at_head._replace(hoisted=loop.values)
 
     def available(self) -> Available:
         """What is available where the writer stands."""
@@ -335,7 +303,7 @@ class Writer:
         """
         self.body.append(f"{label}:")
         self.block = label
-        self.open = True
+        self.open = self._computes = True
         if available is None:
             self._values, self.results, self._words = Table(), Table(), _Words()
             return
@@ -343,9 +311,8 @@ class Writer:
         self._values.cut(size)
         self.results, size = available.results
         self.results.cut(size)
-        for text, name in available.hoisted.items():
-            self._values.setdefault(text, name)
         self._words, reads = available.words
         self._words.cut(reads, self._writes[available.writes :])
         if loops:
+            self.loops = True
             self._words = _Words()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
         """What `tj.float32` is: an element type, an annotation of scalars, and a conversion."""
 
         @overload
+        def __call__(cls: type[Converted], value: float) -> Converted: ...
+        @overload
         def __call__(cls, value: float) -> Scalar: ...
         @overload
         def __call__(cls, value: Tile | Region) -> Tile: ...
         def __eq__(cls, other: object) -> bool: ...
         def __hash__(cls) -> int: ...
+
+    Converted = TypeVar("Converted", bound="Scalar")
 
     #: whatever takes a number takes a scalar of a kernel too: Python's `min`, `range`, slices, tuples' indices
     _Number = int
@@ -93,6 +97,18 @@ class Scalar(_Number):
         def __rlshift__(self, other: float, /) -> Scalar: ...
         def __rshift__(self, other: float, /) -> Scalar: ...
         def __rrshift__(self, other: float, /) -> Scalar: ...
+
+
+if TYPE_CHECKING:
+
+    class TypedScalar(Scalar, metaclass=ElementType):
+        """What `tj.float32` and the others are classes of: numbers of a type that is known."""
+
+        # some checkers ask the metaclass what a call gives, others this
+        @overload
+        def __new__(cls: type[Converted], value: float, /) -> Converted: ...
+        @overload
+        def __new__(cls, value: Tile | Region, /) -> Tile: ...
 
 
 class Region:
@@ -165,11 +181,11 @@ class Region:
         """The same memory with another shape and layout, or as another element type."""
 
     @overload
-    def reshape(self, shape: int | Sequence[int]) -> Tile: ...
+    def reshape(self, shape: int | Sequence[int]) -> Region: ...
     @overload
-    def reshape(self, *shape: int) -> Tile: ...
-    def reshape(self, *shape: Any) -> Tile:
-        """The elements in row-major order, in another shape."""
+    def reshape(self, *shape: int) -> Region: ...
+    def reshape(self, *shape: Any) -> Region:
+        """The same memory in another shape, elements in row-major order; one extent may be -1."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
         """An element, converted."""
@@ -199,6 +215,13 @@ class Gather:
     @property
     def shape(self) -> tuple[Scalar, ...]:
         """Its extents: the index's, then those of the other dimensions."""
+
+    @property
+    def size(self) -> Scalar:
+        """How many elements it has."""
+
+    def __len__(self) -> int:
+        """Its first extent."""
 
     @property
     def dtype(self) -> ElementType:

@@ -30,6 +30,10 @@ NOT_YET = {
 #: a parameter of Triton's or PyTorch's -> ours
 ELSEWHERE = {
     "other": "fill",
+    "count": "arrivals",
+    "mbar": "barrier",
+    "mbarrier": "barrier",
+    "num_stages": "stages",
     "eviction_policy": "cache",
     "cache_modifier": "cache",
     "dim": "axis",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -27,25 +28,17 @@ _MISSING = object()
 OF_MEMORY = ("T", "astype", "at", "dtype", "layout", "ndim", "permute", "registers", "reshape", "scope", "shape",
              "size", "strides", "tile", "view")
 _METHODS_OF_MEMORY = ("astype", "at", "permute", "reshape", "tile", "view")
-OF_ROWS = ("dtype", "ndim", "shape")
+OF_ROWS = ("dtype", "ndim", "shape", "size")
 OF_SCALAR = ("astype", "dtype")
 
 
 def attribute(ctx: Context, node: ast.Attribute, base: Value) -> Value:
     """`base.name`."""
-    if isinstance(base, Memory):
-        return _of_memory(ctx, node, base)
-    if isinstance(base, Rows):
-        return _of_rows(ctx, node, base)
-    if isinstance(base, Scalar):
-        return _of_scalar(ctx, node, base)
-    if isinstance(base, barriers.WITH_ATTRIBUTES):
-        return barriers.attribute(ctx, node, base)
-    if isinstance(base, Constant) and isinstance(base.value, ModuleType):
-        return _of_module(ctx, node, base.value)
-    if isinstance(base, Constant):
-        return _of_constant(ctx, node, base.value)
-    raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", "tensors, tiles and scalars have some")
+    handler = _ATTRIBUTES.get(type(base))
+    if handler is None:
+        hint = "tensors, tiles and scalars have some"
+        raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", hint)
+    return handler(ctx, node, base)
 
 
 def _missing(ctx: Context, node: ast.Attribute, what: str, names: tuple[str, ...]) -> Exception:
@@ -81,7 +74,7 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
     if name == "shape":
         return extents.shape(base.extents)
     if name == "size":
-        return extents.size(ctx, node, base)
+        return extents.size(ctx, node, base.extents)
     if name == "strides":
         return Items(strides_of(ctx, node, base))
     if name == "dtype":
@@ -108,6 +101,13 @@ def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
         return Constant(base.dtype)
     if node.attr == "ndim":
         return Constant(len(base.extents))
+    if node.attr == "size":
+        return extents.size(ctx, node, base.extents)
+    if node.attr in OF_MEMORY and node.attr != "at":
+        raise ctx.type_error(
+            node, f"{describe(base)} has no attribute {node.attr}",
+            f"load it first: x = tj.cta.load({base.memory.buffer.name}.at(index)), and write x.{node.attr}",
+        )
     raise _missing(ctx, node, describe(base), OF_ROWS)
 
 
@@ -119,7 +119,10 @@ def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
     raise _missing(ctx, node, describe(base), OF_SCALAR)
 
 
-def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
+def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
+    value = base.value
+    if isinstance(value, ModuleType):
+        return _of_module(ctx, node, value)
     if isinstance(value, vocabulary.ScopeNamespace):
         if node.attr in value.operations:
             return ScopedOperation(value.scope.name, node.attr)
@@ -128,7 +131,10 @@ def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
     if isinstance(value, vocabulary.Namespace):
         if node.attr in value.members:
             return Constant(getattr(value, node.attr))
-        raise _missing(ctx, node, repr(value), tuple(value.members))
+        names = tuple(value.members)
+        hint = guessed(node.attr, names, f"it has {', '.join(names)}")
+        what = f"{value!r} has no attribute {node.attr}"
+        raise ctx.type_error(node, what, foreign.instead(ast.unparse(node)) or hint)
     if isinstance(value, DType) and node.attr in ("name", "kind", "bits", "bytes", "is_float", "is_integer"):
         return Constant(getattr(value, node.attr))
     if isinstance(value, TileLayout) and node.attr in ("shape", "size", "span"):
@@ -137,3 +143,13 @@ def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
     if isinstance(value, (bool, int, float)) and node.attr == "astype":
         return Method(Constant(value), "astype")
     raise foreign.no_attribute(ctx, node, value)
+
+
+#: what gives the attributes of a kind of value
+_ATTRIBUTES: Mapping[type[Value], Callable[[Context, ast.Attribute, Any], Value]] = {
+    Memory: _of_memory,
+    Rows: _of_rows,
+    Scalar: _of_scalar,
+    Constant: _of_constant,
+    **dict.fromkeys(barriers.WITH_ATTRIBUTES, barriers.attribute),
+}

@@ -8,7 +8,7 @@ A ring has a `full` and an `empty` barrier for each of its stages. Step i is at 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..dtypes import DTYPES, barrier, bool_, int32, int64
 from ..errors import ResourceError
@@ -38,7 +38,8 @@ from .values import (
 
 __all__ = [
     "CALLS", "INDEXED", "METHODS", "OF_BARRIER", "OF_NAMED", "OF_RING", "OF_STEP", "WITH_ATTRIBUTES", "alloc_barrier",
-    "alloc_ring", "attribute", "named", "named_barrier", "region", "subscript",
+    "alloc_ring", "attribute", "named", "named_barrier", "number_of", "region", "subscript",
+    "turns_of",
 ]
 
 #: the attributes of each kind of value; `annotations` has them for type checkers
@@ -134,6 +135,10 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
     """`b[i]`, one of several barriers; `ring[i]`, a step."""
+    if isinstance(node.slice, (ast.Slice, ast.Tuple)):
+        raise ctx.type_error(
+            node, f"{describe(base)} has one index", f"name one: {ast.unparse(node.value)}[i], and the others in turn"
+        )
     value = ctx.evaluate(node.slice)
     index = ctx.scalar(value, node.slice, int32, "an index")
     if not index.dtype.is_integer:
@@ -165,7 +170,23 @@ def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingSt
     names = {part.id for part in ast.walk(node.slice) if isinstance(part, ast.Name)}
     env = ctx.frame.env
     counters = tuple([Counter(ctx.frame, name, env[name].value) for name in sorted(names) if name in env])
-    return RingStep(ring, stage, phase, counters, ast.unparse(node.slice))
+    return RingStep(ring, stage, phase, counters, node.slice)
+
+
+def number_of(value: Value) -> str | None:
+    """What to write for a ring or a step where a number is needed; None for other values."""
+    if isinstance(value, Ring):
+        return f"a step of it has a number: {value.name}[i].stage"
+    if isinstance(value, RingStep):
+        return f"its stage is a number: {value.ring.name}[{ast.unparse(value.number)}].stage"
+    return None
+
+
+def turns_of(value: Value) -> str | None:
+    """How to go through a ring, which has no end; None for other values."""
+    if not isinstance(value, Ring):
+        return None
+    return f"count its steps: for i in range(n), and in each turn t = {value.name}[i]"
 
 
 def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
@@ -175,7 +196,8 @@ def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
         if binding is None or binding.value != counter.value:
             raise ctx.type_error(
                 node, f"this step of {step.ring.name} was taken before {counter.name} was assigned",
-                f"a step is a value of the moment: write {step.ring.name}[{step.text}] again, for the step meant",
+                f"a step is a value of the moment: write {step.ring.name}[{ast.unparse(step.number)}] again, for the "
+                "step meant",
             )
     return step
 
@@ -184,14 +206,29 @@ def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | 
     """`base.name`."""
     names = _NAMES[type(base)]
     if node.attr not in names:
-        hint = f"it has {', '.join(names)}" if names else "ring[i] is a step, which has some"
-        raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", hint)
+        raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", _instead(node, base, names))
     if not isinstance(base, RingStep) or node.attr in _CALLED_OF_STEP:
         return Method(base, node.attr)
     step = _current(ctx, node, base)
     if node.attr == "stage":
         return Scalar(step.stage)
     return step.full if node.attr == "full" else step.empty
+
+
+def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep, names: Sequence[str]) -> str:
+    """What to write instead of an attribute that there isn't; an arrival is a scope's, which arrives as one."""
+    written = ast.unparse(node.value)
+    if isinstance(base, Barrier) and node.attr in ("arrive", "commit"):
+        return f"call it on the threads that arrive together: tj.cta.arrive({written})"
+    if isinstance(base, (Ring, RingStep)):
+        step = written if isinstance(base, RingStep) else f"{written}[i]"
+        if node.attr in ("commit", "release"):
+            return f"call it on the threads that do so together: tj.warp.{node.attr}({step})"
+        if node.attr == "arrive":
+            return f"a producer commits, tj.warp.commit({step}); a consumer releases, tj.warp.release({step})"
+        if node.attr in OF_STEP:
+            return f"a step has it: {step}.{node.attr}{'()' * (node.attr in _CALLED_OF_STEP)}"
+    return f"it has {', '.join(names)}" if names else "ring[i] is a step, which has some"
 
 
 def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:

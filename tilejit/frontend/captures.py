@@ -92,7 +92,7 @@ def _exact(number: Any) -> Hashable:
 def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:
     if source in inside:
         return "recursive", source.name
-    defaults = tuple([token(value, inside) for value in source.defaults])
+    defaults = tuple([token(value, inside) for value in source.defaults.values()])
     return "function", source.text, defaults, _captures(source, (*inside, source))
 
 
@@ -111,7 +111,7 @@ def _meet(source: KernelSource, met: dict[KernelSource, None]) -> None:
     met[source] = None
     for value in _referenced(source).values():
         _meet_value(value, met)
-    for value in source.defaults:
+    for value in source.defaults.values():
         _meet_value(value, met)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from ..dataclass import dataclass, replace
 from ..ir import walk
@@ -30,26 +30,30 @@ def coalesced(body: Block, kept: Collection[str]) -> Block:
     classes = _Classes(numbers, needs.apart)
     for dst, src in moves:
         classes.join(dst, src)
-    return _rewritten(body, classes)
+    return walk.rewrite(body, _Shared(classes).statement)
 
 
 def _moves(body: Block, kept: Collection[str]) -> list[tuple[Buffer, Buffer]]:
     """Destination and source of each move between tiles in one layout, those in the innermost loops first."""
-    by_depth: list[tuple[int, Buffer, Buffer]] = []
+    moves: list[tuple[int, Buffer, Buffer]] = []
+    for depth, stmt in _by_depth(body, 0):
+        if not is_move(stmt):
+            continue
+        dst, src = stmt.tiles["dst"].buffer, stmt.tiles["src"].buffer
+        alike = (dst.layout, dst.slots) == (src.layout, src.slots)
+        if alike and dst.name not in kept and src.name not in kept:
+            moves.append((depth, dst, src))
+    return [(dst, src) for _, dst, src in sorted(moves, key=lambda move: -move[0])]
 
-    def visit(block: Block, depth: int) -> None:
-        for stmt in block:
-            if isinstance(stmt, TileOp) and is_move(stmt):
-                dst, src = stmt.tiles["dst"].buffer, stmt.tiles["src"].buffer
-                alike = (dst.layout, dst.slots) == (src.layout, src.slots)
-                if alike and dst.name not in kept and src.name not in kept:
-                    by_depth.append((depth, dst, src))
-            elif isinstance(stmt, walk.COMPOUND):
-                for inner in walk.blocks(stmt):
-                    visit(inner, depth + 1)
 
-    visit(body, 0)
-    return [(dst, src) for _, dst, src in sorted(by_depth, key=lambda move: -move[0])]
+def _by_depth(block: Block, depth: int) -> Iterator[tuple[int, TileOp]]:
+    """The tile operations, each with the number of statements around it."""
+    for stmt in block:
+        if isinstance(stmt, TileOp):
+            yield depth, stmt
+        elif isinstance(stmt, walk.COMPOUND):
+            for inner in walk.blocks(stmt):
+                yield from _by_depth(inner, depth + 1)
 
 
 def _numbers(moves: list[tuple[Buffer, Buffer]]) -> dict[str, int]:
@@ -87,33 +91,35 @@ class _Classes:
         return None if number is None else self.least[number]
 
 
-def _rewritten(body: Block, classes: _Classes) -> Block:
+class _Shared:
     """The statements with the first buffer of each class in place of all."""
-    first: dict[int, Buffer] = {}
-    changed: dict[str, Buffer] = {}
 
-    def shared(buffer: Buffer) -> Buffer:
-        if buffer.name not in changed:
-            changed[buffer.name] = made(buffer)
-        return changed[buffer.name]
+    def __init__(self, classes: _Classes) -> None:
+        self._classes = classes
+        self._first: dict[int, Buffer] = {}
+        self._changed: dict[str, Buffer] = {}
 
-    def made(buffer: Buffer) -> Buffer:
+    def buffer(self, buffer: Buffer) -> Buffer:
+        changed = self._changed.get(buffer.name)
+        if changed is None:
+            changed = self._changed[buffer.name] = self._made(buffer)
+        return changed
+
+    def _made(self, buffer: Buffer) -> Buffer:
         if buffer.base is None:
-            number = classes.of(buffer)
-            return buffer if number is None else first.setdefault(number, buffer)
-        base = shared(buffer.base)
+            number = self._classes.of(buffer)
+            return buffer if number is None else self._first.setdefault(number, buffer)
+        base = self.buffer(buffer.base)
         return buffer if base is buffer.base else replace(buffer, base=base)
 
-    def statement(stmt: Stmt) -> tuple[Stmt, ...]:
+    def statement(self, stmt: Stmt) -> tuple[Stmt, ...]:
         if isinstance(stmt, Alloc):
-            return (stmt,) if shared(stmt.buffer) is stmt.buffer else ()
+            return (stmt,) if self.buffer(stmt.buffer) is stmt.buffer else ()
         if isinstance(stmt, BufferView):
-            view = shared(stmt.buffer)
+            view = self.buffer(stmt.buffer)
             return (stmt if view is stmt.buffer else replace(stmt, buffer=view),)
         if isinstance(stmt, TileOp) and is_move(stmt):
-            dst, src = (shared(tile.buffer) for tile in stmt.tiles.values())
+            dst, src = (self.buffer(tile.buffer) for tile in stmt.tiles.values())
             if dst is src:
                 return ()
-        return (walk.with_buffers(stmt, shared),)
-
-    return walk.rewrite(body, statement)
+        return (walk.with_buffers(stmt, self.buffer),)

@@ -28,9 +28,9 @@ from .journal import Journal
 from .kinds import Heads
 from .source import KernelSource, local_names
 from .stand_ins import StandIn
-from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, describe, is_number
+from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, is_number, unsuitable
 
-__all__ = ["Context", "Frame", "Tentative", "fitting"]
+__all__ = ["Context", "Frame", "Located", "Tentative", "fitting"]
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +84,20 @@ class Located:
             error.span = self.ctx.span(self.node)
 
 
+@dataclass(slots=True)
+class Hinted:
+    """What `Context.hinted` gives."""
+
+    ctx: Context
+    name: str | None
+
+    def __enter__(self) -> None:
+        self.ctx.hint, self.name = self.name, self.ctx.hint
+
+    def __exit__(self, *_: object) -> None:
+        self.ctx.hint = self.name
+
+
 #: Python makes a float of no greater integer
 _LARGEST_FLOAT = int(sys.float_info.max)
 
@@ -106,7 +120,8 @@ class Context:
 
     *What* it has learnt; a dropped trial leaves it as it is:
     learnt: the kinds of loops' names, by where the loops stand (see `loops`). converted_literals: how often a
-    variable of literals has taken another type than its default.
+    variable of literals has taken another type than its default. outside: what names from outside the kernel stand
+    for, by whose they are and the name.
 
     expressions, statements: the tables of node kinds.
     """
@@ -130,6 +145,7 @@ class Context:
     definitions: dict[str, Expr] = field(default_factory=dict)
     learnt: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
     converted_literals: int = 0
+    outside: dict[tuple[KernelSource, str], Value] = field(default_factory=dict)
     stand_ins: dict[str, StandIn] = field(default_factory=dict)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     made_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
@@ -215,14 +231,9 @@ class Context:
         else:
             self.journal.back(changes)
 
-    @contextmanager
-    def hinted(self, name: str | None) -> Iterator[None]:
+    def hinted(self, name: str | None) -> Hinted:
         """Name what is allocated inside after the variable that it is assigned to."""
-        outer, self.hint = self.hint, name
-        try:
-            yield
-        finally:
-            self.hint = outer
+        return Hinted(self, name)
 
     def unique(self, name: str) -> str:
         """`name`, or `name.1` and so on where it is taken."""
@@ -286,7 +297,7 @@ class Context:
             return value.expr
         if isinstance(value, Constant) and is_number(value):
             return self.literal(value.value, dtype or default_type(value.value), node)
-        raise self.type_error(node, f"{what} is needed here; this is {describe(value)}", _scalar_hint(value))
+        raise self.type_error(node, *unsuitable(what, value))
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
         """A number as a constant of `dtype`, which must hold it."""
@@ -298,10 +309,7 @@ class Context:
         try:
             return as_python(value)
         except ValueError:
-            raise self.type_error(
-                node, f"{what} must be known at compile time; this is {describe(value)}",
-                "use a literal, a captured constant or a tj.constexpr parameter",
-            ) from None
+            raise self.type_error(node, *unsuitable(what, value, is_constant=True)) from None
 
     def integer(self, value: Value, node: ast.AST, what: str) -> int:
         """A compile-time integer."""
@@ -331,12 +339,6 @@ def fitting(number: bool | int | float, dtype: DType) -> Const:
             f"{number} doesn't fit in {dtype}", hint=f"convert one side, for example tj.int64({number})"
         )
     return build.const(number, dtype)
-
-
-def _scalar_hint(value: Value) -> str:
-    if isinstance(value, Memory):
-        return "index it, as in A[i, j], or use an operation on tiles such as tj.maximum and &"
-    return "give a number, or a scalar that is known at run time"
 
 
 #: what to write instead of syntax that kernels don't have

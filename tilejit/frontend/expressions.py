@@ -63,13 +63,16 @@ def _compared(
 
 
 def _boolean(ctx: Context, node: ast.BoolOp) -> Value:
+    return _combined(ctx, node, node.values)
+
+
+def _combined(ctx: Context, node: ast.BoolOp, operands: Sequence[ast.expr]) -> Value:
+    first, *others = operands
+    value = ctx.evaluate(first)
+    if not others:
+        return value
     combine = _and_then if isinstance(node.op, ast.And) else _or_else
-
-    def from_operand(k: int) -> Value:
-        value = ctx.evaluate(node.values[k])
-        return value if k + 1 == len(node.values) else combine(ctx, node, value, lambda: from_operand(k + 1))
-
-    return from_operand(0)
+    return combine(ctx, node, value, lambda: _combined(ctx, node, others))
 
 
 def _and_then(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value]) -> Value:

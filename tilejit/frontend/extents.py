@@ -1,33 +1,38 @@
-"""What a kernel sees of extents: `A.shape`, `A.size`, `len(A)`."""
+"""What a kernel sees of extents: `A.shape`, `A.size`, `len(A)`, of regions, tiles and gathered rows."""
 
 from __future__ import annotations
 
 import ast
 import operator
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from ..ir.nodes import Expr
 from .context import Context
 from .scalars import fold, operate
-from .values import Constant, Items, Memory, Scalar, Value
+from .values import Constant, Items, Scalar, Value
 
 __all__ = ["length", "shape", "size"]
 
 
-def shape(extents: Sequence[int | Expr | None]) -> Items:
+#: None for a dimension that an index dropped
+Extents: TypeAlias = Sequence[int | Expr | None]
+
+
+def shape(extents: Extents) -> Items:
     """The extents that there are."""
     return Items(tuple(Constant(e) if isinstance(e, int) else Scalar(e) for e in extents if e is not None))
 
 
-def size(ctx: Context, node: ast.AST, memory: Memory) -> Value:
+def size(ctx: Context, node: ast.AST, extents: Extents) -> Value:
     """Their product."""
     product: Value = Constant(1)
-    for extent in shape(memory.extents).items:
+    for extent in shape(extents).items:
         folded = fold(ctx, node, operator.mul, (product, extent))
         product = operate(ctx, node, "mul", (product, extent)) if folded is None else folded
     return product
 
 
-def length(memory: Memory) -> Value | None:
+def length(extents: Extents) -> Value | None:
     """The first of them; None where there is none."""
-    return next(iter(shape(memory.extents).items), None)
+    return next(iter(shape(extents).items), None)

@@ -10,6 +10,7 @@ from ..dtypes import DType, int32, promote, signed
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Assert, Const, Expr, For, Var
 from .assignments import assign_to
+from .barriers import turns_of
 from .blocks import run_block
 from .context import Context, Located
 from .enclosures import Construct, Enclosure
@@ -41,9 +42,11 @@ def for_loop(ctx: Context, node: ast.For) -> bool:
 
 
 def _not_iterable(ctx: Context, node: ast.expr) -> Exception:
+    bindings = [ctx.frame.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)]
+    hints = [turns_of(binding.value) for binding in bindings if binding is not None]
     return ctx.syntax_error(
         node, "a for loop goes over range(...), tj.static_range(...) or a tuple",
-        "loop over tj.static_range(len(x)) and index",
+        next(filter(None, hints), "loop over tj.static_range(len(x)) and index"),
     )
 
 

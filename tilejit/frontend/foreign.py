@@ -27,9 +27,9 @@ def _package(function: FunctionType) -> str:
     return function.__module__.partition(".")[0]
 
 
-def instead(name: str) -> str | None:
+def instead(written: str) -> str | None:
     """What to write instead of a name of Python's, another library's or language's; None for one without a match."""
-    word = foreign_word(name)
+    word = foreign_word_in(written)
     return None if word is None else word.hint
 
 

@@ -41,6 +41,8 @@ AXES = {"x": 0, "y": 1, "z": 2}
 
 _ONE_INDEX = "a CTA's threads have one index; % and // make several of it"
 _REGION = "a region of the array; what lies outside reads as 0 and isn't written, so it needs no mask"
+_FENCES = "fences between ordinary accesses and asynchronous ones are put in"
+_PRODUCTS, _COPIES = "each gemm_async is a group by itself", "each copy_async is a group by itself"
 _BROADCAST = "shapes broadcast as in NumPy"
 
 _HOST = {
@@ -136,6 +138,20 @@ _CUDA = {
     "atomicXor": "tj.atomic.xor(place, value)",
     "atomicExch": "tj.atomic.exch(place, value)",
     "atomicCAS": "tj.atomic.cas(place, value, value)",
+    "mbarrier": "tj.alloc_barrier()",
+    "elect_one": "tj.elect()",
+    "elect_sync": "tj.elect()",
+    "tma": ("tj.cta.copy_async(s, A[0:16, 0:16], barrier=full)", "to shared memory by TMA; back without barrier="),
+    "wgmma.commit": ("tj.wgmma.wait(0)", _PRODUCTS),
+    "wgmma.commit_group": ("tj.wgmma.wait(0)", _PRODUCTS),
+    "wgmma.wait_group": "tj.wgmma.wait(0)",
+    "wgmma.fence": ("tj.wgmma.wait(0)", "fences in front of products are put in"),
+    "bulk.commit": ("tj.bulk.wait(0)", _COPIES),
+    "bulk.commit_group": ("tj.bulk.wait(0)", _COPIES),
+    "bulk.wait_group": ("tj.bulk.wait(0)", "or tj.bulk.wait_read(0), for the source alone"),
+    "fence_async": ("tj.cta_sync()", _FENCES),
+    "fence_proxy_async": ("tj.cta_sync()", _FENCES),
+    "fence_view_async_shared": ("tj.cta_sync()", _FENCES),
 }
 
 _TRITON = {

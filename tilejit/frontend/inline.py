@@ -21,13 +21,9 @@ RESULT = "<result>"
 
 def closure_of(ctx: Context, function: Function) -> Closure:
     """A `@tj.function` as a value; its defaults are captured values."""
-    fn = function.source.function
-    node = function.source.node
-    positional = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
-    last = fn.__defaults__ or ()
-    defaults = dict(zip(positional[len(positional) - len(last) :], last, strict=True)) | (fn.__kwdefaults__ or {})
-    values = {name: captured(ctx, node, value, name) for name, value in defaults.items()}
-    return Closure(node, function.source, None, values)
+    source = function.source
+    values = {name: captured(ctx, source.node, value, name) for name, value in source.defaults.items()}
+    return Closure(source.node, source, None, values)
 
 
 def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:

@@ -64,7 +64,8 @@ def build(
     entry = kernel_params(source, signature)
     frame = Frame(source, source.node, env=dict(entry.env))
     ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame, cooperative, max_registers)
-    for name in (*entry.env, *(p.defines.name for p in entry.params if p.defines is not None)):
+    defined = [param.defines for param in entry.params]
+    for name in (*entry.env, *[each.name for each in defined if each is not None]):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
     body = _without_unread(with_fixed((*ctx.allocations, *sealed(ctx.block)), ctx.fixed))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from numpy.typing import DTypeLike
 
-from ..dataclass import dataclass
+from ..dataclass import dataclass, field
 from ..dtypes import DType, as_dtype
 from ..errors import KernelSyntaxError, KernelTypeError
 from ..wording import counted, shown
@@ -62,16 +62,13 @@ class Intrinsic(LanguageName):
     parameters: tuple[CallParameter, ...] = ()
     gives: str = "None"
     example: str = ""
+    #: its parameters' names, and how many of them, the first ones, must be given
+    names: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    required: int = field(init=False, compare=False, repr=False)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Its parameters' names."""
-        return tuple(p.name for p in self.parameters)
-
-    @property
-    def required(self) -> int:
-        """How many of the parameters, the first ones, must be given."""
-        return sum(p.default is REQUIRED for p in self.parameters)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple([p.name for p in self.parameters]))
+        object.__setattr__(self, "required", sum([p.default is REQUIRED for p in self.parameters]))
 
     @property
     def __name__(self) -> str:

@@ -26,7 +26,7 @@ from .values import Constant, Items, Memory, Value, describe, is_number
 
 __all__ = [
     "along", "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "axis_of", "element_type", "injective_layout",
-    "need_tensor_memory", "regrouped", "static_shape",
+    "need_tensor_memory", "regrouped", "reshape", "shape_of", "static_shape",
 ]
 
 
@@ -231,24 +231,58 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
     arguments = bind(ctx, _with_shape(ctx, node), ".view", ("shape", "layout"), 1)
     first = arguments["shape"]
     value = ctx.evaluate(first)
-    is_dtype = isinstance(value, Constant) and as_dtype(value.value) is not None
-    if not is_dtype and isinstance(memory.buffer.layout, Strided):
-        raise ctx.type_error(
-            node, f"{memory.buffer.name} has strides that are known only at launch: it can't take another shape",
-            _pinned(memory),
-        )
-    base = _sliced_layout(ctx, node, memory)
-    if is_dtype:
+    if isinstance(value, Constant) and as_dtype(value.value) is not None:
         if "layout" in arguments:
             raise ctx.type_error(node, ".view(dtype) takes no layout", "chain them: .view(dtype).view(shape, layout)")
-        return _with_element_type(ctx, node, memory, base, element_type(ctx, first, value))
+        return _with_element_type(
+            ctx, node, memory, _sliced_layout(ctx, node, memory), element_type(ctx, first, value)
+        )
+    base = _known_layout(ctx, node, memory)
     shape = static_shape(ctx, first, value)
     user_layout = optional(ctx, arguments.get("layout"))
-    assert not isinstance(base, Strided)
     if user_layout is not None:
         layout = buffer_layout(ctx, arguments["layout"], user_layout, shape, memory.buffer.space)
         _check_storage(ctx, node, memory, layout)
         return reinterpreted(ctx, node, memory, shape, memory.dtype, layout)
+    return _in_shape(ctx, node, memory, base, shape)
+
+
+def reshape(ctx: Context, node: ast.AST, memory: Memory, given: ast.expr) -> Memory:
+    """`.reshape(shape)` of memory that has a place. given: the shape, of which one extent may be -1."""
+    layout = _known_layout(ctx, node, memory)
+    return _in_shape(ctx, node, memory, layout, shape_of(ctx, given, layout.size()))
+
+
+def shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
+    """The shape that a reshape of so many elements gets; one extent may be -1: what the others leave."""
+    value = ctx.evaluate(given)
+    items = value.items if isinstance(value, Items) else (value,)
+    extents = [ctx.integer(item, given, "an extent of a shape") for item in items]
+    others = math.prod(n for n in extents if n != -1)
+    if -1 not in extents:
+        return static_shape(ctx, given, value)
+    if extents.count(-1) > 1 or others < 1 or size % others:
+        raise ctx.type_error(
+            given, f"{size} elements have no shape {shown(tuple(extents))}",
+            "one extent may be -1, where the others' product divides the number of elements",
+        )
+    return tuple(size // others if n == -1 else n for n in extents)
+
+
+def _known_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
+    """As `_sliced_layout`, of memory whose strides are known."""
+    if isinstance(memory.buffer.layout, Strided):
+        raise ctx.type_error(
+            node, f"{memory.buffer.name} has strides that are known only at launch: it can't take another shape",
+            _pinned(memory),
+        )
+    layout = _sliced_layout(ctx, node, memory)
+    assert not isinstance(layout, Strided)
+    return layout
+
+
+def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, shape: tuple[int, ...]) -> Memory:
+    """What memory holds in another shape, the elements in row-major order. base: its layout."""
     if math.prod(shape) != base.size():
         raise ctx.type_error(
             node, f"shape {shape} has {math.prod(shape)} elements; {memory.buffer.name} has {base.size()}",

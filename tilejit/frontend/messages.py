@@ -10,6 +10,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Assert, Expr, Print
 from ..scopes import THREAD
 from .arguments import bind, optional
+from .barriers import number_of
 from .context import Context
 from .scalars import truth
 from .singles import as_scalar
@@ -62,7 +63,7 @@ def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[s
 def _printable(node: ast.AST, value: Value) -> str:
     """What of a value can be printed."""
     if not isinstance(value, Memory):
-        return "call it, and print what it gives"
+        return number_of(value) or "call it, and print what it gives"
     if not value.is_local:
         return "index it: print(A[i, j])"
     if owner_scope(value.buffer) == THREAD.name:

@@ -12,7 +12,7 @@ import numpy as np
 from ..dtypes import DType
 from ..layout import TileLayout
 from ..wording import array, guessed, is_array, with_article
-from .context import Context, Located
+from .context import Context, Frame, Located
 from .foreign import hint_for_name
 from .language import Function, LanguageName
 from .sizes import check_elements
@@ -32,18 +32,27 @@ _FIXED = (tuple, frozenset, range, bytes, str, type)
 
 def lookup(ctx: Context, node: ast.Name) -> Value:
     """What a name stands for: in the running function, in those it is nested in, or outside the kernel."""
-    frame = ctx.frame
+    frame, name = ctx.frame, node.id
     while True:
-        if node.id in frame.env:
-            value = frame.env[node.id].value
+        binding = frame.env.get(name)
+        if binding is not None:
+            value = binding.value
             if isinstance(value, Unset):
                 raise ctx.type_error(node, value.reason, value.hint)
             return value
-        if node.id in frame.locals:
-            raise ctx.type_error(node, f"{node.id} has no value yet", "assign it before it is read, on every path")
+        if name in frame.locals:
+            raise ctx.type_error(node, f"{name} has no value yet", "assign it before it is read, on every path")
         if frame.outer is None:
             break
         frame = frame.outer
+    outside = ctx.outside.get((frame.source, name))
+    if outside is None:
+        outside = ctx.outside[frame.source, name] = _from_outside(ctx, frame, node)
+    return outside
+
+
+def _from_outside(ctx: Context, frame: Frame, node: ast.Name) -> Value:
+    """What a name stands for outside the outermost of the running functions."""
     exists, value = frame.source.lookup(node.id)
     if not exists:
         names = [*frame.env, *frame.source.function.__globals__]
@@ -53,10 +62,10 @@ def lookup(ctx: Context, node: ast.Name) -> Value:
     return captured(ctx, node, value)
 
 
-def captured(ctx: Context, node: ast.AST, value: Any, name: str = "") -> Value:
+def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str = "") -> Value:
     """A value from outside the kernel, if it is of a kind that kernels can use.
 
-    name: what errors call it; else the node's text.
+    name: what errors call it; else the node's text. item: which part of that it is: `[0]`, or all of it.
     """
     # most captured values are small integers and words of the language: what follows takes 3 µs of each
     kind = type(value)
@@ -66,25 +75,27 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "") -> Value:
         with Located(ctx, node):
             return from_python(value)
     if type(value) is tuple:
-        name = name or ast.unparse(node)
         with Located(ctx, node):
             check_elements(len(value))
-            return Items(tuple(captured(ctx, node, item, f"{name}[{k}]") for k, item in enumerate(value)))
+            return Items(tuple([captured(ctx, node, part, name, f"{item}[{k}]") for k, part in enumerate(value)]))
     if hasattr(value, "__array_interface__") and value.shape == ():
         return Constant(value.item())
     if is_array(value):
         raise ctx.type_error(
             node,
-            f"{name or ast.unparse(node)} is an array, {with_article(array(value))}; a kernel doesn't capture arrays",
+            f"{_called(node, name, item)} is an array, {with_article(array(value))}; a kernel doesn't capture arrays",
             "pass it as an argument",
         )
     if isinstance(value, (Sized, Container, Iterable)) and not isinstance(value, (*_FIXED, LanguageName)):
         raise ctx.type_error(
             node,
-            f"{name or ast.unparse(node)} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
+            f"{_called(node, name, item)} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
             "layouts and tuples of these",
             "make it a tuple, or pass it as a tj.constexpr",
         )
     return Constant(value)
 
 
+def _called(node: ast.AST, name: str, item: str) -> str:
+    """What errors call a captured value; as of `captured`."""
+    return f"{name or ast.unparse(node)}{item}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from enum import Enum
 from typing import Any
 
@@ -67,14 +66,12 @@ def parameters(source: KernelSource) -> tuple[Parameter, ...]:
             raise KernelSyntaxError(
                 f"a kernel can't have {stars}{star.arg}", span=source.span(star), hint="name every parameter"
             )
+    defaults, annotations = source.defaults, _Annotations(source)
     listed = (*a.posonlyargs, *a.args, *a.kwonlyargs)
-    signature = inspect.signature(source.function)
-    return tuple(_parameter(source, arg, signature.parameters[arg.arg].default) for arg in listed)
+    return tuple([_parameter(source, arg, defaults.get(arg.arg, NO_DEFAULT), annotations.of(arg)) for arg in listed])
 
 
-def _parameter(source: KernelSource, arg: ast.arg, declared: Any) -> Parameter:
-    default = NO_DEFAULT if declared is inspect.Parameter.empty else declared
-    annotation = _annotation(source, arg)
+def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any) -> Parameter:
     if isinstance(default, Spec):
         if annotation not in (None, Tensor):
             raise _error(source, arg, f"{arg.arg} has a tj.spec as default but is annotated {annotation!r}")
@@ -103,19 +100,33 @@ def _error(
     return KernelTypeError(message, span=source.span(arg.annotation or arg), hint=hint)
 
 
-def _annotation(source: KernelSource, arg: ast.arg) -> Any:
-    """The annotation's value; strings are evaluated where the kernel was defined."""
-    fn = source.function
-    annotation = fn.__annotations__.get(arg.arg)
-    closure = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False))
-    names = {name: cell.cell_contents for name, cell in closure.items() if _is_filled(cell)}
-    try:
-        # a quoted annotation under `from __future__ import annotations` is a string twice
-        for _ in range(2):
-            annotation = eval(annotation, fn.__globals__, names) if isinstance(annotation, str) else annotation
-        return annotation
-    except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        raise _error(source, arg, f"the annotation {annotation!r} of {arg.arg} can't be evaluated: {error}") from None
+class _Annotations:
+    """The values of a kernel's annotations; strings are evaluated where it was defined, equal ones once."""
+
+    def __init__(self, source: KernelSource) -> None:
+        self._source = source
+        self._values: dict[str, Any] = {}
+
+    def of(self, arg: ast.arg) -> Any:
+        annotation = self._source.function.__annotations__.get(arg.arg)
+        if not isinstance(annotation, str):
+            return annotation
+        if annotation not in self._values:
+            self._values[annotation] = self._evaluated(arg, annotation)
+        return self._values[annotation]
+
+    def _evaluated(self, arg: ast.arg, annotation: Any) -> Any:
+        fn = self._source.function
+        closure = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False))
+        names = {name: cell.cell_contents for name, cell in closure.items() if _is_filled(cell)}
+        try:
+            # a quoted annotation under `from __future__ import annotations` is a string twice
+            for _ in range(2):
+                annotation = eval(annotation, fn.__globals__, names) if isinstance(annotation, str) else annotation
+            return annotation
+        except (NameError, AttributeError, SyntaxError, TypeError) as error:
+            message = f"the annotation {annotation!r} of {arg.arg} can't be evaluated: {error}"
+            raise _error(self._source, arg, message) from None
 
 
 def _is_filled(cell: Any) -> bool:

@@ -13,12 +13,13 @@ from ..dtypes import DType, bool_, float32, int32
 from ..ir.arithmetic import build
 from ..layout import R, S, Swizzle, TileLayout
 from . import extents, language, messages, tiles
+from .barriers import turns_of
 from .context import Context
 from .foreign import instead
 from .scalars import fold, operate, truth
 from .singles import as_scalar
 from .tile_orders import tile_of
-from .values import Constant, Items, Memory, Scalar, Value, describe
+from .values import Constant, Items, Memory, Rows, Scalar, Value, describe
 from .vocabulary import LAYOUTS
 
 __all__ = ["BUILTINS", "positional_values", "python_call", "runs_in_python"]
@@ -94,9 +95,13 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
 
 
 def _len(ctx: Context, node: ast.Call) -> Value:
-    """The first extent of memory; of anything else what Python gives."""
+    """The first extent of memory or gathered rows; of anything else what Python gives."""
     values = positional_values(ctx, node)
-    extent = extents.length(values[0]) if len(values) == 1 and isinstance(values[0], Memory) else None
+    for value in values:
+        instead_of_length = turns_of(value)
+        if instead_of_length is not None:
+            raise ctx.type_error(node, f"{describe(value)} has no length", instead_of_length)
+    extent = extents.length(values[0].extents) if len(values) == 1 and isinstance(values[0], (Memory, Rows)) else None
     return _computed(ctx, node, len, values) if extent is None else extent
 
 

@@ -239,7 +239,7 @@ def _other_index(value: Value, buffer: Buffer) -> str:
     if isinstance(value, Scalar):
         return "convert it: int(x)"
     if not isinstance(value, Memory):
-        return "index with integers and slices"
+        return barriers.number_of(value) or "index with integers and slices"
     if value.dtype == bool_:
         return "choose element by element: tj.where(condition, x, y), or mask= of load and store"
     if buffer.space == "local":

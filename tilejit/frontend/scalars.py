@@ -13,6 +13,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Cast, Const, Expr, Op
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.elementwise.division import DIVISIONS
+from .barriers import number_of
 from .context import Context, Located
 from .singles import as_scalar
 from .sizes import check_call
@@ -48,6 +49,9 @@ def fold(
     keywords: Mapping[str, Any] = _NO_KEYWORDS,
 ) -> Value | None:
     """What Python makes of compile-time values; None where one is known only at run time."""
+    for value in values:
+        if not isinstance(value, (Constant, Items)):
+            return None
     try:
         arguments = [as_python(value) for value in values]
     except ValueError:
@@ -146,7 +150,8 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
         return bool(expr.value) if isinstance(expr, Const) else expr
     raise ctx.type_error(
         node, f"a condition must be a scalar; this is {describe(value)}",
-        "on tiles use &, |, ~ and tj.where" if isinstance(value, Memory) else "call it, or compare what it gives",
+        "on tiles use &, |, ~ and tj.where" if isinstance(value, Memory)
+        else number_of(value) or "call it, or compare what it gives",
     )
 
 

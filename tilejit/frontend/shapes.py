@@ -1,4 +1,4 @@
-"""Shapes of local tiles as values: axes by number, other shapes, tiles side by side, parts."""
+"""Other shapes, tiles side by side, parts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..errors import KernelTypeError, LayoutError
 from ..ir.nodes import Const, Open, TileOp
 from ..ops.copies import COPY, RESHAPE
 from ..ops.elementwise import ELEMENTWISE
-from . import tiles
+from . import memory, tiles
 from .arguments import Arguments, bind, with_one_shape
 from .context import Context
-from .memory import along, axis_of, regrouped, static_shape
+from .memory import along, axis_of, regrouped
 from .regions import reinterpreted
 from .values import Items, Memory, Value, owner_scope
 
@@ -24,9 +24,10 @@ __all__ = ["cat", "reshape", "split", "with_shape"]
 
 def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
     """`.reshape(shape)`, `.reshape(rows, columns)`: the elements in row-major order."""
-    tile = tiles.local_tile(ctx, node, "reshape", receiver)
-    arguments = bind(ctx, with_one_shape(node), ".reshape", ("shape",), 1)
-    return with_shape(ctx, node, tile, _with_inferred(ctx, arguments["shape"], tile))
+    given = bind(ctx, with_one_shape(node), ".reshape", ("shape",), 1)["shape"]
+    if not receiver.is_local:
+        return memory.reshape(ctx, node, receiver, given)
+    return with_shape(ctx, node, receiver, memory.shape_of(ctx, given, math.prod(receiver.shape)))
 
 
 def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
@@ -68,17 +69,6 @@ def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
     zero = Const(0, tile.buffer.index_dtype)
     starts = [tile.starts[d] for d in dropped] + [zero if d is None else tile.starts[d] for d in dims]
     return replace(view, starts=tuple(starts), extents=(*(None for _ in dropped), *shape))
-
-
-def _with_inferred(ctx: Context, node: ast.expr, tile: Memory) -> tuple[int, ...]:
-    """The shape that a call gives, of which one extent may be -1: what the others leave."""
-    value = ctx.evaluate(node)
-    items = value.items if isinstance(value, Items) else (value,)
-    extents = [ctx.integer(item, node, "an extent of a shape") for item in items]
-    behind = math.prod(n for n in extents if n != -1)
-    if extents.count(-1) != 1 or behind < 1 or math.prod(tile.shape) % behind:
-        return static_shape(ctx, node, value)
-    return tuple(math.prod(tile.shape) // behind if n == -1 else n for n in extents)
 
 
 def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:

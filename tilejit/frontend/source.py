@@ -46,10 +46,13 @@ class KernelSource:
         return "\n".join(self.lines[first - 1 : self.node.end_lineno])
 
     @property
-    def defaults(self) -> tuple[Any, ...]:
-        """The parameters' default values."""
-        fn = self.function
-        return *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()
+    def defaults(self) -> dict[str, Any]:
+        """The parameters' default values, by their names."""
+        fn, a = self.function, self.node.args
+        positional = [arg.arg for arg in (*a.posonlyargs, *a.args)]
+        values = fn.__defaults__ or ()
+        last = positional[len(positional) - len(values) :]
+        return dict(zip(last, values, strict=True)) | (fn.__kwdefaults__ or {})
 
     @staticmethod
     def of(fn: Callable[..., Any]) -> KernelSource:
@@ -83,10 +86,10 @@ class KernelSource:
         return KernelSource(fn, code.co_filename, lines, node, _references(node))
 
     def span(self, node: ast.AST, caller: Span | None = None) -> Span:
-        """Where `node` stands."""
-        line, column = getattr(node, "lineno", self.node.lineno), getattr(node, "col_offset", 0)
-        end_line = getattr(node, "end_lineno", None) or line
-        end_column = getattr(node, "end_col_offset", None) or column + 1
+        """Where `node` stands, as expressions, statements, parameters and keywords do."""
+        # what the parser has made has all four, though its types don't say so
+        placed: Any = node
+        line, column, end_line, end_column = placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset
         text, end_text = self.lines[line - 1], self.lines[end_line - 1]
         if not text.isascii():
             column = _characters(text, column)

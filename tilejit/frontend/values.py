@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dataclass import dataclass, field, replace
+from ..dataclass import field, lean, replace
 from ..dtypes import DType, as_dtype, bool_, float32, int32
 from ..errors import KernelTypeError, shown_file
 from ..ir.nodes import Buffer, Const, Expr, Gathered, Open, Region
@@ -28,14 +28,14 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Constant:
     """A Python value that is known when the kernel is compiled. Numbers are weak: they take the other side's type."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Scalar:
     """A run-time scalar.
 
@@ -50,7 +50,7 @@ class Scalar:
         return self.expr.dtype
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Items:
     """A tuple.
 
@@ -66,7 +66,7 @@ class Items:
         object.__setattr__(self, "size", size)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Memory:
     """A buffer or a box of one.
 
@@ -142,7 +142,7 @@ class Memory:
         return self if self.span is span else replace(self, span=span)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Rows:
     """`X.at(index, axis)`: boxes of memory, each where a number of an index says.
 
@@ -177,7 +177,7 @@ class Rows:
         return self.index.region(span) if isinstance(self.index, Memory) else self.index
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Barrier:
     """Barriers in shared memory. index: which of the buffer's it is; None for all of them, of which none is named."""
 
@@ -190,7 +190,7 @@ class Barrier:
         return self.buffer.tile_layout.size()
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Ring:
     """Stages that producers fill and consumers empty. full, empty: a barrier for each stage."""
 
@@ -206,7 +206,7 @@ class Ring:
         return self.full.name.partition(".full")[0]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class NamedBarrier:
     """One of a CTA's barriers by its number, for so many threads."""
 
@@ -214,7 +214,7 @@ class NamedBarrier:
     threads: int
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Counter:
     """A name in the number of a step, and what it stood for in its function when the step was taken."""
 
@@ -223,18 +223,18 @@ class Counter:
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class RingStep:
     """A use of one stage of a ring.
 
-    stage: which. phase: how often it was used before. counters: the names in the step's number, `text` as written.
+    stage: which. phase: how often it was used before. counters: the names in the step's number. number: as written.
     """
 
     ring: Ring
     stage: Expr
     phase: Expr
     counters: tuple[Counter, ...]
-    text: str
+    number: ast.expr = field(compare=False, repr=False)
 
     @property
     def full(self) -> Barrier:
@@ -245,7 +245,7 @@ class RingStep:
         return Barrier(self.ring.empty, self.stage)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@lean(frozen=True, slots=True, eq=False)
 class Closure:
     """A function that is inlined where it is called.
 
@@ -258,7 +258,7 @@ class Closure:
     defaults: dict[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Method:
     """`receiver.name`, to be called."""
 
@@ -266,7 +266,7 @@ class Method:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class ScopedOperation:
     """`tj.<scope>.<name>`, to be called."""
 
@@ -274,7 +274,7 @@ class ScopedOperation:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Unset:
     """A name that has no usable value here.
 
@@ -291,7 +291,7 @@ class Unset:
         return f"{self.name} {self.problem}"
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Conflict(Unset):
     """A name that has values on several paths which don't fit together.
 
@@ -317,7 +317,7 @@ Value = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Binding:
     """A name's value and where it was given."""
 
@@ -350,6 +350,19 @@ def how_to_load(memory: Memory) -> str:
     name = memory.buffer.root.name
     is_tensor = memory.buffer.space == "global" and memory.is_whole
     return f"{hint}; a place in {name} is {name}[i : i + N], or {name}.at(indices)" if is_tensor else hint
+
+
+def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[str, str]:
+    """Message and hint where a value stands that is no scalar; or, if it is to be a constant, not known in time."""
+    if is_constant:
+        hint = "use a literal, a captured constant or a tj.constexpr parameter"
+        return f"{what} must be known at compile time; this is {describe(value)}", hint
+    hint = "give a number, or a scalar that is known at run time"
+    if isinstance(value, Memory):
+        hint = "index it, as in A[i, j], or use an operation on tiles such as tj.maximum and &"
+    elif isinstance(value, (Barrier, RingStep)):
+        hint = "a barrier is passed by its parameter's name: barrier=..."
+    return f"{what} is needed here; this is {describe(value)}", hint
 
 
 def describe(value: Value) -> str:

@@ -1,20 +1,47 @@
-"""New names for what a kernel's rewriting adds: a stem with a number, which nothing else of the kernel has."""
+"""Names of a kernel: those that it defines, those that expressions follow from, and new ones for what is added.
+
+A new name is a stem with a number, which nothing else of the kernel has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Sequence, Set
 from itertools import count
 
+from ..remember import remembered
 from . import walk
+from .nodes import Alloc, Atomic, BufferView, Declare, Expr, For, Instruction, Kernel, Let, Var, WaitPhase
 from .walk import Block
 
-__all__ = ["FreshNames", "defined_names"]
+__all__ = ["FreshNames", "defined_names", "names_in", "sources"]
 
 
-def defined_names(body: Block) -> frozenset[str]:
+def defined_names(body: Block) -> Set[str]:
     """The names that statements give to variables and buffers."""
-    naming = [stmt for stmt in walk.statements(body) if not isinstance(stmt, walk.NAMELESS)]
-    return frozenset([named.name for stmt in naming if (named := walk.defines(stmt)) is not None])
+    kinds = walk.inventory(body).kinds
+    buffers: Sequence[type[Alloc | BufferView]] = walk.BUFFERS
+    variables: Sequence[type[Let | Declare | For | Atomic | Instruction | WaitPhase]] = walk.VARIABLES
+    names = {stmt.buffer.name for kind in buffers if kind in kinds for stmt in walk.each(body, kind)}
+    return names.union([
+        stmt.var.name for kind in variables if kind in kinds for stmt in walk.each(body, kind) if stmt.var is not None
+    ])
+
+
+@remembered
+def names_in(expr: Expr) -> frozenset[str]:
+    """The variables in an expression."""
+    return frozenset([part.name for part in walk.subexpressions(expr) if isinstance(part, Var)])
+
+
+def sources(body: Block, exprs: Iterable[Expr]) -> frozenset[str]:
+    """The variables that expressions follow from by the definitions in a block, those that they name among them."""
+    lets = {stmt.var.name: stmt.value for stmt in walk.each(body, Let)}
+    waiting, names = list(exprs), set[str]()
+    while waiting:
+        more = names_in(waiting.pop()) - names
+        names |= more
+        waiting += [lets[name] for name in more if name in lets]
+    return frozenset(names)
 
 
 class FreshNames:
@@ -23,6 +50,16 @@ class FreshNames:
     def __init__(self, taken: Set[str], first: int = 0) -> None:
         self._taken = taken
         self._numbers = count(first)
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> FreshNames:
+        """Names that neither a kernel's statements nor its parameters have."""
+        names = set(defined_names(kernel.body))
+        for param in kernel.params:
+            defined = param.defines
+            if defined is not None:
+                names.add(defined.name)
+        return cls(names)
 
     def name(self, stem: str) -> str:
         """`stem` with the next number. Numbers aren't given twice, whatever the stem."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..dataclass import dataclass, field
+from ..dataclass import field, lean
 from ..dtypes import DType
 from ..ops.copies import INDEX
 from ..ops.record import AttributeValue, TileOperation
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Let:
     """Defines `var`, once."""
 
@@ -64,7 +64,7 @@ class Let:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Declare:
     """Defines a variable that `Assign` may change; no facts hold of it. init: None where it begins without a value."""
 
@@ -73,7 +73,7 @@ class Declare:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Assign:
     """Changes a declared variable."""
 
@@ -82,7 +82,7 @@ class Assign:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Alloc:
     """Makes a shared, local or tmem buffer that lives as long as the kernel.
 
@@ -99,7 +99,7 @@ class Alloc:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class BufferView:
     """Names a view: `buffer.base` says of what."""
 
@@ -107,7 +107,7 @@ class BufferView:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Store:
     """Writes one element: an `Element` at tile level, a `Vector` of width 1 at lane level.
 
@@ -120,7 +120,7 @@ class Store:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Atomic:
     """Updates one element of global or shared memory at once: no other thread's atomic update comes in between.
 
@@ -137,7 +137,7 @@ class Atomic:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class If:
     cond: Expr
     then: tuple[Stmt, ...]
@@ -145,7 +145,7 @@ class If:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class For:
     """`var` from start to stop (exclusive) in steps, as Python's range; a step of 0 makes no turn.
 
@@ -162,7 +162,7 @@ class For:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Loop:
     """Repeats until a `Break` (what Python's `while` becomes)."""
 
@@ -170,24 +170,24 @@ class Loop:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Break:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Continue:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Return:
     """Ends this thread."""
 
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Sync:
     """A barrier among the threads of one scope, by its name."""
 
@@ -195,7 +195,7 @@ class Sync:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Arrive:
     """Each instance of a scope arrives once at a barrier in shared memory, by its leader.
 
@@ -210,7 +210,7 @@ class Arrive:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class WaitPhase:
     """Waits, thread by thread, until a phase of a barrier is complete. A phase below 0 is.
 
@@ -224,7 +224,7 @@ class WaitPhase:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Expect:
     """Each instance of a scope has the present phase of a barrier await so many bytes of copies besides.
 
@@ -238,10 +238,10 @@ class Expect:
 
 
 #: what an `Assert` can be about: what the kernel's author asserted, or what checked builds hold against a kernel
-RULES = ("assert", "bounds", "overlap", "unwritten", "uniform", "division")
+RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "division")
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Assert:
     """Ends the thread where the condition doesn't hold, and leaves a record of it.
 
@@ -257,7 +257,7 @@ class Assert:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Print:
     """Prints text and scalars, already in order and with their separators."""
 
@@ -265,7 +265,7 @@ class Print:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class TileOp:
     """A tile operation that the threads of one scope carry out together (tile level).
 
@@ -392,7 +392,7 @@ class TileOp:
         return None if attribute is None else attribute.default
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Move:
     """Moves one vector in one access: memory to registers, registers to memory, or between registers (lane level).
 
@@ -416,7 +416,7 @@ class Move:
         return self.src if self.dst.buffer.space == "local" else self.dst
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Descriptor:
     """What tells tensor cores where a tile lies in shared memory: 64 bits (lane level).
 
@@ -432,7 +432,7 @@ class Descriptor:
 Input = Expr | Vector | Descriptor
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Instruction:
     """One instruction from the instruction table (`tilejit.isa`), by name.
 
@@ -467,7 +467,7 @@ Jump = Break | Continue | Return
 Stmt = Simple | Jump | If | For | Loop
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Kernel:
     """A whole kernel at either level.
 

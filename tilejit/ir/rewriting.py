@@ -26,7 +26,7 @@ class Rewriting(ABC):
     def __init__(
         self, buffers: Mapping[str, ir.Buffer], span: Callable[[Span | None], Span | None] = lambda span: span
     ) -> None:
-        self._buffers, self._span = buffers, span
+        self._buffers, self._span = dict(buffers), span
 
     @abstractmethod
     def expr(self, expr: ir.Expr) -> ir.Expr:
@@ -59,25 +59,10 @@ class Rewriting(ABC):
                 place, operands = self.place(stmt.place), tuple([self.expr(operand) for operand in stmt.operands])
                 defined = None if stmt.var is None else self.defined(stmt.var)
                 return replace(stmt, place=place, operands=operands, var=defined, span=span)
-            case ir.Arrive():
-                return replace(stmt, place=self.place(stmt.place), bytes=self._optional(stmt.bytes), span=span)
-            case ir.WaitPhase():
-                place, phase = self.place(stmt.place), self.expr(stmt.phase)
-                defined = None if stmt.var is None else self.defined(stmt.var)
-                return replace(stmt, place=place, phase=phase, var=defined, span=span)
-            case ir.Expect():
-                return replace(stmt, place=self.place(stmt.place), bytes=self.expr(stmt.bytes), span=span)
-            case ir.If():
-                cond = self.expr(stmt.cond)
-                return replace(stmt, cond=cond, then=self.block(stmt.then), orelse=self.block(stmt.orelse), span=span)
-            case ir.For():
-                start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
-                var = self.defined(stmt.var)
-                return replace(
-                    stmt, var=var, start=start, stop=stop, step=step, body=self.block(stmt.body), span=span
-                )
-            case ir.Loop():
-                return replace(stmt, body=self.block(stmt.body), span=span)
+            case ir.Arrive() | ir.WaitPhase() | ir.Expect():
+                return self._at_barrier(stmt, span)
+            case ir.If() | ir.For() | ir.Loop():
+                return self._with_blocks(stmt, span)
             case ir.Move():
                 predicate, otherwise = self._optional(stmt.predicate), self._optional(stmt.otherwise)
                 dst, src = self.place(stmt.dst), self.place(stmt.src)
@@ -95,18 +80,50 @@ class Rewriting(ABC):
                 return replace(stmt, parts=parts, span=span)
             case ir.TileOp():
                 return replace(stmt, operands=tuple([self._operand(o) for o in stmt.operands]), span=span)
-            case ir.Alloc() | ir.BufferView():
+            case ir.Alloc():
                 return replace(stmt, buffer=self._buffers.get(stmt.buffer.name, stmt.buffer), span=span)
+            case ir.BufferView():
+                return replace(stmt, buffer=self.view(stmt.buffer), span=span)
             case ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
                 return replace(stmt, span=span)
             case _:
                 return assert_never(stmt)
 
+    def _at_barrier(self, stmt: ir.Arrive | ir.WaitPhase | ir.Expect, span: Span | None) -> ir.Stmt:
+        place = self.place(stmt.place)
+        if isinstance(stmt, ir.Arrive):
+            return replace(stmt, place=place, bytes=self._optional(stmt.bytes), span=span)
+        if isinstance(stmt, ir.Expect):
+            return replace(stmt, place=place, bytes=self.expr(stmt.bytes), span=span)
+        phase = self.expr(stmt.phase)
+        defined = None if stmt.var is None else self.defined(stmt.var)
+        return replace(stmt, place=place, phase=phase, var=defined, span=span)
+
+    def _with_blocks(self, stmt: ir.If | ir.For | ir.Loop, span: Span | None) -> ir.Stmt:
+        if isinstance(stmt, ir.Loop):
+            return replace(stmt, body=self.block(stmt.body), span=span)
+        if isinstance(stmt, ir.If):
+            cond = self.expr(stmt.cond)
+            return replace(stmt, cond=cond, then=self.block(stmt.then), orelse=self.block(stmt.orelse), span=span)
+        start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
+        var = self.defined(stmt.var)
+        return replace(stmt, var=var, start=start, stop=stop, step=step, body=self.block(stmt.body), span=span)
+
+    def view(self, view: ir.Buffer) -> ir.Buffer:
+        """What stands for a view that is being defined."""
+        if view.name in self._buffers or view.offset is None or view.base is None:
+            return self._buffers.get(view.name, view)
+        base, offset = self._buffers.get(view.base.name, view.base), self.expr(view.offset)
+        if base is not view.base or offset is not view.offset:
+            self._buffers[view.name] = replace(view, base=base, offset=offset)
+        return self._buffers.get(view.name, view)
+
     def place(self, place: P) -> P:
         """The place; itself where nothing in it has another name."""
         buffer = self._buffers.get(place.buffer.name, place.buffer)
         if isinstance(place, ir.Vector):
-            offset = self.expr(place.offset)
+            # most are constants, which nothing else stands for
+            offset = place.offset if type(place.offset) is ir.Const else self.expr(place.offset)
             if buffer is place.buffer and offset is place.offset:
                 return place
             return ir.Vector(buffer, offset, place.width, place.span)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ..dataclass import dataclass, field
+from ..dataclass import field, lean
 from ..dtypes import DType, bool_, int32, int64
 from ..layout import TileLayout
 from ..scopes import THREAD_IDS
@@ -47,7 +47,7 @@ ORDERS: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Const:
     """A literal of a type; `value` is a bool, int or float (NaN and infinities included)."""
 
@@ -61,7 +61,7 @@ class Const:
             object.__setattr__(self, "value", math.nan)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Var:
     """A scalar by name: defined by `Let`, `Declare`, `For` or a parameter.
 
@@ -78,7 +78,7 @@ class Var:
     uniform: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Special:
     """A hardware id or size from `SPECIALS`."""
 
@@ -90,7 +90,7 @@ class Special:
         return SPECIALS[self.name].dtype
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Op:
     """A scalar operation, by its name in the table of elementwise operations (`tilejit.ops.elementwise`).
 
@@ -104,7 +104,7 @@ class Op:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Cast:
     """`x` converted to `dtype`: to nearest even; to integers toward zero; saturating where the target is fp8.
 
@@ -117,7 +117,7 @@ class Cast:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Load:
     """The value at a place.
 
@@ -137,7 +137,7 @@ class Load:
 Expr = Const | Var | Special | Op | Cast | Load
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Strided:
     """The layout of a global tensor whose strides are known only at launch.
 
@@ -157,7 +157,7 @@ class Strided:
         return dims[-1] if dims else None
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Open:
     """The layout of a local tile that nobody has laid out yet (open level).
 
@@ -170,7 +170,7 @@ class Open:
     dims: tuple[int | None, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Buffer:
     """Memory with a shape, a type and a layout.
 
@@ -178,8 +178,9 @@ class Buffer:
     layout: where each element lives, in elements of `dtype` from the base (global, shared), or in which thread's
     which register (local).
     align: bytes that divide the base address; for a global tensor as its signature promises.
-    base: for a view the buffer whose storage it reinterprets, else None. A view starts where its base starts:
-    an offset is in its layout.
+    base: for a view the buffer whose storage it reinterprets, else None. offset: of a view at lane level, where it
+    starts: so many elements behind its base, of which it has the type and the layout; None where it starts where its
+    base does.
     slots: of a local tile, the shape that its layout has where that is larger: an extent for each dimension, or one
     for all in row-major order. A slot past the shape is padding, and holds anything. Empty where there is none.
     root: the buffer that owns the storage. index_dtype: of indices and of offsets: int32 suffices for what fits in an
@@ -195,6 +196,7 @@ class Buffer:
     base: Buffer | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     slots: tuple[int, ...] = ()
+    offset: Expr | None = None
     root: Buffer = field(init=False, compare=False, repr=False)
     index_dtype: DType = field(init=False, compare=False, repr=False)
 
@@ -228,7 +230,7 @@ class Buffer:
         return self.slots or self.shape
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Gathered:
     """Where a region lies in one dimension is said by the operation's operand `index`, for each of its numbers.
 
@@ -239,7 +241,7 @@ class Gathered:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Region:
     """A box of a buffer: per dimension where it starts and how many elements it has. Or many, gathered by an index.
 
@@ -286,7 +288,7 @@ class Region:
         return tuple(dims) if self.gathered is None else tuple([d for d in dims if d != self.gathered.dim])
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Element:
     """One element of a buffer by its logical indices (tile level)."""
 
@@ -300,7 +302,7 @@ class Element:
         return (1,) * len(self.indices)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Vector:
     """`width` elements in a row of a buffer's flat storage, from element `offset` (lane level).
 

@@ -6,27 +6,38 @@ new class of statement or expression fails type checking until every list has it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from operator import is_
-from typing import Any
+from typing import Any, TypeVar
 
-from ..dataclass import replace
+from ..dataclass import lean, replace
 from ..errors import assert_never
 from ..remember import remembered
 from . import nodes as ir
 
 __all__ = [
+    "ACCESSING",
+    "BUFFERS",
     "Block",
     "COMPOUND",
+    "Inventory",
     "NAMELESS",
     "Place",
+    "VARIABLES",
+    "accesses",
     "assigned",
     "blocks",
     "defines",
+    "each",
+    "edited",
     "expressions",
     "in_memory",
     "indices",
+    "inventory",
     "loads",
+    "numbered",
     "operands",
     "reads",
     "rewrite",
@@ -38,6 +49,8 @@ __all__ = [
     "within",
     "writes",
 ]
+
+S = TypeVar("S")
 
 Block = tuple[ir.Stmt, ...]
 
@@ -81,33 +94,84 @@ def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
     return leaf
 
 
+@lean(frozen=True, slots=True)
+class Inventory:
+    """What is in a block and the blocks in it.
+
+    size: the number of statements. kinds: their classes. assigned: the names of the variables that they assign.
+    """
+
+    size: int
+    kinds: frozenset[type[ir.Stmt]]
+    assigned: frozenset[str]
+
+
+def _inventory(body: Block) -> Inventory:
+    size, kinds = len(body), set(map(type, body))
+    assigned = {stmt.var.name for stmt in body if isinstance(stmt, ir.Assign)} if ir.Assign in kinds else set[str]()
+    if not kinds.isdisjoint(COMPOUND):
+        for held in [inventory(block) for stmt in body if isinstance(stmt, COMPOUND) for block in blocks(stmt)]:
+            size += held.size
+            kinds |= held.kinds
+            assigned |= held.assigned
+    return Inventory(size, frozenset(kinds), frozenset(assigned))
+
+
+#: remembered, as `statements` is
+inventory = remembered(_inventory, limit=1 << 14)
+
+
 def within(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
     """The statement and every one in its blocks, in the order of the text."""
-    return _statements((stmt,))
+    return (stmt, *[inner for block in blocks(stmt) for inner in statements(block)])
 
 
 def _statements(body: Block) -> tuple[ir.Stmt, ...]:
     """Every statement, those in blocks too, in the order of the text."""
+    if inventory(body).kinds.isdisjoint(COMPOUND):
+        return body
     listed: list[ir.Stmt] = []
-    waiting = list(reversed(body))
-    while waiting:
-        stmt = waiting.pop()
+    for stmt in body:
         listed.append(stmt)
-        if isinstance(stmt, ir.If):
-            waiting += reversed(stmt.orelse)
-            waiting += reversed(stmt.then)
-        elif isinstance(stmt, COMPOUND):
-            waiting += reversed(stmt.body)
+        if isinstance(stmt, COMPOUND):
+            for block in blocks(stmt):
+                listed += statements(block)
     return tuple(listed)
 
 
-#: remembered, because each pass walks over all of a kernel; of few kernels, because each is large
-statements = remembered(_statements, limit=32)
+#: remembered, because each pass walks over all of a kernel, and most blocks stay what they are from pass to pass
+statements = remembered(_statements)
+
+
+@remembered
+def _by_kind(body: Block) -> dict[type, tuple[list[int], list[Any]]]:
+    """The statements by their class, and the number of each in `statements(body)`."""
+    made: dict[type, tuple[list[int], list[Any]]] = {}
+    for number, stmt in enumerate(statements(body)):
+        kind = type(stmt)
+        if kind not in made:
+            made[kind] = [], []
+        numbers, stmts = made[kind]
+        numbers.append(number)
+        stmts.append(stmt)
+    return made
+
+
+def numbered(body: Block, kind: type[S]) -> Sequence[tuple[int, S]]:
+    """The statements of a class, those in blocks too, each with its number in `statements(body)`, in this order."""
+    by_kind = _by_kind(body)
+    return list(zip(*by_kind[kind], strict=True)) if kind in by_kind else []
+
+
+def each(body: Block, kind: type[S]) -> list[S]:
+    """The statements of a class, those in blocks too, in the order of the text."""
+    by_kind = _by_kind(body)
+    return list(by_kind[kind][1]) if kind in by_kind else []
 
 
 def size(stmt: ir.Stmt) -> int:
     """The number of statements in a statement: itself, and all in its blocks."""
-    return len(within(stmt))
+    return 1 + sum([inventory(block).size for block in blocks(stmt)])
 
 
 def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Block:
@@ -117,15 +181,43 @@ def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Bloc
     stays as it is, is the same object, a block and a statement with blocks, too.
     """
 
-    def block(inner: Block) -> Block:
-        made: list[ir.Stmt] = []
-        for stmt in inner:
-            for new in change(stmt):
-                made.append(with_blocks(new, block) if isinstance(new, COMPOUND) else new)
-        is_same = len(made) == len(inner) and all(map(is_, made, inner))
-        return inner if is_same else tuple(made)
+    made: list[ir.Stmt] = []
+    again = partial(rewrite, change=change)
+    for stmt in body:
+        for new in change(stmt):
+            made.append(with_blocks(new, again) if isinstance(new, COMPOUND) else new)
+    is_same = len(made) == len(body) and all(map(is_, made, body))
+    return body if is_same else tuple(made)
 
-    return block(body)
+
+def edited(body: Block, edits: Mapping[int, Sequence[ir.Stmt]]) -> Block:
+    """The block with others in place of some statements, by their numbers in `statements(body)`.
+
+    A statement with blocks may be among those that take its place; then its blocks are edited, too. What stays as it
+    is, is the same object.
+    """
+    return _Edits(edits).block(body)
+
+
+class _Edits:
+    """Goes through the text in its order. at: the number of the next statement."""
+
+    def __init__(self, edits: Mapping[int, Sequence[ir.Stmt]]) -> None:
+        self.edits, self.numbers = edits, sorted(edits)
+        self.at = 0
+
+    def block(self, body: Block) -> Block:
+        behind = self.at + inventory(body).size
+        if bisect_left(self.numbers, self.at) == bisect_left(self.numbers, behind):
+            self.at = behind
+            return body
+        made: list[ir.Stmt] = []
+        for stmt in body:
+            others = self.edits.get(self.at)
+            self.at += 1
+            same = with_blocks(stmt, self.block) if isinstance(stmt, COMPOUND) else stmt
+            made += (same,) if others is None else [same if other is stmt else other for other in others]
+        return tuple(made)
 
 
 def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.Stmt:
@@ -148,9 +240,9 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
             return stmt
 
 
-#: the classes of statements that define a variable, those that define a buffer, and all others
-_VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction, ir.WaitPhase)
-_BUFFERS = (ir.Alloc, ir.BufferView)
+#: the classes of statements that may define a variable, those that define a buffer, and all others
+VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction, ir.WaitPhase)
+BUFFERS = (ir.Alloc, ir.BufferView)
 NAMELESS = (
     ir.Assign, ir.Store, ir.If, ir.Loop, ir.Break, ir.Continue, ir.Return,
     ir.Sync, ir.Arrive, ir.Expect, ir.Assert, ir.Print, ir.TileOp, ir.Move,
@@ -159,9 +251,9 @@ NAMELESS = (
 
 def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
     """The variable or buffer that a statement gives a name to."""
-    if isinstance(stmt, _VARIABLES):
+    if isinstance(stmt, VARIABLES):
         return stmt.var
-    if isinstance(stmt, _BUFFERS):
+    if isinstance(stmt, BUFFERS):
         return stmt.buffer
     if isinstance(stmt, NAMELESS):
         return None
@@ -170,11 +262,11 @@ def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
 
 def assigned(body: Block) -> frozenset[str]:
     """The names of the variables that the statements, those in blocks too, assign."""
-    return frozenset([stmt.var.name for stmt in statements(body) if isinstance(stmt, ir.Assign)])
+    return inventory(body).assigned
 
 
 #: the classes of statements that compute nothing themselves
-_WITHOUT_EXPRESSIONS = (ir.Alloc, ir.BufferView, ir.Loop, ir.Break, ir.Continue, ir.Return, ir.Sync)
+_WITHOUT_EXPRESSIONS = (ir.Alloc, ir.Loop, ir.Break, ir.Continue, ir.Return, ir.Sync)
 
 
 def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
@@ -182,6 +274,8 @@ def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
     if isinstance(stmt, _WITHOUT_EXPRESSIONS):
         return ()
     match stmt:
+        case ir.BufferView():
+            return () if stmt.buffer.offset is None else (stmt.buffer.offset,)
         case ir.TileOp():
             return _computed(stmt.operands)
         case ir.Let() | ir.Assign():
@@ -294,15 +388,54 @@ def _writes(stmt: ir.Stmt) -> Sequence[Place]:
 writes = remembered(_writes, limit=1 << 14)
 
 
-def _in_memory(stmt: ir.Stmt) -> tuple[tuple[Place, bool], ...]:
+#: the classes of statements that access no place but with an expression or an instruction
+_WITHOUT_ACCESSES = (
+    ir.Instruction, ir.Alloc, ir.If, ir.BufferView, ir.For, ir.Assign, ir.Declare, ir.Loop, ir.Break, ir.Continue,
+    ir.Return, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect, ir.Assert, ir.Print,
+)
+
+#: no places read, none written
+_NOWHERE: tuple[tuple[Place, ...], tuple[Place, ...]] = (), ()
+
+
+def accesses(stmt: ir.Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
+    """The places that a statement itself reads, without those that a part of an expression loads; those that it writes.
+
+    As only registers are loaded within an expression, and that at lane level, these are all places of tile IR, and all
+    places in memory of lane IR.
+    """
+    if isinstance(stmt, ir.Let):
+        return ((stmt.value.place,), ()) if isinstance(stmt.value, ir.Load) else _NOWHERE
+    if isinstance(stmt, ir.Store):
+        return (), (stmt.place,)
+    if isinstance(stmt, _WITHOUT_ACCESSES):
+        return _NOWHERE
+    match stmt:
+        case ir.TileOp():
+            return reads(stmt), writes(stmt)
+        case ir.Move():
+            return (stmt.src,), (stmt.dst,)
+        case ir.Atomic():
+            return (stmt.place,), (stmt.place,)
+        case _:
+            return assert_never(stmt)
+
+
+#: the classes of the other statements
+ACCESSING = (ir.Let, ir.Store, ir.TileOp, ir.Move, ir.Atomic)
+
+
+def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:
     """The places that a statement itself reads or writes but for those in registers, and whether it writes each."""
-    accesses = [(place, False) for place in reads(stmt) if place.buffer.space != "local"]
-    accesses += [(place, True) for place in writes(stmt) if place.buffer.space != "local"]
-    return tuple(accesses)
-
-
-#: remembered, as `reads` is: most statements of lane IR have none
-in_memory = remembered(_in_memory, limit=1 << 14)
+    read, written = accesses(stmt)
+    touched: list[tuple[Place, bool]] = []
+    for place in read:
+        if place.buffer.space != "local":
+            touched.append((place, False))
+    for place in written:
+        if place.buffer.space != "local":
+            touched.append((place, True))
+    return touched
 
 
 def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:

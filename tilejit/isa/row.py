@@ -86,6 +86,10 @@ class Operand:
     is_common: bool = False
     among: range | None = None
 
+    def __hash__(self) -> int:
+        # few have the same name, and code generation looks each product's accumulators up
+        return hash(self.name)
+
     @property
     def is_result(self) -> bool:
         """Whether the instruction writes its registers; of an address it never does."""

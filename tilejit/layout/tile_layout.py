@@ -145,10 +145,7 @@ class TileLayout:
 
     def span(self, axis: Axis | str | None = None) -> int:
         """One past the highest coordinate on `axis`, or on all memory axes together; before swizzling."""
-        wanted = _axis(axis)
-        chosen = [it for it in (*self.shard, *self.replica) if _selected(it.axis, wanted)]
-        offset = sum([value for a, value in self.offset if _selected(a, wanted)])
-        return 1 + sum([(it.extent - 1) * max(it.stride, 0) for it in chosen]) + offset
+        return _memory_span(self) if axis is None else _span(self, _axis(axis))
 
     def footprint(self) -> int:
         """How many elements of memory hold this layout: its span, up to whole swizzle periods."""
@@ -473,6 +470,18 @@ def _footprint(layout: TileLayout) -> int:
     if layout.swizzle is None or layout.swizzle.is_identity:
         return span
     return -(-span // layout.swizzle.period) * layout.swizzle.period
+
+
+def _span(layout: TileLayout, axis: Axis | None) -> int:
+    """The span on an axis, or on all memory axes together."""
+    chosen = [it for it in (*layout.shard, *layout.replica) if _selected(it.axis, axis)]
+    offset = sum([value for a, value in layout.offset if _selected(a, axis)])
+    return 1 + sum([(it.extent - 1) * max(it.stride, 0) for it in chosen]) + offset
+
+
+@lasting
+def _memory_span(layout: TileLayout) -> int:
+    return _span(layout, None)
 
 
 @lasting

@@ -69,6 +69,8 @@ def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
 
     returns: else why it isn't.
     """
+    if np.array_equal(src.thread, dst.thread):
+        return _renamed(dst.register.ravel(), src.register.ravel())
     count = src.elements
     element = np.arange(count)
     held = (src.thread * count + element).ravel()
@@ -78,7 +80,11 @@ def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
     missing = int(np.count_nonzero(held[order][at] != wanted))
     if missing:
         return f"{missing} of {wanted.size} values are held by other threads than need them"
-    to, source = dst.register.ravel(), src.register.ravel()[order][at]
+    return _renamed(dst.register.ravel(), src.register.ravel()[order][at])
+
+
+def _renamed(to: Array, source: Array) -> tuple[tuple[int, int], ...] | str:
+    """As `renaming`, for values of which each goes from one register to another, in whatever thread."""
     # what each register becomes, by the last value that it gets
     becomes = np.full(int(to.max(initial=-1)) + 1, -1, np.int64)
     becomes[to] = source

@@ -19,7 +19,7 @@ from ..ir.walk import Block
 from .builder import Builder
 from .engine import Verdict
 
-__all__ = ["Written", "likeness"]
+__all__ = ["Decide", "Written", "likeness"]
 
 
 def likeness(op: TileOp, b: Builder) -> Hashable | None:
@@ -56,15 +56,19 @@ def _scalar(operand: Const | Var | None) -> Hashable:
     return (operand.dtype, repr(operand.value)) if isinstance(operand, Const) else operand
 
 
+#: dispatches an operation
+Decide = Callable[[TileOp], Verdict[Any]]
+
+
 class _Likewise(Verdict[Any]):
     """A verdict on an operation that is alike. Plan and declines name its tiles: they are made when asked for."""
 
-    def __init__(self, op: TileOp, first: Verdict[Any], decide: Callable[[TileOp], Verdict[Any]]) -> None:
+    def __init__(self, op: TileOp, first: Verdict[Any], decide: Decide) -> None:
         self.__dict__.update(op=op, chosen=first.chosen, _decide=decide)
 
     @cached_property
     def _verdict(self) -> Verdict[Any]:
-        decide: Callable[[TileOp], Verdict[Any]] = self.__dict__["_decide"]
+        decide: Decide = self.__dict__["_decide"]
         return decide(self.op)
 
     @property
@@ -83,8 +87,8 @@ class Written:
     verdict: Verdict[Any]
     statements: Block
 
-    def again(self, op: TileOp, b: Builder, decide: Callable[[TileOp], Verdict[Any]]) -> Verdict[Any]:
-        """Writes that of one that is alike. decide: what dispatches an operation."""
+    def again(self, op: TileOp, b: Builder, decide: Decide) -> Verdict[Any]:
+        """Writes that of one that is alike."""
         first = self.verdict.op
         pairs = zip(first.operands, op.operands, strict=True)
         buffers: dict[str, Buffer] = {}

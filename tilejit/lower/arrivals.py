@@ -16,19 +16,15 @@ __all__ = ["expand"]
 
 def expand(kernel: Kernel) -> Kernel:
     """The kernel without `Arrive`."""
-    statements = walk.statements(kernel.body)
-    if not any(isinstance(stmt, Arrive) for stmt in statements):
+    if Arrive not in walk.inventory(kernel.body).kinds:
         return kernel
     b = Builder(defined_names(kernel.body))
     meeting = meetings(kernel)
-
-    def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        if not isinstance(stmt, Arrive):
-            return (stmt,)
+    made: dict[int, tuple[Stmt, ...]] = {}
+    for number, stmt in walk.numbered(kernel.body, Arrive):
         _arrive(b, stmt, kernel.threads, meets=id(stmt) in meeting)
-        return b.take()
-
-    return replace(kernel, body=walk.rewrite(kernel.body, change))
+        made[number] = b.take()
+    return replace(kernel, body=walk.edited(kernel.body, made))
 
 
 def _arrive(b: Builder, stmt: Arrive, threads: int, *, meets: bool) -> None:

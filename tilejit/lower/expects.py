@@ -21,7 +21,7 @@ from ..dtypes import int32
 from ..errors import assert_never
 from ..ir import walk
 from ..ir.arithmetic import build
-from ..ir.names import defined_names
+from ..ir.names import defined_names, sources
 from ..ir.nodes import (
     Arrive,
     Assign,
@@ -56,21 +56,20 @@ __all__ = ["with_arrivals"]
 
 def with_arrivals(kernel: Kernel) -> Kernel:
     """The kernel at lane level without `Expect`."""
-    if not any(isinstance(stmt, Expect) for stmt in walk.statements(kernel.body)):
+    if Expect not in walk.inventory(kernel.body).kinds:
         return kernel
-    body = _Gathering().block(kernel.body)
+    body = _Gathering(kernel.body).block(kernel.body)
+    if Expect not in walk.inventory(body).kinds:
+        return replace(kernel, body=body)
     b = Builder(defined_names(body))
-
-    def told(stmt: Stmt) -> tuple[Stmt, ...]:
-        if not isinstance(stmt, Expect):
-            return (stmt,)
+    told: dict[int, tuple[Stmt, ...]] = {}
+    for number, stmt in walk.numbered(body, Expect):
         b.span = stmt.span
         assert isinstance(stmt.place, Vector), "lowering leaves no Element"
         with b.when(leads(b, stmt.scope, kernel.threads)):
             b.append(Instruction(EXPECT.name, (), (stmt.place, stmt.bytes), stmt.span))
-        return b.take()
-
-    return replace(kernel, body=walk.rewrite(body, told))
+        told[number] = b.take()
+    return replace(kernel, body=walk.edited(body, told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +85,11 @@ class _Gathering:
     """Goes through the text in its order and knows what variables are.
 
     Two expressions with equal values are the same number: what a `Let` names counts as what it stands for, and a
-    variable that changes as another one from there on.
+    variable that changes as another one from there on. Only of those variables that the barriers' indices follow from.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, body: Block) -> None:
+        self._indexing = _indexing(body)
         self._values: dict[str, Hashable] = {}
         self._fresh = count()
 
@@ -115,15 +115,21 @@ class _Gathering:
 
     def _other(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Let):
-            self._values[stmt.var.name] = self._value(stmt.value)
+            if stmt.var.name in self._indexing:
+                self._values[stmt.var.name] = self._value(stmt.value)
         elif isinstance(stmt, Assign):
             self._forget(stmt.var.name)
         if not isinstance(stmt, walk.COMPOUND):
             return stmt
         # A loop comes back with other values; it leaves with numbers that its assignments gave, which nothing else has.
-        for name in walk.assigned((stmt,)):
-            self._forget(name)
-        return walk.with_blocks(stmt, self.block)
+        for block in walk.blocks(stmt):
+            for name in walk.assigned(block):
+                self._forget(name)
+        return walk.with_blocks(stmt, self._inside)
+
+    def _inside(self, block: Block) -> Block:
+        """What stands for a statement's block; itself where nobody is told of bytes."""
+        return self.block(block) if Expect in walk.inventory(block).kinds else block
 
     def _forget(self, name: str) -> None:
         self._values[name] = next(self._fresh)
@@ -148,6 +154,12 @@ class _Gathering:
                 return next(self._fresh)
             case _:
                 return assert_never(expr)
+
+
+def _indexing(body: Block) -> frozenset[str]:
+    """The variables that the indices of barriers follow from by definitions."""
+    barriers = [stmt.place for stmt in walk.each(body, Expect)] + [stmt.place for stmt in walk.each(body, Arrive)]
+    return sources(body, [index for place in barriers for index in walk.indices(place)])
 
 
 def _without(open: list[_Told], statements: Iterable[Stmt]) -> list[_Told]:

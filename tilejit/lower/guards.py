@@ -9,14 +9,15 @@ instance that waits for `full`. Then `empty` guards `full`. The text shows it, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from ..dataclass import dataclass, field, replace
+from ..dataclass import dataclass, field
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
+from ..ir.names import names_in
 from ..ir.nodes import Alloc, Arrive, Expr, For, If, Jump, Kernel, Loop, Simple, Stmt, WaitPhase
 from ..scopes import SCOPES
-from .stages import Stages, names_in, stage_of
+from .stages import CHANGING, Stages, stage_of
 
 __all__ = ["guards"]
 
@@ -26,13 +27,17 @@ def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[st
 
     coming: the threads that may come to a statement, by its identity, thread i as bit i.
     """
-    statements = walk.statements(kernel.body)
-    arrivals = {s.buffer.name: s.arrivals for s in statements if isinstance(s, Alloc) and s.arrivals}
+    arrivals = {s.buffer.name: s.arrivals for s in walk.each(kernel.body, Alloc) if s.arrivals}
+    arriving: dict[str, list[Arrive]] = {name: [] for name in arrivals}
+    waiting = dict.fromkeys(arrivals, 0)
+    for wait in walk.each(kernel.body, WaitPhase):
+        waiting[wait.place.buffer.name] |= coming[id(wait)]
     behind: dict[str, frozenset[str]] = {}
     states = solve(_Waited(stages, tuple(arrivals)), kernel.body, _Behind())
-    for stmt, state in zip(statements, states, strict=True):
-        if isinstance(stmt, Arrive) and state is not None:
-            name, stage = stmt.place.buffer.name, stage_of(stmt)
+    for number, stmt in walk.numbered(kernel.body, Arrive):
+        name, stage, state = stmt.place.buffer.name, stage_of(stmt), states[number]
+        arriving[name].append(stmt)
+        if state is not None:
             others = frozenset(w.other for w in state.waits if w.barrier == name
                                and stages.same(w.stage, stage, state.current))
             behind[name] = behind.get(name, others) & others
@@ -40,22 +45,15 @@ def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[st
         barrier: other
         for barrier, others in behind.items()
         for other in sorted(others)
-        if _takes_all(kernel, other, arrivals[other], _waiting(statements, barrier, coming), coming)
+        if _takes_all(kernel, arriving[other], arrivals[other], waiting[barrier], coming)
     }
 
 
-def _waiting(statements: tuple[Stmt, ...], barrier: str, coming: Mapping[int, int]) -> int:
-    """The threads that may wait for a barrier."""
-    threads = 0
-    for stmt in statements:
-        if isinstance(stmt, WaitPhase) and stmt.place.buffer.name == barrier:
-            threads |= coming[id(stmt)]
-    return threads
+def _takes_all(kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int, coming: Mapping[int, int]) -> bool:
+    """Whether a phase of a barrier takes an arrival of each of those who wait: as many as there are who may arrive.
 
-
-def _takes_all(kernel: Kernel, barrier: str, arrivals: int, waiting: int, coming: Mapping[int, int]) -> bool:
-    """Whether a phase of a barrier takes an arrival of each of those who wait: as many as there are who may arrive."""
-    at = [s for s in walk.statements(kernel.body) if isinstance(s, Arrive) and s.place.buffer.name == barrier]
+    at: where threads arrive at it. waiting: the threads that may wait.
+    """
     if len({stmt.scope for stmt in at}) != 1:
         return False
     arriving = 0
@@ -88,6 +86,8 @@ class _Behind:
 class _Waited(Analysis[_Behind]):
     """What each thread has certainly waited for. barriers: all, by their buffers."""
 
+    kinds = frozenset({Arrive, *CHANGING})
+
     stages: Stages
     barriers: tuple[str, ...]
 
@@ -101,18 +101,18 @@ class _Waited(Analysis[_Behind]):
         state = self.defined(stmt, state)
         match stmt:
             case WaitPhase(place, var=None):
-                waits = (_Waiting(name, place.buffer.name, stage_of(stmt)) for name in self.barriers)
-                return replace(state, waits=state.waits.union(waits))
+                waits = [_Waiting(name, place.buffer.name, stage_of(stmt)) for name in self.barriers]
+                return _Behind(state.waits.union(waits), state.current)
             case Arrive(place):
                 name = place.buffer.name
-                return replace(state, waits=frozenset(w for w in state.waits if w.barrier != name))
+                return _Behind(state.waits.difference([w for w in state.waits if w.barrier == name]), state.current)
         return state
 
     def defined(self, stmt: Stmt, state: _Behind) -> _Behind:
         changed = self.stages.changed(stmt)
         if not changed:
             return state
-        waits = frozenset(w for w in state.waits if not names_in(w.stage) & changed)
+        waits = state.waits.difference([w for w in state.waits if names_in(w.stage) & changed])
         return _Behind(waits, self.stages.current(stmt, state.current))
 
     def enter(self, loop: For | Loop, before: _Behind) -> _Behind:

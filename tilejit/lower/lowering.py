@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from ..dataclass import dataclass, replace
@@ -19,6 +19,7 @@ from ..ir.nodes import (
     Expect,
     Expr,
     For,
+    If,
     Instruction,
     Kernel,
     Let,
@@ -43,7 +44,7 @@ from ..scopes import GRID
 from ..source import Span
 from ..target import Target
 from . import grid_barrier, store_groups, tensor_maps
-from .alike import Written, likeness
+from .alike import Decide, Written, likeness
 from .builder import Builder
 from .engine import Verdict, dispatch
 from .proof import prove
@@ -110,10 +111,10 @@ class _Walk:
         debug: bool,
         builder: Builder,
     ) -> None:
-        self.context = context
         self.recomputed = recomputed
         self.debug = debug
-        self.variants = variants
+        # verdicts keep it, and nothing else of this walk
+        self.decide: Decide = lambda op: dispatch(op, context, variants)
         self.builder = builder
         self.verdicts: list[Verdict[Any]] = []
         self.instructions: list[Instruction] = []
@@ -131,37 +132,64 @@ class _Walk:
 
     def stmt(self, stmt: Stmt) -> None:
         self.builder.span = stmt.span
-        if isinstance(stmt, TileOp):
-            self.operation(stmt)
-            self.recomputed.see(stmt)
-        elif isinstance(stmt, Let) and isinstance(stmt.value, Load) and isinstance(stmt.value.place, Element):
-            self.read(stmt, stmt.value.place)
-        elif isinstance(stmt, Store) and isinstance(stmt.place, Element):
-            self.write(stmt, stmt.place)
-        elif isinstance(stmt, Atomic) and isinstance(stmt.place, Element):
-            place = Vector(stmt.place.buffer, self.offset(stmt.place), span=stmt.place.span)
-            self.builder.append(replace(stmt, place=place))
-        elif isinstance(stmt, (Arrive, WaitPhase)):
-            self.builder.append(replace(stmt, place=self.barrier(stmt.place)))
-        elif isinstance(stmt, Expect):
-            self.instructions.append(Instruction(EXPECT.name, (), (self.barrier(stmt.place), stmt.bytes), stmt.span))
-            self.builder.append(self.instructions[-1])
-        elif isinstance(stmt, Sync) and stmt.scope == GRID.name:
-            grid_barrier.wait(self.builder)
-            self.waits_for_grid = True
-        elif isinstance(stmt, Instruction):
-            self.instructions.append(stmt)
+        lowered = _LOWERED.get(type(stmt))
+        if lowered is None:
             self.builder.append(stmt)
-        elif isinstance(stmt, Alloc):
-            is_addressed = self.builder.is_addressed(stmt.buffer)
-            self.builder.append(stmt if is_addressed == stmt.addressed else replace(stmt, addressed=is_addressed))
-        elif isinstance(stmt, (For, Loop)):
-            with self.builder.repeated():
-                self.builder.append(walk.with_blocks(stmt, self.inner))
         else:
+            lowered(self, stmt)
+
+    def branch(self, stmt: If) -> None:
+        self.builder.append(walk.with_blocks(stmt, self.inner))
+
+    def loop(self, stmt: For | Loop) -> None:
+        with self.builder.repeated():
             self.builder.append(walk.with_blocks(stmt, self.inner))
 
+    def let(self, stmt: Let) -> None:
+        if isinstance(stmt.value, Load) and isinstance(stmt.value.place, Element):
+            self.read(stmt, stmt.value.place)
+        else:
+            self.builder.append(stmt)
+
+    def store(self, stmt: Store) -> None:
+        if isinstance(stmt.place, Element):
+            self.write(stmt, stmt.place)
+        else:
+            self.builder.append(stmt)
+
+    def atomic(self, stmt: Atomic) -> None:
+        place = stmt.place
+        if isinstance(place, Element):
+            stmt = replace(stmt, place=Vector(place.buffer, self.offset(place), span=place.span))
+        self.builder.append(stmt)
+
+    def meeting(self, stmt: Arrive | WaitPhase) -> None:
+        self.builder.append(replace(stmt, place=self.barrier(stmt.place)))
+
+    def expect(self, stmt: Expect) -> None:
+        self.instruction(Instruction(EXPECT.name, (), (self.barrier(stmt.place), stmt.bytes), stmt.span))
+
+    def sync(self, stmt: Sync) -> None:
+        if stmt.scope == GRID.name:
+            grid_barrier.wait(self.builder)
+            self.waits_for_grid = True
+        else:
+            self.builder.append(stmt)
+
+    def instruction(self, stmt: Instruction) -> None:
+        self.instructions.append(stmt)
+        self.builder.append(stmt)
+
+    def alloc(self, stmt: Alloc) -> None:
+        is_addressed = self.builder.is_addressed(stmt.buffer)
+        self.builder.append(stmt if is_addressed == stmt.addressed else replace(stmt, addressed=is_addressed))
+
     def operation(self, op: TileOp) -> None:
+        self.carry_out(op)
+        self.recomputed.see(op)
+
+    def carry_out(self, op: TileOp) -> None:
+        """Writes an operation, as an earlier one that is alike where there is one."""
         alike = likeness(op, self.builder)
         written = None if alike is None else self.written.get(alike)
         if written is not None:
@@ -183,9 +211,6 @@ class _Walk:
         # what it has at the kernel's beginning is its own
         if alike is not None and head == len(self.builder.head):
             self.written[alike] = Written(verdict, statements)
-
-    def decide(self, op: TileOp) -> Verdict[Any]:
-        return dispatch(op, self.context, self.variants)
 
     def offset(self, place: Element) -> Expr:
         try:
@@ -225,3 +250,11 @@ class _Walk:
             return
         for (start,) in each_start(self.builder, RegisterRun(place.buffer, offset, 1)):
             self.builder.append(replace(stmt, place=Vector(place.buffer, start, span=place.span)))
+
+
+#: how a statement is lowered; others stay as they are
+_LOWERED: dict[type[Stmt], Callable[[_Walk, Any], None]] = {
+    TileOp: _Walk.operation, If: _Walk.branch, For: _Walk.loop, Loop: _Walk.loop, Let: _Walk.let, Store: _Walk.store,
+    Atomic: _Walk.atomic, Arrive: _Walk.meeting, WaitPhase: _Walk.meeting, Expect: _Walk.expect, Sync: _Walk.sync,
+    Instruction: _Walk.instruction, Alloc: _Walk.alloc,
+}

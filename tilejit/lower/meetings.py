@@ -16,13 +16,30 @@ a wait, as far as that this one finds a later phase of the same parity, and wait
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from operator import is_
 
 from ..dataclass import dataclass, field, replace
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
 from ..ir.analyses.thread_values import ThreadValues, comers
-from ..ir.nodes import Arrive, Expr, For, If, Instruction, Jump, Kernel, Loop, Simple, Stmt, Sync, WaitPhase
+from ..ir.names import names_in
+from ..ir.nodes import (
+    Arrive,
+    Expr,
+    For,
+    If,
+    Instruction,
+    Jump,
+    Kernel,
+    Loop,
+    Move,
+    Simple,
+    Stmt,
+    Store,
+    Sync,
+    WaitPhase,
+)
 from ..isa import ROWS
 from ..isa.barriers import BARRIERS, MEETINGS
 from ..isa.mbarrier import EXPECT
@@ -32,28 +49,36 @@ from ..scopes import SCOPES, THREAD, WARP, WARPGROUP, Scope
 from ..target import WARP as WARP_THREADS
 from .guards import guards
 from .pending import unfinished
-from .stages import Stages, names_in, stage_of
+from .stages import CHANGING, Stages, stage_of
 
 __all__ = ["meetings"]
 
 
 def meetings(kernel: Kernel) -> frozenset[int]:
     """The arrivals of a kernel at lane level, by identity, before which their instances meet."""
-    statements = walk.statements(kernel.body)
+    comers_to = comers(kernel, ThreadValues(kernel.threads))
     coming: dict[int, int] = {}
-    for stmt, threads in zip(statements, comers(kernel, ThreadValues(kernel.threads)), strict=True):
-        coming[id(stmt)] = coming.get(id(stmt), 0) | threads
+    for kind in (Arrive, WaitPhase, Instruction):
+        for number, stmt in walk.numbered(kernel.body, kind):
+            coming[id(stmt)] = coming.get(id(stmt), 0) | comers_to[number]
     stages = Stages.of(kernel)
     analysis = _Meetings(stages, guards(kernel, stages, coming), coming, kernel.threads)
     states = solve(analysis, kernel.body, _Since())
-    return frozenset(
-        id(stmt)
-        for stmt, state in zip(statements, states, strict=True)
-        if isinstance(stmt, Arrive) and state is not None and analysis.must_meet(stmt, state)
-    )
+    meeting: set[int] = set()
+    for number, arrive in walk.numbered(kernel.body, Arrive):
+        state = states[number]
+        if state is not None and analysis.must_meet(arrive, state):
+            meeting.add(id(arrive))
+    return frozenset(meeting)
 
 
 _ALL = frozenset(BARRIERS)
+
+#: scope -> itself and the scopes within it
+_WITHIN = {scope: frozenset(s for s in _ALL if s.level <= scope.level) for scope in SCOPES.values()}
+
+#: name of an instruction at which threads meet -> their scope
+_MEETINGS = {row.name: row.scope for row in MEETINGS}
 
 #: products since a wait, from where on it makes no difference how many: a wait for products leaves fewer unfinished
 _MOST_PRODUCTS = 8
@@ -90,6 +115,8 @@ class _Since:
 @dataclass(frozen=True, slots=True)
 class _Meetings(Analysis[_Since]):
     """guards: a barrier's, both by their buffers. coming: the threads that may come to a statement, by its identity."""
+
+    kinds = frozenset({Sync, WaitPhase, Arrive, Instruction, Store, Move, *CHANGING})
 
     stages: Stages
     guards: Mapping[str, str]
@@ -129,7 +156,7 @@ class _Meetings(Analysis[_Since]):
     def concerns(self, stmt: Simple | If | For) -> bool:
         if isinstance(stmt, (Sync, WaitPhase, Arrive, Instruction)) or id(stmt) in self.stages.changes:
             return True
-        return not isinstance(stmt, (If, For)) and bool(walk.in_memory(stmt))
+        return bool(walk.in_memory(stmt))
 
     def step(self, stmt: Simple | Jump, state: _Since) -> _Since:
         state = self.defined(stmt, state)
@@ -147,22 +174,22 @@ class _Meetings(Analysis[_Since]):
             case Instruction(name):
                 return self.instructed(stmt, state)
         # other threads may have to do with what lies in memory
-        return replace(state, acted=_ALL) if walk.in_memory(stmt) else state
+        return _acted(state, _ALL) if walk.in_memory(stmt) else state
 
     def instructed(self, stmt: Instruction, state: _Since) -> _Since:
         """The state after an instruction."""
+        if stmt.name in _MEETINGS:
+            return _met(_MEETINGS[stmt.name], state)
         row = ROWS[stmt.name]
         if row is ELECT:
             return _passed(state, WARP)
-        if row in MEETINGS:
-            return _met(row.scope, state)
         if row.starts is PRODUCTS:
-            return replace(state, waits=frozenset(_with_a_product(wait) for wait in state.waits))
+            return _with_a_product(state)
         if row.completes is PRODUCTS:
             return _passed(state, WARPGROUP, unfinished(stmt))
         if row.scope is THREAD and (row.asynchronous or row is EXPECT):
-            return replace(state, acted=state.acted.union(s for s in _ALL if self.comes_beside_leader(stmt, s)))
-        return state if row.is_of_all or not row.memory else replace(state, acted=_ALL)
+            return _acted(state, [s for s in _ALL if self.comes_beside_leader(stmt, s)])
+        return state if row.is_of_all or not row.memory else _acted(state, _ALL)
 
     def comes_beside_leader(self, stmt: Stmt, scope: Scope) -> bool:
         """Whether threads may come to a statement whom `elect.sync` doesn't keep together with a scope's leader."""
@@ -184,7 +211,8 @@ class _Meetings(Analysis[_Since]):
         changed = self.stages.changed(stmt)
         if not changed:
             return state
-        waits = _fewest_products(_known(wait, changed) for wait in state.waits)
+        known = [_known(wait, changed) for wait in state.waits]
+        waits = state.waits if all(map(is_, known, state.waits)) else _fewest_products(known)
         return _Since(state.acted, waits, self.stages.current(stmt, state.current))
 
     def enter(self, loop: For | Loop, before: _Since) -> _Since:
@@ -213,16 +241,25 @@ def _known(wait: _Wait, changed: frozenset[str]) -> _Wait:
     return replace(wait, stage=None) if wait.stage is not None and names_in(wait.stage) & changed else wait
 
 
-def _with_a_product(wait: _Wait) -> _Wait:
-    return replace(wait, products=min(wait.products + 1, _MOST_PRODUCTS))
+def _with_a_product(state: _Since) -> _Since:
+    if not [wait for wait in state.waits if wait.products < _MOST_PRODUCTS]:
+        return state
+    later = [replace(wait, products=min(wait.products + 1, _MOST_PRODUCTS)) for wait in state.waits]
+    return _Since(state.acted, frozenset(later), state.current)
+
+
+def _acted(state: _Since, scopes: Collection[Scope]) -> _Since:
+    """The state in which the threads of some scopes have done what others must know of."""
+    return state if state.acted.issuperset(scopes) else _Since(state.acted.union(scopes), state.waits, state.current)
 
 
 def _met(scope: Scope, state: _Since) -> _Since:
-    narrower = frozenset(s for s in _ALL if s.level <= scope.level)
-    waits = frozenset(w for w in state.waits if w.scope not in narrower)
-    return replace(state, acted=state.acted - narrower, waits=waits)
+    within = _WITHIN[scope]
+    met = [wait for wait in state.waits if wait.scope in within]
+    return _Since(state.acted - within, state.waits.difference(met), state.current)
 
 
 def _passed(state: _Since, scope: Scope, products: int = -1) -> _Since:
     """The state in which all threads of an instance have passed its waits, but those with so many products since."""
-    return replace(state, waits=frozenset(w for w in state.waits if w.scope is not scope or w.products <= products))
+    passed = [wait for wait in state.waits if wait.scope is scope and wait.products > products]
+    return _Since(state.acted, state.waits.difference(passed), state.current) if passed else state

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..dataclass import replace
 from ..dtypes import DType, int32, uint32
@@ -53,11 +53,11 @@ BESIDE_TILES = 30
 
 def keep(kernel: Kernel) -> Kernel:
     """The kernel, with the words renewed behind each barrier that stands between two conversions of a tile."""
-    statements = walk.statements(kernel.body)
-    barriers = [n for n, stmt in enumerate(statements) if isinstance(stmt, Sync) and stmt.scope != "warp"]
-    packed = {stmt.buffer.name for stmt in statements if isinstance(stmt, Alloc) and _is_packed(stmt)}
-    if not barriers or not packed:
+    barriers = [n for n, stmt in walk.numbered(kernel.body, Sync) if stmt.scope != "warp"]
+    packed = {stmt.buffer.name: _elements(stmt.buffer) for stmt in walk.each(kernel.body, Alloc) if _is_packed(stmt)}
+    if not barriers or _fit(packed.values(), kernel):
         return kernel
+    statements = walk.statements(kernel.body)
     renewed: dict[int, list[Buffer]] = defaultdict(list)
     around = {id(stmt): block for block in _blocks(kernel.body) for stmt in block if isinstance(stmt, Sync)}
     for buffer, reads in _reads(statements).items():
@@ -66,8 +66,8 @@ def keep(kernel: Kernel) -> Kernel:
         for barrier, read in _between(barriers, reads):
             inside = statements[barrier:read]
             renewed[id(_behind(inside, around[id(inside[0])]))].append(buffer)
-    tiles = {buffer.name: _elements(buffer) for buffers in renewed.values() for buffer in buffers}
-    if sum(tiles.values()) + BESIDE_TILES <= most_of_a_thread(kernel):
+    names = {buffer.name for buffers in renewed.values() for buffer in buffers}
+    if _fit([packed[name] for name in names], kernel):
         return kernel
     zero = _Zero(FreshNames(defined_names(kernel.body)))
 
@@ -75,6 +75,11 @@ def keep(kernel: Kernel) -> Kernel:
         return stmt, *zero.renewals(renewed.get(id(stmt), []), stmt)
 
     return replace(kernel, body=(*zero.head, *walk.rewrite(kernel.body, change)))
+
+
+def _fit(elements: Iterable[int], kernel: Kernel) -> bool:
+    """Whether tiles of so many elements fit in a thread's registers as float32."""
+    return sum(elements) + BESIDE_TILES <= most_of_a_thread(kernel)
 
 
 def _is_packed(stmt: Alloc) -> bool:

@@ -13,15 +13,16 @@ where they are. A wait carries the registers of those that it ends. Whoever uses
 whoever ends the kernel while one goes on.
 
 What a loop's turns leave pending is pending only where the loop has turns: where `if steps > 0` waits for what
-`for k in range(steps)` started, its other side has nothing to wait for. But ptxas takes each path for one that may be
-taken (C7517, C7514: it waits itself, after each product), so that side gets a wait too, as an *absence* at first.
+`for k in range(steps)` started, its other side has nothing to wait for, nor has `if steps == 0: continue` in front of
+the wait. But ptxas takes each path for one that may be taken (C7517, C7514: it waits itself, after each product), so
+that side gets a wait too, as an *absence* at first.
 
 Which work there is, and what it does with registers, is the instruction table's to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ..dataclass import dataclass, replace
@@ -74,26 +75,24 @@ def carry(kernel: Kernel) -> Kernel:
 
     raises: KernelTypeError where a register is used that may be pending, with the places of both.
     """
-    instructions = [s for s in walk.statements(kernel.body) if isinstance(s, Instruction)]
+    instructions = walk.each(kernel.body, Instruction)
     if not any(work is not None and work.holds_registers for work in (ROWS[s.name].starts for s in instructions)):
         return kernel
     # a thread that comes to the end ends there as by a `return`
     body = _with_joints(kernel.body) if any(map(_settles, instructions)) else kernel.body
-    loops = (s for s in walk.statements(kernel.body) if isinstance(s, (For, Loop)))
-    stops = frozenset(stop[0] for stop in map(_least_stop, loops) if stop is not None)
+    stops = frozenset(stop[0] for stop in map(_least_stop, walk.each(kernel.body, For)) if stop is not None)
     body = (*(_with_absences(body, stops) if stops else body), Return())
     analysis = _InFlight(max(_GROUPS, *(1 + unfinished(s) for s in instructions)), stops)
     states = solve(analysis, body, frozenset())
     for stmt, state in zip(walk.statements(body), states, strict=True):
         if state:
             _check(stmt, state)
-    before = iter(states)
-
-    def carrying(stmt: Stmt) -> Iterable[Stmt]:
-        state = next(before)
-        return _carrying(stmt, state) if isinstance(stmt, Instruction) else (stmt,)
-
-    return replace(kernel, body=walk.rewrite(body, carrying)[:-1])
+    carrying: dict[int, Sequence[Stmt]] = {}
+    for number, instruction in walk.numbered(body, Instruction):
+        state = states[number]
+        if state or _is_changed(instruction):
+            carrying[number] = _carrying(instruction, state or frozenset())
+    return replace(kernel, body=walk.edited(body, carrying)[:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +129,8 @@ _State = frozenset[_Pending]
 class _InFlight(Analysis[_State]):
     """most_groups: from here on it makes no difference how many there have been. stops: variables that end loops."""
 
+    kinds = frozenset({Instruction, Assign, *walk.VARIABLES})
+
     def __init__(self, most_groups: int, stops: frozenset[str]) -> None:
         self.most_groups = most_groups
         self.stops = stops
@@ -138,7 +139,9 @@ class _InFlight(Analysis[_State]):
         return first | second
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        return isinstance(stmt, Instruction) or _defined(stmt) in self.stops
+        if isinstance(stmt, Instruction) and _is_of_work(stmt):
+            return True
+        return bool(self.stops) and _defined(stmt) in self.stops
 
     def enter(self, loop: For | Loop, before: _State) -> _State:
         return _forgetting(before, loop)
@@ -169,6 +172,14 @@ class _InFlight(Analysis[_State]):
     def grouped(self, pending: _Pending) -> _Pending:
         """As it is after one more group has been made."""
         return replace(pending, groups=min(pending.groups + 1, self.most_groups))
+
+
+def _is_of_work(stmt: Instruction) -> bool:
+    """Whether an instruction starts asynchronous work, commits it or waits for it, or stands for what does."""
+    if stmt.name in (_JOINT, _ABSENCE):
+        return True
+    row = ROWS[stmt.name]
+    return row.starts is not None or row.commits is not None or row.completes is not None
 
 
 def _forgetting(state: _State, stmt: Stmt) -> _State:
@@ -277,22 +288,24 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
 
 
 def _with_absences(body: Block, stops: Collection[str]) -> Block:
-    """The block with an absence in front of a side of a branch whose other side waits: both have its waits then.
+    """The block with an absence in front of a side of a branch that goes where the waits aren't: both have them then.
 
-    Of branches on variables that end loops.
+    The waits are on the other side; or, where this one leaves by a jump, behind the branch. Of branches on variables
+    that end loops.
     """
 
     def on_both_sides(stmt: Stmt) -> tuple[Stmt]:
         if not isinstance(stmt, If) or not _compares(stmt.cond, stops):
             return (stmt,)
         then, orelse = stmt.then, stmt.orelse
-        if _counts_groups(stmt.orelse):
+        if _counts_groups(stmt.orelse) or _leaves(stmt.then):
             then = (Instruction(_ABSENCE, (), (stmt.cond,), stmt.span), *then)
-        if _counts_groups(stmt.then):
+        if _counts_groups(stmt.then) or _leaves(stmt.orelse):
             orelse = (Instruction(_ABSENCE, (), (build.op("logical_not", stmt.cond),), stmt.span), *orelse)
         return (replace(stmt, then=then, orelse=orelse),)
 
-    return walk.rewrite(body, on_both_sides)
+    branches = walk.each(body, If)
+    return walk.rewrite(body, on_both_sides) if any(_compares(stmt.cond, stops) for stmt in branches) else body
 
 
 def _compares(cond: Expr, names: Collection[str]) -> bool:
@@ -305,6 +318,11 @@ def _counts_groups(body: Block) -> bool:
     """Whether a block itself waits for groups of work that holds registers."""
     rows = (ROWS[s.name] for s in body if isinstance(s, Instruction) and s.name in ROWS)
     return any(row.carries is not None and row.leaves is not None for row in rows)
+
+
+def _leaves(body: Block) -> bool:
+    """Whether a block ends by a jump."""
+    return bool(body) and isinstance(body[-1], (Break, Continue, Return))
 
 
 def _touches(stmt: Stmt) -> bool:
@@ -325,11 +343,13 @@ def _jumps(stmt: Stmt) -> bool:
     return isinstance(stmt, (Break, Continue))
 
 
-def _carrying(stmt: Instruction, state: _State | None) -> Iterable[Stmt]:
+def _is_changed(stmt: Instruction) -> bool:
+    """Whether something else stands for an instruction even where nothing is pending."""
+    return stmt.name in (_JOINT, _ABSENCE) or ROWS[stmt.name].carries is not None
+
+
+def _carrying(stmt: Instruction, pending: _State) -> Sequence[Stmt]:
     """What stands for an instruction: a wait has its registers, a joint is waits or nothing."""
-    if not state and stmt.name not in (_JOINT, _ABSENCE) and ROWS[stmt.name].carries is None:
-        return (stmt,)
-    pending = state or frozenset()
     unsettled = frozenset(p for p in pending if p.work.settles_at_joins and not p.settled)
     if stmt.name == _JOINT:
         return _waits(unsettled, stmt.span)

@@ -29,6 +29,7 @@ from ..ir.nodes import (
     Kernel,
     Let,
     Load,
+    Move,
     Simple,
     Stmt,
     Store,
@@ -59,16 +60,12 @@ def with_fences(kernel: Kernel) -> Kernel:
     if not accesses.touched:
         return kernel
     states = solve(_Dirty(accesses), kernel.body, frozenset[_Memory]())
-    before = iter(states)
-
-    def fenced(stmt: Stmt) -> tuple[Stmt, ...]:
-        state = next(before)
-        if not state:
-            return (stmt,)
-        spaces = sorted({space for space, _ in accesses.fenced(stmt, state)})
-        return (*(_fence(space, stmt.span) for space in spaces), stmt)
-
-    return replace(kernel, body=walk.rewrite(kernel.body, fenced))
+    fenced: dict[int, tuple[Stmt, ...]] = {}
+    for number, (stmt, state) in enumerate(zip(walk.statements(kernel.body), states, strict=True)):
+        spaces = {space for space, _ in accesses.fenced(stmt, state)} if state else ()
+        if spaces:
+            fenced[number] = (*(_fence(space, stmt.span) for space in sorted(spaces)), stmt)
+    return replace(kernel, body=walk.edited(kernel.body, fenced)) if fenced else kernel
 
 
 def _fence(space: str, span: Span | None) -> Instruction:
@@ -95,7 +92,7 @@ class _Accesses:
         maps = {p.var.name: p.of for p in kernel.params if isinstance(p, TensorMapParam)}
         overlapping = frozenset(p.of for p in kernel.params if isinstance(p, PointerParam) and not p.noalias)
         found = _Accesses(maps, overlapping, frozenset(), frozenset(), frozenset())
-        instructions = [s for s in walk.statements(kernel.body) if isinstance(s, Instruction)]
+        instructions = walk.each(kernel.body, Instruction)
         every = [access for stmt in instructions for access in found.asynchronous(stmt)]
         staged = (
             memory for stmt in instructions if ROWS[stmt.name].starts is CP_ASYNC
@@ -192,6 +189,8 @@ def _acquires(stmt: Stmt) -> bool:
 class _Dirty(Analysis[_State]):
     """What may be dirty in front of a statement, behind the fences of those before."""
 
+    kinds = frozenset({If, Sync, Arrive, Instruction, Let, Store, Move, Atomic})
+
     def __init__(self, accesses: _Accesses) -> None:
         self._accesses = accesses
 
@@ -199,7 +198,7 @@ class _Dirty(Analysis[_State]):
         return first | second
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        if isinstance(stmt, For) or not (isinstance(stmt, (If, Sync, Arrive, Instruction)) or walk.in_memory(stmt)):
+        if not (isinstance(stmt, (If, Sync, Arrive, Instruction)) or walk.in_memory(stmt)):
             return False
         is_fenced = bool(self._accesses.fenced(stmt, self._accesses.touched))
         return is_fenced if isinstance(stmt, If) else is_fenced or bool(self._accesses.dirtied(stmt))

@@ -10,9 +10,9 @@ So a vector's test can be that of its ends, and what nobody else reads needs no 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 
 from ..ir import walk
 from ..ir.arithmetic import build
@@ -36,17 +36,20 @@ _MOST_OPERATIONS = 16
 class Recomputed:
     """The tiles of a kernel whose elements can be computed again at the statement that is being lowered.
 
-    Each is written by one cheap operation, as a whole, from such tiles and from scalars that nothing assigns again; the
-    operation stands before that statement, in its block or around it.
+    None has floats. Each is written by one cheap operation, as a whole, from such tiles and from scalars that nothing
+    assigns again; the operation stands before that statement, in its block or around it.
     """
 
     def __init__(self, kernel: Kernel) -> None:
-        self._writers = Counter(
-            place.buffer.root.name for stmt in walk.statements(kernel.body) for place in walk.writes(stmt)
-        )
+        self._body = kernel.body
         self._assigned = walk.assigned(kernel.body)
         self._made_by: dict[str, TileOp] = {}
         self._asked: set[str] = set()
+
+    @cached_property
+    def _writers(self) -> Counter[str]:
+        """How many statements write each tile, by name."""
+        return Counter([place.buffer.root.name for stmt in walk.statements(self._body) for place in walk.writes(stmt)])
 
     @contextmanager
     def block(self) -> Iterator[None]:
@@ -60,6 +63,8 @@ class Recomputed:
         if op.name not in _CHEAP:
             return
         dst = op.region("dst")
+        if dst.dtype.is_float:
+            return
         scalars = [operand for operand in op.inputs.values() if not isinstance(operand, Region)]
         is_whole = dst.buffer.base is None and dst.extents == dst.buffer.shape
         if is_whole and self._writers[dst.buffer.name] == 1 and all(map(self._stays, scalars)):
@@ -85,7 +90,7 @@ class Recomputed:
         """asked: the tiles that it goes through."""
         name = region.buffer.root.name
         op = self._made_by.get(name)
-        if op is None or region.dtype.is_float or not _is_unmoved(region.buffer):
+        if op is None or not _is_unmoved(region.buffer):
             return None
         asked[name] = op
         if len(asked) > _MOST_OPERATIONS:
@@ -117,22 +122,30 @@ class Recomputed:
 
     def without_unread(self, body: Block) -> Block:
         """The lane IR without what fills tiles that nothing reads any more, because their elements were recomputed."""
-        while unread := self._unread(body):
-            body = walk.rewrite(body, partial(_without, unread))
-            self._asked -= unread
-        return body
+        unread = self._unread(body) if self._asked else frozenset()
+        return walk.rewrite(body, partial(_without, unread)) if unread else body
 
-    def _unread(self, body: Block) -> set[str]:
-        if not self._asked:
-            return set()
-        return self._asked - {p.buffer.root.name for stmt in walk.statements(body) for p in walk.reads(stmt)}
+    def _unread(self, body: Block) -> Set[str]:
+        """The tiles that were recomputed and are read at most to fill others of these."""
+        read: set[str] = set()
+        to_fill: dict[str, set[str]] = {name: set() for name in self._asked}
+        for stmt in walk.statements(body):
+            places = walk.reads(stmt)
+            if places:
+                filled = stmt.place.buffer.root.name if isinstance(stmt, Store) else ""
+                to_fill.get(filled, read).update([place.buffer.root.name for place in places])
+        waiting = read & self._asked
+        while waiting:
+            needed = to_fill.pop(waiting.pop(), set())
+            waiting |= needed & to_fill.keys()
+        return to_fill.keys()
 
 
-def _without(names: set[str], stmt: Stmt) -> tuple[Stmt, ...]:
+def _without(names: Set[str], stmt: Stmt) -> tuple[Stmt, ...]:
     return () if _fills(stmt, names) else (stmt,)
 
 
-def _fills(stmt: Stmt, names: set[str]) -> bool:
+def _fills(stmt: Stmt, names: Set[str]) -> bool:
     """Whether a statement does nothing but define or write these local tiles."""
     match stmt:
         case Alloc() | BufferView():

@@ -11,10 +11,32 @@ from collections.abc import Mapping
 from ..dataclass import dataclass
 from ..ir import walk
 from ..ir.arithmetic import build
-from ..ir.nodes import Arrive, Assign, Cast, Const, Expr, Kernel, Let, Op, Stmt, Var, Vector, WaitPhase
-from ..remember import remembered
+from ..ir.names import names_in
+from ..ir.nodes import (
+    Arrive,
+    Assign,
+    Atomic,
+    Cast,
+    Const,
+    Declare,
+    Expr,
+    For,
+    Instruction,
+    Kernel,
+    Let,
+    Op,
+    Stmt,
+    Var,
+    Vector,
+    WaitPhase,
+)
 
-__all__ = ["Stages", "names_in", "stage_of"]
+__all__ = ["CHANGING", "Stages", "stage_of"]
+
+#: the classes of statements and loops that give a variable a value
+CHANGING: frozenset[type[Assign | Let | Declare | For | Atomic | Instruction | WaitPhase]] = frozenset({
+    Assign, *walk.VARIABLES,
+})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +53,16 @@ class Stages:
     @staticmethod
     def of(kernel: Kernel) -> Stages:
         """The stages in a kernel at lane level."""
-        statements = walk.statements(kernel.body)
-        # what is loaded may be another value the next time
-        lets = {s.var.name: s.value for s in statements if isinstance(s, Let) and not walk.loads(s.value)}
+        lets = {stmt.var.name: stmt.value for stmt in walk.each(kernel.body, Let)}
         values: dict[str, Expr] = {}
-        waiting = [stage_of(stmt) for stmt in statements if isinstance(stmt, (Arrive, WaitPhase))]
+        waiting = [stage_of(stmt) for stmt in walk.each(kernel.body, Arrive)]
+        waiting += [stage_of(stmt) for stmt in walk.each(kernel.body, WaitPhase)]
         effects: dict[str, set[str]] = {}
         while waiting:
             for name in names_in(waiting.pop()) - effects.keys():
                 effects[name] = {name}
-                if name in lets:
+                # what is loaded may be another value the next time
+                if name in lets and not walk.loads(lets[name]):
                     values[name] = lets[name]
                     waiting.append(lets[name])
         causes: dict[str, frozenset[str]] = {}
@@ -51,10 +73,10 @@ class Stages:
             for cause in causes[name]:
                 effects[cause].add(name)
         changes: dict[int, frozenset[str]] = {}
-        for stmt in statements:
-            defined = stmt.var if isinstance(stmt, Assign) else walk.defines(stmt)
-            if isinstance(defined, Var) and defined.name in effects:
-                changes[id(stmt)] = frozenset(effects[defined.name])
+        for kind in CHANGING:
+            for stmt in walk.each(kernel.body, kind):
+                if stmt.var is not None and stmt.var.name in effects:
+                    changes[id(stmt)] = frozenset(effects[stmt.var.name])
         return Stages(values, changes)
 
     def changed(self, stmt: Stmt) -> frozenset[str]:
@@ -97,9 +119,3 @@ def stage_of(stmt: Arrive | WaitPhase) -> Expr:
     """Which of its buffer's barriers a statement names."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     return stmt.place.offset
-
-
-@remembered
-def names_in(expr: Expr) -> frozenset[str]:
-    """The variables in an expression."""
-    return frozenset([part.name for part in walk.subexpressions(expr) if isinstance(part, Var)])

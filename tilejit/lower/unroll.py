@@ -18,7 +18,7 @@ from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.arithmetic.evaluate import number
 from ..ir.arithmetic.substitution import Substitution
-from ..ir.names import FreshNames, defined_names
+from ..ir.names import FreshNames
 from ..ir.nodes import (
     Alloc,
     BufferView,
@@ -46,7 +46,7 @@ __all__ = ["written_out"]
 
 def written_out(kernel: Kernel) -> Kernel:
     """The kernel at lane level without unrolled loops."""
-    if not any(isinstance(stmt, For) and stmt.unrolled for stmt in walk.statements(kernel.body)):
+    if not any(loop.unrolled for loop in walk.each(kernel.body, For)):
         return kernel
     return replace(kernel, body=_Turns(kernel).outside(kernel.body))
 
@@ -66,8 +66,7 @@ class _Turns(Rewriting):
 
     @cached_property
     def _names(self) -> FreshNames:
-        params = {param.defines.name for param in self._kernel.params if param.defines is not None}
-        return FreshNames(defined_names(self._kernel.body) | params)
+        return FreshNames.of(self._kernel)
 
     def expr(self, expr: Expr) -> Expr:
         return self._values.expr(expr)
@@ -82,12 +81,16 @@ class _Turns(Rewriting):
         """Statements that no unrolled loop holds."""
         made: list[Stmt] = []
         for stmt in body:
-            if isinstance(stmt, For) and stmt.unrolled:
+            if not isinstance(stmt, walk.COMPOUND):
+                made.append(stmt)
+            elif isinstance(stmt, For) and stmt.unrolled:
                 # what lives as long as the kernel is made once
                 made += [each for each in walk.within(stmt) if isinstance(each, (Alloc, BufferView))]
                 made += self._prepared(stmt)()
+                # what it holds refers to it, so that all would wait for the cyclic collector
+                self._writes.clear()
             else:
-                made.append(walk.with_blocks(stmt, self.outside) if isinstance(stmt, walk.COMPOUND) else stmt)
+                made.append(walk.with_blocks(stmt, self.outside))
         return tuple(made)
 
     def block(self, body: Block) -> Block:

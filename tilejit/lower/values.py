@@ -16,8 +16,8 @@ def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
     """The operation in the type in which it computes, rounded once: to the destination's type."""
     if op.name not in ELEMENTWISE:
         return build.cast(values[0], dtype, op.attr("saturate") is not False)
-    rule = result_type(op.name, tuple(v.dtype for v in values))
+    rule = result_type(op.name, tuple([v.dtype for v in values]))
     assert not isinstance(rule, str)
     conditions = ELEMENTWISE[op.name].conditions
-    converted = [*values[:conditions], *(build.cast(v, rule[0]) for v in values[conditions:])]
-    return build.cast(build.op(op.name, *converted), dtype)
+    converted = [build.cast(v, rule[0]) for v in values[conditions:]]
+    return build.cast(build.again(op.name, (*values[:conditions], *converted)), dtype)

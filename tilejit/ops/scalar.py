@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Literal
 
-from ..dataclass import dataclass, field
+from ..dataclass import field, lean
 from ..dtypes import DType
 from ..isa import Row
 from .fitted import Polynomial, RealConstant
@@ -27,7 +27,7 @@ Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
 Conversion = Literal["trunc", "zext", "sitofp", "uitofp", "bitcast"]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Format:
     """An IEEE 754 binary format. precision_bits: stored bits of the significand. integer: the type of its bits."""
 
@@ -69,7 +69,7 @@ def scalar_type(dtype: DType) -> str:
     return f"{dtype.kind[0]}{dtype.bits}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@lean(frozen=True, slots=True, eq=False)
 class Number:
     """A value that an instruction gave, or a constant; arithmetic on it writes an instruction.
 
@@ -172,7 +172,7 @@ class Number:
 Operand = Number | float
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class ScalarBlock:
     """A basic block's label."""
 
@@ -310,7 +310,7 @@ class BlockBuilder(ScalarBuilder):
         """Complete a loop's phi with the value from the end of its body."""
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Code:
     """How an operation computes on numbers of one kind.
 

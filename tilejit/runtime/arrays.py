@@ -179,7 +179,7 @@ def is_array(value: object) -> bool:
     try:
         return hasattr(value, _INTERFACE)
     except Exception:
-        # reading it says what is wrong
+        # the object's own code computes it, and may raise anything; reading it says what is wrong
         return True
 
 
@@ -290,6 +290,7 @@ def _interface(value: Any) -> Any:
     try:
         return getattr(value, _INTERFACE, None)
     except Exception as error:
+        # the object's own code computes it, and may raise anything
         raise LaunchError(
             f"{_INTERFACE} of {with_article(type(value).__name__)} can't be read: {type(error).__name__}: {error}",
             hint="pass an array that tells its address, shape and type",

@@ -142,7 +142,7 @@ class _Watched:
                 # a module that computes its attributes may compute another one next time
                 self.is_fixed &= value is not MISSING
             self._value(value, [*inside, source])
-        for value in source.defaults:
+        for value in source.defaults.values():
             self._value(value, [*inside, source])
 
     def _root(self, source: KernelSource, name: str) -> Any:

@@ -116,6 +116,7 @@ class GridFunction:
         except LaunchError:
             raise
         except Exception as error:
+            # the user's function may raise anything
             name = getattr(self.function, "__name__", type(self.function).__name__)
             raise LaunchError(
                 f"the grid function {name} raised {type(error).__name__}: {error}",

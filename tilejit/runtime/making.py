@@ -163,7 +163,8 @@ class _Uncollected:
 
     Then what was remembered of the compiled kernels is forgotten, so that there is less to go through.
 
-    It took 8 % of the matmul kernel's compilation, which leaves 270 objects in cycles: the next collection has those.
+    It took 8 % of the matmul kernel's compilation, which leaves nothing in cycles but its buffers, 59 objects: the next
+    collection has those.
     """
 
     def __init__(self) -> None:

@@ -82,6 +82,7 @@ class Once(Generic[K, V]):
         try:
             value = make()
         except Exception as error:
+            # whatever it is, who waits for the value gets it too; an interrupt is for one thread, and another makes it
             making.error = error
             raise
         return self._values.setdefault(key, value)

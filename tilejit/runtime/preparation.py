@@ -30,7 +30,7 @@ class Preparation:
         try:
             self._work()
         except Exception:
-            # who needs it meets the same error
+            # the work may be anything; who needs it meets the same error
             return
 
     @property

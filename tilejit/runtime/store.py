@@ -112,6 +112,7 @@ class DiskStore:
             self._cannot_write(error)
             return
         except BaseException:
+            # an interrupt, too, leaves no part of a file
             _remove(temporary)
             raise
         self._unswept += len(payload)
@@ -177,8 +178,9 @@ class DiskStore:
             with suppress(OSError):
                 facts = file.stat(follow_symlinks=False)
                 path = Path(file.path)
-                digest, *middle, end = file.name.split(".")
-                if len(digest) == 2 * _DIGEST_BYTES and len(middle) == (2 if end == "tmp" else 0):
+                digest, _, kind = file.name.partition(".")
+                *middle, end = kind.split(".")
+                if end and len(digest) == 2 * _DIGEST_BYTES and len(middle) == (2 if end == "tmp" else 0):
                     yield Entry(path, end, facts.st_size, facts.st_mtime)
 
     def _path(self, key: str) -> Path:

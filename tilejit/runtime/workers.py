@@ -117,6 +117,7 @@ def _here(number: int, task: Task[T]) -> Outcome[T]:
     try:
         return Outcome(number, task(None), None)
     except Exception as error:
+        # whatever a task raises is what came of it
         return Outcome(number, None, error)
 
 
@@ -271,6 +272,7 @@ def _answer(kernel: TileKernel, target: str) -> bytes:
     except TilejitError as error:
         return pickle.dumps((None, error.with_traceback(None), ""), pickle.HIGHEST_PROTOCOL)
     except Exception as error:
+        # a fault of the compiler's own: the other process tells of it with its place
         return pickle.dumps((None, RuntimeError(str(error)), traceback.format_exc()), pickle.HIGHEST_PROTOCOL)
     try:
         return pickle.dumps(((compiled.executable, compiled.timings), None, ""), pickle.HIGHEST_PROTOCOL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -184,7 +185,10 @@ class Writer:
         if not self.buffers:
             return self.alloc()
         base = self.any_buffer()
-        buffer = self.buffer(base.space, base)
+        if self.level == "lane" and self.draw(st.booleans()):
+            buffer = replace(base, name=self.name(), base=base, offset=self.expr(base.index_dtype))
+        else:
+            buffer = self.buffer(base.space, base)
         self.buffers.append(buffer)
         return ir.BufferView(buffer)
 

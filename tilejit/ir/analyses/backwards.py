@@ -8,6 +8,7 @@ is walked again only where that has grown.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from ...dataclass import dataclass, field
 from ..nodes import Break, Continue, For, If, Loop, Return, Stmt
@@ -22,7 +23,10 @@ class Backwards(ABC):
 
     around: of the loops around the current place, what is live behind each, and at its head, innermost last.
     heads: of loops that were walked, the same. is_final: what is live here won't grow any more.
+    kinds: the classes of the statements without blocks that have to do with what is live.
     """
+
+    kinds: ClassVar[frozenset[type[Stmt]]]
 
     around: list[tuple[int, int]] = field(default_factory=list)
     heads: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -30,11 +34,14 @@ class Backwards(ABC):
 
     @abstractmethod
     def simple(self, stmt: Stmt, live: int) -> int:
-        """What is live before a statement without blocks, behind which `live` is."""
+        """What is live before a statement of one of the `kinds`, behind which `live` is."""
 
     def block(self, body: Block, live: int) -> int:
         """What is live before a block behind which `live` is."""
         for stmt in reversed(body):
+            if type(stmt) in self.kinds:
+                live = self.simple(stmt, live)
+                continue
             match stmt:
                 case If():
                     live = self.block(stmt.then, live) | self.block(stmt.orelse, live)
@@ -46,8 +53,6 @@ class Backwards(ABC):
                     live = self.around[-1][1]
                 case Return():
                     live = 0
-                case _:
-                    live = self.simple(stmt, live)
         return live
 
     def loop(self, stmt: For | Loop, behind: int) -> int:

@@ -15,9 +15,9 @@ them over: a run of them in one step, a branch or a counted loop of them as a wh
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar, get_args
 
-from ...dataclass import dataclass
+from ...dataclass import dataclass, lean
 from .. import walk
 from ..nodes import Break, Continue, For, If, Jump, Loop, Return, Simple, Stmt
 from ..walk import Block
@@ -27,7 +27,7 @@ __all__ = ["Analysis", "LoopStates", "solve"]
 State = TypeVar("State")
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class LoopStates(Generic[State]):
     """The states around a loop; None where no path goes.
 
@@ -52,7 +52,11 @@ class Analysis(ABC, Generic[State]):
     one or the same. A state describes one thread, or all threads of a CTA. With one thread, no path goes on behind a
     jump, and the state after a branch or a loop follows from the paths that lead there. With all threads, those that
     didn't jump go on `behind` the jump, and the state after a branch or a loop may use the one `before` it.
+
+    kinds: the classes of the statements that may change a state.
     """
+
+    kinds: ClassVar[frozenset[type[Stmt]]] = frozenset(get_args(Stmt))
 
     @abstractmethod
     def join(self, first: State, second: State) -> State:
@@ -63,10 +67,10 @@ class Analysis(ABC, Generic[State]):
         """The state after a statement; of a jump, the state that it carries to its target."""
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        """Whether a statement, without those in it, may change a state.
+        """Whether a statement of one of the `kinds`, without those in it, may change a state.
 
-        Of one that doesn't, `step` returns the state that it is given; `branch` gives it to both blocks, and `merged`,
-        `enter`, `repeat` and `leave` are those of this class.
+        Of one that doesn't, as of one of another kind, `step` returns the state that it is given; `branch` gives it to
+        both blocks, and `merged`, `enter`, `repeat` and `leave` are those of this class.
         """
         return True
 
@@ -105,7 +109,7 @@ def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | 
     return solver.states
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class _Visit:
     """A statement that visits come to, behind those that they pass over.
 
@@ -119,7 +123,7 @@ class _Visit:
     blocks: tuple[_Course, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class _Course:
     """The way through a block: what is visited; then, from number `last` up to `end`, what is passed over."""
 
@@ -132,10 +136,11 @@ def _course(analysis: Analysis[State], body: Block, first: int) -> tuple[_Course
     """The course through a block whose first statement has this number, and the number behind it."""
     visits: list[_Visit] = []
     last = number = first
+    kinds = analysis.kinds
     for stmt in body:
         blocks: list[_Course] = []
         behind = number + 1
-        is_visited = isinstance(stmt, _UNKNOWN) or analysis.concerns(stmt)
+        is_visited = isinstance(stmt, _UNKNOWN) or (type(stmt) in kinds and analysis.concerns(stmt))
         if isinstance(stmt, walk.COMPOUND):
             for block in walk.blocks(stmt):
                 course, behind = _course(analysis, block, behind)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...dataclass import dataclass
+from ...dataclass import lean
 from ...errors import KernelTypeError
 from .. import walk
 from ..arithmetic import facts
@@ -33,13 +33,15 @@ def check(kernel: Kernel) -> None:
     analysis = _Initialized(registers)
     states = solve(analysis, kernel.body, _RegisterState(registers.all))
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
-        untouched = 0 if state is None else state.unwritten & ~state.written
-        if untouched:
-            for place in analysis.read_of(stmt).places:
+        if state is None or not isinstance(stmt, walk.ACCESSING):
+            continue
+        untouched = state.unwritten & ~state.written
+        if untouched & analysis.accessed(stmt).read:
+            for place in _reads(stmt):
                 _refuse_untouched(place, stmt, untouched, registers)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Doubt:
     """A place that a statement reads, of which registers may be unwritten. numbers: those, counted in the root."""
 
@@ -69,7 +71,7 @@ def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> 
 
 def _reads(stmt: Stmt) -> Iterable[Place]:
     """The places that a statement itself reads in any case: what a condition says is the kernel's author's to know."""
-    return stmt.surely_read if isinstance(stmt, TileOp) else walk.reads(stmt)
+    return stmt.surely_read if isinstance(stmt, TileOp) else walk.accesses(stmt)[0]
 
 
 def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: LocalRegisters) -> None:
@@ -87,7 +89,7 @@ def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: Local
     )
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class _RegisterState:
     """The registers that paths to one point have left unwritten, and those that paths have written.
 
@@ -98,64 +100,56 @@ class _RegisterState:
     written: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The places of local buffers that a statement itself reads, and the registers that it is sure to read."""
+@lean(frozen=True, slots=True)
+class _Accessed:
+    """What a statement itself has to do with registers.
 
-    places: tuple[Place, ...]
-    surely: int
+    read, surely_read: those that it may read and those that it is sure to. written, surely_written: the same.
+    """
+
+    read: int = 0
+    surely_read: int = 0
+    written: int = 0
+    surely_written: int = 0
 
 
 class _Initialized(Analysis[_RegisterState]):
+    kinds = frozenset(walk.ACCESSING)
+
     def __init__(self, registers: LocalRegisters) -> None:
         self.registers = registers
         # by the statement's identity: each is visited several times
-        self._read: dict[int, _Read] = {}
+        self._accessed: dict[int, _Accessed] = {}
 
-    def read_of(self, stmt: Stmt) -> _Read:
-        """What a statement reads of local buffers."""
-        read = self._read.get(id(stmt))
-        if read is None:
-            places = tuple([place for place in _reads(stmt) if place.buffer.root.name in self.registers.first])
-            surely = 0
-            for place in places:
-                surely |= self.registers.of(place).surely
-            read = self._read[id(stmt)] = _Read(places, surely)
-        return read
+    def accessed(self, stmt: Stmt) -> _Accessed:
+        accessed = self._accessed.get(id(stmt))
+        if accessed is None:
+            read, surely_read = self._touched(_reads(stmt))
+            written, surely_written = self._touched(walk.accesses(stmt)[1])
+            accessed = self._accessed[id(stmt)] = _Accessed(read, surely_read, written, surely_written)
+        return accessed
+
+    def _touched(self, places: Iterable[Place]) -> tuple[int, int]:
+        """The registers that places may name, and those that they are sure to."""
+        possibly = surely = 0
+        for place in places:
+            touched = self.registers.of(place)
+            possibly, surely = possibly | touched.possibly, surely | touched.surely
+        return possibly, surely
 
     def join(self, first: _RegisterState, second: _RegisterState) -> _RegisterState:
         return _RegisterState(first.unwritten | second.unwritten, first.written | second.written)
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        if self.read_of(stmt).places:
-            return True
-        for place in walk.writes(stmt):
-            if place.buffer.root.name in self.registers.first:
-                return True
-        return False
+        accessed = self.accessed(stmt)
+        return bool(accessed.read or accessed.written)
 
     def step(self, stmt: Simple | Jump, state: _RegisterState) -> _RegisterState:
-        if not state.unwritten:
+        if not state.unwritten or not isinstance(stmt, walk.ACCESSING):
             return state
-        state = self.read(stmt, state)
-        surely = possibly = 0
-        for place in walk.writes(stmt):
-            touched = self.registers.of(place)
-            surely, possibly = surely | touched.surely, possibly | touched.possibly
-        return _RegisterState(state.unwritten & ~surely, state.written | state.unwritten & possibly)
-
-    def branch(self, stmt: If, state: _RegisterState) -> tuple[_RegisterState, _RegisterState]:
-        state = self.read(stmt, state)
-        return state, state
-
-    def enter(self, loop: For | Loop, before: _RegisterState) -> _RegisterState:
-        return self.read(loop, before)
-
-    def read(self, stmt: Stmt, state: _RegisterState) -> _RegisterState:
-        if not state.unwritten:
-            return state
-        read = self.read_of(stmt).surely
-        return _RegisterState(state.unwritten & ~read, state.written) if read else state
+        accessed = self.accessed(stmt)
+        unwritten = state.unwritten & ~accessed.surely_read
+        return _RegisterState(unwritten & ~accessed.surely_written, state.written | unwritten & accessed.written)
 
     def leave(self, loop: For | Loop, turns: LoopStates[_RegisterState]) -> _RegisterState | None:
         if isinstance(loop, Loop) or not _has_a_turn(loop):

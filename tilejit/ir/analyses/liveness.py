@@ -62,13 +62,16 @@ def _is_whole(place: Place) -> bool:
 class _Interfering(Backwards):
     """touched: what statements read and write of the tiles, by the statement's identity."""
 
+    kinds = frozenset(walk.ACCESSING)
+
     numbers: Mapping[str, int]
     made: Interference
     touched: dict[int, tuple[list[_Touch], list[_Touch]]] = field(default_factory=dict)
 
     def simple(self, stmt: Stmt, live: int) -> int:
         if id(stmt) not in self.touched:
-            self.touched[id(stmt)] = self.of(walk.reads(stmt)), self.of(walk.writes(stmt))
+            places, targets = walk.accesses(stmt)
+            self.touched[id(stmt)] = self.of(places), self.of(targets)
         read, written = self.touched[id(stmt)]
         for place, number in written:
             if self.is_final:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from ...dataclass import dataclass
+from ...dataclass import lean
 from ...dtypes import DType
 from ...layout import TileLayout
 from ...layout.iters import Iter
-from ...remember import lasting
+from ...remember import lasting, remembered
 from .. import nodes as ir
 from ..arithmetic import facts
 from ..arithmetic.affine import affine
@@ -28,12 +28,16 @@ __all__ = ["LocalRegisters", "Touched"]
 _MOST_TURNS = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Touched:
     """What a place names. surely: the registers that it is sure to name all of. possibly: those that it may name."""
 
     surely: int
     possibly: int
+
+    def behind(self, registers: int) -> Touched:
+        """The same of registers that come behind so many others."""
+        return Touched(self.surely << registers, self.possibly << registers)
 
 
 _NOTHING = Touched(0, 0)
@@ -55,7 +59,6 @@ class LocalRegisters:
                 self.first[stmt.buffer.name], self.buffers[stmt.buffer.name] = count, stmt.buffer
                 count += span(stmt.buffer)
         self._names, self._firsts = list(self.first), list(self.first.values())
-        self._touched: dict[int, tuple[Place, Touched]] = {}
 
     @property
     def all(self) -> int:
@@ -68,7 +71,7 @@ class LocalRegisters:
     def whole(self, name: str) -> int:
         """The registers that hold a buffer's elements."""
         if name not in self._whole:
-            self._whole[name] = self._whole_of(self.buffers[name]) << self.first[name]
+            self._whole[name] = _whole(self.buffers[name]) << self.first[name]
         return self._whole[name]
 
     def among(self, registers: int) -> Iterator[tuple[ir.Buffer, int]]:
@@ -80,12 +83,6 @@ class LocalRegisters:
             yield self.buffers[name], (left & self.whole(name)).bit_count()
             end = self._firsts[number + 1] if number + 1 < len(self._firsts) else left.bit_length()
             left = left >> end << end
-
-    def _whole_of(self, buffer: ir.Buffer) -> int:
-        layout = buffer.layout
-        assert isinstance(layout, TileLayout)
-        dense = _dense(layout)
-        return dense if dense is not None else bits_of(offsets(buffer, (0,) * len(buffer.shape), fixed_shape(buffer)))
 
     def element(self, name: str, among: int) -> str:
         """The first element of a buffer that lies in one of these registers, as `[0, 4]`."""
@@ -101,31 +98,7 @@ class LocalRegisters:
         name = place.buffer.root.name
         if name not in self.first:
             return _NOTHING
-        # the place is kept, so that no other gets its identity
-        kept = self._touched.get(id(place))
-        if kept is None:
-            kept = self._touched[id(place)] = (place, self._of(place))
-        return kept[1]
-
-    def _of(self, place: Place) -> Touched:
-        assert isinstance(place, (ir.Region, ir.Element)), "vectors are of lane IR"
-        root = place.buffer.root
-        if not _is_fixed(place):
-            return Touched(0, self.whole(root.name))
-        counts = place.counts
-        if place.buffer is root and counts == root.shape:
-            whole = self.whole(root.name)
-            return Touched(whole, whole)
-        return self.at(place, [int(start.value) for start in _starts(place) if isinstance(start, ir.Const)])
-
-    def at(self, place: ir.Region | ir.Element, starts: list[int]) -> Touched:
-        """The registers of a place whose starts have these values."""
-        root = place.buffer.root
-        if any(not 0 <= s <= n - c for s, n, c in zip(starts, fixed_shape(place.buffer), place.counts, strict=True)):
-            return _NOTHING
-        named = offsets(place.buffer, starts, place.counts).ravel()
-        surely, possibly = in_root(bits_of(named), place.buffer.dtype, root.dtype)
-        return Touched(surely << self.first[root.name], possibly << self.first[root.name])
+        return _named(place).behind(self.first[name])
 
     def written_by(self, loop: ir.For) -> int:
         """The registers that a loop of known turns is sure to write, whose places move with its index."""
@@ -139,13 +112,47 @@ class LocalRegisters:
             starts = [_value(start, at) for start in _starts(place)]
             known = [start for start in starts if start is not None]
             if len(known) == len(starts):
-                written |= self.at(place, known).surely
+                written |= _named_at(place, known).behind(self.first[place.buffer.root.name]).surely
         return written
 
 
+@remembered
+def _named(place: Place) -> Touched:
+    """The registers that a place of tile IR names, counted in its root's; remembered, as several analyses ask."""
+    assert isinstance(place, (ir.Region, ir.Element)), "vectors are of lane IR"
+    root = place.buffer.root
+    starts: list[int] = []
+    for start in _starts(place):
+        if not isinstance(start, ir.Const):
+            return Touched(0, _whole(root))
+        starts.append(int(start.value))
+    if place.buffer is root and place.counts == root.shape:
+        return Touched(_whole(root), _whole(root))
+    return _named_at(place, starts)
+
+
+def _named_at(place: ir.Region | ir.Element, starts: list[int]) -> Touched:
+    """The registers of a place whose starts have these values, counted in its root's."""
+    buffer, shape = place.buffer, fixed_shape(place.buffer)
+    if [start for start, n, count in zip(starts, shape, place.counts, strict=True) if not 0 <= start <= n - count]:
+        return _NOTHING
+    # most places are whole, and most layouts say at once which registers they reach
+    named = _whole(buffer) if place.counts == shape else bits_of(offsets(buffer, starts, place.counts))
+    surely, possibly = in_root(named, buffer.dtype, buffer.root.dtype)
+    return Touched(surely, possibly)
+
+
+@remembered
 def span(buffer: ir.Buffer) -> int:
     """How many registers a thread has for a buffer."""
     return buffer.tile_layout.adapted(slots_of(buffer)).footprint()
+
+
+@remembered
+def _whole(buffer: ir.Buffer) -> int:
+    """The registers that hold a buffer's elements."""
+    dense = _dense(buffer.tile_layout)
+    return dense if dense is not None else bits_of(offsets(buffer, (0,) * len(buffer.shape), fixed_shape(buffer)))
 
 
 @lasting

@@ -38,6 +38,9 @@ _ORDERS = {"global": "relaxed.gpu", "shared": "relaxed.cta"}
 #: how a vector is loaded that decides; LLVM has relaxed loads of single values only
 _VECTOR_ORDER = "volatile"
 
+#: the classes of statements that decide when a loop ends
+_EXITS = (Break, Continue, Return)
+
 
 class _Step(NamedTuple):
     """A statement of a loop: the variables and buffers that it changes, and those that what it writes depends on."""
@@ -52,10 +55,12 @@ def relaxed(kernel: Kernel) -> Kernel:
 
     accepts: lane level.
     """
+    if walk.inventory(kernel.body).kinds.isdisjoint(_EXITS):
+        return kernel
     polls: set[int] = set()
-    for stmt in walk.statements(kernel.body):
-        if isinstance(stmt, (For, Loop)):
-            polls.update(_polls(stmt.body))
+    bodies = [loop.body for loop in walk.each(kernel.body, For)] + [loop.body for loop in walk.each(kernel.body, Loop)]
+    for body in bodies:
+        polls.update(_polls(body))
     if not polls:
         return kernel
 
@@ -71,8 +76,10 @@ def relaxed(kernel: Kernel) -> Kernel:
 
 def _polls(body: walk.Block) -> Iterator[int]:
     """The identities of the statements in a loop's body whose loads decide whether it ends."""
+    if walk.inventory(body).kinds.isdisjoint(_EXITS) or not any(map(_is_plain, walk.statements(body))):
+        return
     under = _under_conditions(body, ())
-    exits = [conds for stmt, conds in under if isinstance(stmt, (Break, Continue, Return))]
+    exits = [conds for stmt, conds in under if isinstance(stmt, _EXITS)]
     deciding = {name for conds in exits for name in _names(conds)}
     if not deciding:
         return

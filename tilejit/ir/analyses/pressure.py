@@ -26,7 +26,7 @@ from ...dataclass import dataclass, field
 from ...ops.copies import CAST
 from ...ops.relation import GENERATED, REDUCTION
 from .. import walk
-from ..nodes import Alloc, Assign, Buffer, BufferView, Declare, For, Let, Loop, Stmt, TileOp
+from ..nodes import Alloc, Assign, Buffer, BufferView, Declare, For, Let, Loop, Stmt, Store, TileOp
 from ..walk import Block, Place
 from .backwards import Backwards
 from .local_registers import LocalRegisters, span
@@ -61,7 +61,7 @@ def words(buffer: Buffer) -> int:
 
 def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
     """The greatest pressure of statements at tile level. without: the buffers that aren't in registers, by name."""
-    made = [s for s in walk.statements(body) if isinstance(s, Alloc) and s.buffer.space == "local"]
+    made = [s for s in walk.each(body, Alloc) if s.buffer.space == "local"]
     generated = _generated(body)
     passing = _passing(body)
     counted = [s for s in made if s.buffer.name not in {*without, *generated, *passing}]
@@ -75,13 +75,13 @@ def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
 
 def _generated(body: Block) -> set[str]:
     """The buffers that only operations write that read no tile and no memory."""
-    written: dict[str, bool] = {}
-    for stmt in walk.statements(body):
-        is_generated = isinstance(stmt, TileOp) and stmt.record.relation is GENERATED
-        for place in walk.writes(stmt):
-            name = place.buffer.root.name
-            written[name] = written.get(name, True) and is_generated
-    return {name for name, is_generated in written.items() if is_generated}
+    generated: set[str] = set()
+    others: set[str] = set()
+    for op in walk.each(body, TileOp):
+        names = generated if op.record.relation is GENERATED else others
+        names.update([place.buffer.root.name for place in walk.writes(op)])
+    others.update([stmt.place.buffer.root.name for stmt in walk.each(body, Store)])
+    return generated - others
 
 
 @dataclass(slots=True)
@@ -100,11 +100,14 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
     """The tiles that pass through from elementwise operations to reductions or scalars, with what is read instead."""
     touched: dict[str, _Readers] = {}
     for number, stmt in _stretches(body):
+        if not isinstance(stmt, walk.ACCESSING):
+            continue
         maker = stmt if isinstance(stmt, TileOp) and _is_elementwise(stmt) else None
-        for place in walk.writes(stmt):
+        read, written = walk.accesses(stmt)
+        for place in written:
             name = place.buffer.root.name
             touched[name] = _Readers(None if name in touched else maker, number)
-        for place in walk.reads(stmt):
+        for place in read:
             each = touched.setdefault(place.buffer.root.name, _Readers(None, None))
             each.readers.append(stmt)
             each.stretch = each.stretch if each.stretch == number else None
@@ -123,22 +126,21 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
 def _stretches(body: Block) -> list[tuple[int, Stmt]]:
     """Statements with the number of the stretch of text in which elements may be computed one after the other."""
     numbered: list[tuple[int, Stmt]] = []
-    number = 0
-
-    def block(inner: Block) -> None:
-        nonlocal number
-        for stmt in inner:
-            is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
-            is_last = isinstance(stmt, TileOp) and stmt.record.relation is REDUCTION
-            number += not (is_within or is_last)
-            numbered.append((number, stmt))
-            for each in walk.blocks(stmt) if isinstance(stmt, walk.COMPOUND) else ():
-                block(each)
-                number += 1
-            number += not is_within
-
-    block(body)
+    _number(body, 0, numbered)
     return numbered
+
+
+def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
+    """Adds the statements of a block, which begins in stretch `number`; returns the stretch in which it ends."""
+    for stmt in body:
+        is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
+        is_last = isinstance(stmt, TileOp) and stmt.record.relation is REDUCTION
+        number += not (is_within or is_last)
+        numbered.append((number, stmt))
+        for each in walk.blocks(stmt) if isinstance(stmt, walk.COMPOUND) else ():
+            number = _number(each, number, numbered) + 1
+        number += not is_within
+    return number
 
 
 def _is_elementwise(stmt: Stmt) -> bool:
@@ -183,7 +185,7 @@ class _Begun:
         """loop: the number of the outermost loop around the statements."""
         for stmt in body:
             number = self.numbers[id(stmt)] = len(self.numbers)
-            for place in walk.writes(stmt):
+            for place in walk.accesses(stmt)[1] if isinstance(stmt, (TileOp, Store)) else ():
                 name = place.buffer.root.name
                 if name in names:
                     self.first.setdefault(name, number if loop is None else loop)
@@ -220,6 +222,8 @@ class _Pressing(Backwards):
     touched: what statements have to do with registers, by their identity: those in loops are visited several times.
     """
 
+    kinds = frozenset({Alloc, *walk.ACCESSING})
+
     registers: LocalRegisters
     begun: _Begun
     passing: Mapping[str, tuple[Place, ...]]
@@ -251,12 +255,13 @@ class _Pressing(Backwards):
 
     def touching(self, stmt: Stmt) -> _Touching:
         written, read, begins = 0, 0, 0
-        for place in walk.writes(stmt):
+        places, made = walk.accesses(stmt)
+        for place in made:
             if place.buffer.root.name in self.passing:
                 return _Touching(passes=True)
             touched = self.registers.of(place)
             written, begins = written | touched.surely, begins | touched.possibly
-        for place in _read_instead(walk.reads(stmt), self.passing):
+        for place in _read_instead(places, self.passing):
             read |= self.registers.of(place).possibly
         return _Touching(written, begins, read)
 

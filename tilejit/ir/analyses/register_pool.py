@@ -7,28 +7,41 @@ are left waits for ever.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
 
 from ...dataclass import dataclass
 from ...errors import KernelTypeError, ResourceError
 from ...isa.registers import SET_REGISTERS
 from ...target import MAX_REGISTERS, WARPGROUP, entry_registers, most_registers
 from .. import walk
-from ..nodes import Const, Instruction, Kernel
+from ..nodes import Cast, Const, Expr, If, Instruction, Kernel, Op, Var
 
-__all__ = ["SETTINGS", "Gates", "Setting", "check_pool", "most_of_a_thread", "settings_of"]
+__all__ = ["SETTINGS", "Gate", "Gates", "Setting", "check_pool", "most_of_a_thread", "settings_of"]
 
 SETTINGS = frozenset(row.name for row in SET_REGISTERS.values())
 
-#: branches whose condition is known only at run time, by identity, and what it is there
-Gates = frozenset[tuple[int, bool]]
+
+class Gate(NamedTuple):
+    """What has to be so at run time for threads to come to a statement.
+
+    branch: an `if`, by identity, or a loop that has turns. truth: what the condition is; None behind a branch inside
+    which some threads may have left, whatever it was.
+    """
+
+    branch: int
+    truth: bool | None
+
+
+#: all of them have to be so
+Gates = frozenset[Gate]
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A statement that sets registers, and the threads that come there, thread i as bit i.
 
-    is_certain: all of them do, or none. gates: what decides at run time whether they do; settings of equal gates are
-    executed together.
+    is_certain: all of them do, or none. gates: what decides at run time whether they do.
     """
 
     stmt: Instruction
@@ -50,7 +63,7 @@ def _count(stmt: Instruction) -> int:
 
 def settings_of(kernel: Kernel) -> Iterator[Instruction]:
     """The statements that set registers."""
-    return (s for s in walk.statements(kernel.body) if isinstance(s, Instruction) and s.name in SETTINGS)
+    return (s for s in walk.each(kernel.body, Instruction) if s.name in SETTINGS)
 
 
 def most_of_a_thread(kernel: Kernel) -> int:
@@ -83,7 +96,7 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
                     hint="let each warpgroup set them once, where its branch begins",
                 )
             asked[group] = setting
-    set_them = _most_at_once(asked, entry)
+    set_them = _most_at_once(asked, _Conditions(kernel), entry)
     counts = [set_them[group].registers if group in set_them else entry for group in range(groups)]
     if sum(counts) <= entry * groups:
         return
@@ -101,9 +114,41 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
     )
 
 
-def _most_at_once(asked: Mapping[int, Setting], entry: int) -> dict[int, Setting]:
-    """By warpgroup, the settings that together ask for the most: of those that run time decides on, what takes more."""
-    more: dict[Gates, int] = {}
-    for setting in asked.values():
-        more[setting.gates] = more.get(setting.gates, 0) + setting.registers - entry
-    return {group: setting for group, setting in asked.items() if not setting.gates or more[setting.gates] > 0}
+#: a condition, or the identity of a branch whose condition may change, and what it is; the gate behind a branch, None
+_Facts = frozenset[tuple["Expr | Gate | int", "bool | None"]]
+
+
+class _Conditions:
+    """The conditions of branches. Those that are the same expression of what never changes are the same at run time."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.changing = walk.assigned(kernel.body)
+        self.of_branches = {id(stmt): stmt.cond for stmt in walk.statements(kernel.body) if isinstance(stmt, If)}
+
+    def facts(self, gates: Gates) -> _Facts:
+        return frozenset((gate if gate.truth is None else self._condition(gate.branch), gate.truth) for gate in gates)
+
+    def _condition(self, branch: int) -> Expr | int:
+        cond = self.of_branches.get(branch)
+        if cond is None:
+            return branch
+        parts = list(walk.subexpressions(cond))
+        is_fixed = all(isinstance(part, (Const, Op, Cast, Var)) for part in parts)
+        names = {part.name for part in parts if isinstance(part, Var)}
+        return cond if is_fixed and not names & self.changing else branch
+
+
+def _most_at_once(asked: Mapping[int, Setting], conditions: _Conditions, entry: int) -> dict[int, Setting]:
+    """By warpgroup, the settings that together ask for the most, of all ways in which run time may decide."""
+    facts = {group: conditions.facts(setting.gates) for group, setting in asked.items()}
+    several = list(dict.fromkeys(facts.values()))
+    most: dict[int, Setting] = {}
+    for count in range(len(several) + 1):
+        for taken in combinations(several, count):
+            together: _Facts = frozenset().union(*taken)
+            if len({condition for condition, _ in together}) < len(together):
+                # a condition and its opposite
+                continue
+            executed = {group: setting for group, setting in asked.items() if facts[group] <= together}
+            most = max(most, executed, key=lambda one: sum(setting.registers - entry for setting in one.values()))
+    return most

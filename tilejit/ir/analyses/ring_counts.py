@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dataclass import dataclass
+from ...dataclass import lean
 from ...errors import KernelTypeError
 from ...scopes import SCOPES, THREAD_IDS
 from ...wording import counted
@@ -22,7 +22,7 @@ __all__ = ["Come", "check_steps"]
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Come:
     """A statement, and the threads that come to it, thread i as bit i. is_exact: all of them do, or none."""
 

@@ -16,6 +16,7 @@ from ...ops.elementwise import ELEMENTWISE
 from ...scopes import THREAD_IDS
 from .. import nodes as ir
 from .. import walk
+from ..names import sources
 from ..walk import Block
 
 __all__ = ["ThreadValues", "comers"]
@@ -100,18 +101,28 @@ def comers(kernel: ir.Kernel, values: ThreadValues) -> list[int]:
     Behind a jump none of those come who came to it, up to the block's end; behind a loop come all who came to it.
     values: what is known of the kernel's threads already.
     """
+    conditions = sources(kernel.body, [stmt.cond for stmt in walk.each(kernel.body, ir.If)])
+    for let in walk.each(kernel.body, ir.Let):
+        if let.var.name in conditions:
+            values.define(let)
     listed: list[int] = []
     _come(kernel.body, values.everybody, values, listed)
     return listed
 
 
+#: the classes of statements behind which not all come who came to them
+_PARTING = (ir.If, ir.Break, ir.Continue, ir.Return)
+
+
 def _come(body: Block, coming: int, values: ThreadValues, listed: list[int]) -> int:
     """Lists who comes to the statements of a block; returns who comes to its end."""
+    held = walk.inventory(body)
+    if held.kinds.isdisjoint(_PARTING):
+        listed += [coming] * held.size
+        return coming
     for stmt in body:
         listed.append(coming)
         match stmt:
-            case ir.Let():
-                values.define(stmt)
             case ir.If(cond, then, orelse):
                 true, false = values.finding(cond)
                 coming = _come(then, coming & true, values, listed) | _come(orelse, coming & false, values, listed)

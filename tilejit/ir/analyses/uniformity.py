@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import scopes
-from ...dataclass import dataclass, field, replace
+from ...dataclass import field, lean, replace
 from ...errors import DispatchError
 from ...isa import ROWS, Row
 from ...layout import TileLayout
@@ -33,7 +33,7 @@ from ...source import Span
 from .. import nodes as ir
 from .. import walk
 from .flow import Analysis, LoopStates, solve
-from .register_pool import SETTINGS, Gates, Setting, check_pool
+from .register_pool import SETTINGS, Gate, Gates, Setting, check_pool
 from .ring_counts import Come, check_steps
 from .thread_values import ThreadValues, comers
 
@@ -58,7 +58,7 @@ def check(kernel: ir.Kernel) -> None:
         if state is None:
             continue
         uniformity.report(stmt, state)
-        comings.append(Come(stmt, coming, state.is_exact))
+        comings.append(Come(stmt, coming, state.is_certain))
         if isinstance(stmt, ir.Instruction) and stmt.name in SETTINGS:
             settings.append(Setting(stmt, coming, state.is_certain, state.gates))
     check_pool(kernel, settings)
@@ -78,7 +78,7 @@ def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class _Active:
     """The level of the set of active threads, and the branch or loop that lowered it."""
 
@@ -90,14 +90,14 @@ class _Active:
         return other if other.level < self.level else self
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class _ThreadState:
     """What holds of all threads of the CTA at one point.
 
     entered: the threads that the branches and loops around let in. returned, broken, continued: those that earlier
     jumps of each kind left here; the active threads are in all four sets.
-    gates: the branches, by identity and condition, that decide at run time who comes here: those around, and those in
-    which some threads have ended.
+    gates: the branches that decide at run time who comes here: those around, and those in which some have ended.
+    has_parted: run time may have decided that some threads of the CTA end and others don't.
     levels: of the variables whose level isn't `CTA`. partial: the scopes whose last instance isn't whole and may come
     here. is_exact: all threads that may come here (`thread_values.comers`) do, or none.
     """
@@ -110,15 +110,21 @@ class _ThreadState:
     partial: frozenset[str] = frozenset()
     is_exact: bool = True
     gates: Gates = frozenset()
+    has_parted: bool = False
 
     @property
     def active(self) -> _Active:
-        return self.entered.meet(self.returned).meet(self.broken).meet(self.continued)
+        least = self.entered
+        # mostly none has left
+        for remaining in (self.returned, self.broken, self.continued):
+            if remaining.level < least.level:
+                least = remaining
+        return least
 
     @property
     def is_certain(self) -> bool:
         """Whether all threads that may come here do or none, and none has ended where others of the CTA don't."""
-        return self.is_exact and not (self.gates and self.returned.level < CTA)
+        return self.is_exact and not self.has_parted
 
     def level(self, name: str) -> int:
         return self.levels.get(name, CTA)
@@ -148,13 +154,20 @@ class _Uniformity(Analysis[_ThreadState]):
     values: what they compute. whole: the level of the narrowest scope that has all of them.
     stored: the buffers of which threads write elements on their own, by name.
     sources: what an expression's level follows from, by its identity: those in loops are visited several times.
+    jumps: the kinds of jumps out of a branch or a loop, by its identity.
     """
+
+    kinds = frozenset({
+        ir.Let, ir.Declare, ir.Assign, ir.Instruction, ir.WaitPhase, ir.Atomic, ir.Break, ir.Continue, ir.Return, ir.If,
+        ir.For, ir.Loop,
+    })
 
     def __init__(self, threads: int, stored: frozenset[str] = frozenset()) -> None:
         self.threads, self.stored = threads, stored
         self.values = ThreadValues(threads)
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
         self.sources: dict[int, _Sources] = {}
+        self.jumps: dict[int, frozenset[type[ir.Jump]]] = {}
 
     @staticmethod
     def of(kernel: ir.Kernel) -> _Uniformity:
@@ -176,6 +189,7 @@ class _Uniformity(Analysis[_ThreadState]):
             first.partial | second.partial,
             first.is_exact and second.is_exact,
             first.gates | second.gates,
+            first.has_parted or second.has_parted,
         )
 
     def step(self, stmt: ir.Simple | ir.Jump, state: _ThreadState) -> _ThreadState:
@@ -203,7 +217,9 @@ class _Uniformity(Analysis[_ThreadState]):
             case ir.Continue():
                 return replace(state, continued=state.continued.meet(self.departure("continue", stmt.span, state)))
             case ir.Return():
-                return replace(state, returned=state.returned.meet(self.departure("return", stmt.span, state)))
+                departure = self.departure("return", stmt.span, state)
+                parted = state.has_parted or (bool(state.gates) and departure.level < CTA)
+                return replace(state, returned=state.returned.meet(departure), has_parted=parted)
         return state
 
     def departure(self, word: str, span: Span | None, state: _ThreadState) -> _Active:
@@ -222,7 +238,7 @@ class _Uniformity(Analysis[_ThreadState]):
         then, orelse = (
             replace(
                 state, entered=entered, partial=self.partly(state, threads), is_exact=exact,
-                gates=state.gates if is_static else state.gates | {(id(stmt), truth)},
+                gates=state.gates if is_static else state.gates | {Gate(id(stmt), truth)},
             )
             for truth, threads in zip((True, False), self.values.finding(stmt.cond), strict=True)
         )
@@ -231,12 +247,30 @@ class _Uniformity(Analysis[_ThreadState]):
     def merged(self, stmt: ir.If, before: _ThreadState, ends: _ThreadState) -> _ThreadState:
         stayed = (ends.returned, ends.broken, ends.continued) == (before.returned, before.broken, before.continued)
         exact = before.is_exact and (stayed or ends.is_exact)
-        return replace(ends, entered=before.entered, is_exact=exact, gates=before.gates if stayed else ends.gates)
+        gates = before.gates | _behind(ends.gates)
+        if self.values.of(stmt.cond) is None and self.jumps_in(stmt):
+            gates |= {Gate(id(stmt), None)}
+        return replace(ends, entered=before.entered, is_exact=exact, gates=gates)
+
+    def jumps_in(self, stmt: ir.If | ir.For | ir.Loop) -> frozenset[type[ir.Jump]]:
+        """The kinds of jumps by which threads leave a branch or a loop from inside."""
+        kinds = self.jumps.get(id(stmt))
+        if kinds is None:
+            inside = frozenset(kind for block in walk.blocks(stmt) for each in block for kind in self.jumps_by(each))
+            kinds = self.jumps[id(stmt)] = inside if isinstance(stmt, ir.If) else inside & {ir.Return}
+        return kinds
+
+    def jumps_by(self, stmt: ir.Stmt) -> frozenset[type[ir.Jump]]:
+        if isinstance(stmt, (ir.Break, ir.Continue, ir.Return)):
+            return frozenset({type(stmt)})
+        return self.jumps_in(stmt) if isinstance(stmt, (ir.If, ir.For, ir.Loop)) else frozenset()
 
     def enter(self, loop: ir.For | ir.Loop, before: _ThreadState) -> _ThreadState:
         inside = replace(before, entered=before.active, broken=_Active(), continued=_Active())
         if isinstance(loop, ir.Loop):
             return inside
+        # it may have no turn
+        inside = replace(inside, gates=before.gates | {Gate(id(loop), True)})
         begin, end, step = (self.level(e, before) for e in (loop.start, loop.stop, loop.step))
         entered = self.narrowed(before.active, min(begin, end, step), "the loop", loop.span)
         exact = before.is_exact and self.widened(min(begin, end, step)) == CTA
@@ -246,7 +280,7 @@ class _Uniformity(Analysis[_ThreadState]):
         return active if level >= active.level else _Active(level, what, span)
 
     def repeat(self, loop: ir.For | ir.Loop, head: _ThreadState, ends: _ThreadState) -> _ThreadState:
-        return replace(ends, entered=head.entered, continued=_Active())
+        return replace(ends, entered=head.entered, continued=_Active(), gates=head.gates)
 
     def leave(self, loop: ir.For | ir.Loop, turns: LoopStates[_ThreadState]) -> _ThreadState:
         """After a loop all threads are back; what it assigned may differ between those that left in different turns."""
@@ -255,9 +289,10 @@ class _Uniformity(Analysis[_ThreadState]):
         ends = min(head.entered.level, head.broken.level)
         before = turns.before
         stayed = head.returned == before.returned
+        gates = before.gates | {Gate(id(loop), None)} if self.jumps_in(loop) else before.gates
         after = replace(
-            before, returned=before.returned.meet(head.returned), is_exact=before.is_exact and stayed,
-            gates=before.gates if stayed else head.gates,
+            before, returned=before.returned.meet(head.returned), is_exact=before.is_exact and stayed, gates=gates,
+            has_parted=head.has_parted,
         )
         for name in walk.assigned(loop.body):
             after = after.with_level(name, min(last.level(name), ends))
@@ -432,6 +467,11 @@ class _Uniformity(Analysis[_ThreadState]):
     def widened(self, level: int) -> int:
         """The level, or `CTA` where the CTA is a single thread, warp or warpgroup which agrees."""
         return CTA if level >= self.whole else level
+
+
+def _behind(gates: Gates) -> Gates:
+    """Those of branches that are over."""
+    return frozenset(gate for gate in gates if gate.truth is None)
 
 
 def _lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, int]:

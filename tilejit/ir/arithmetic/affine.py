@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...dataclass import dataclass
+from ...dataclass import lean
 from ...dtypes import DType, bool_, int64
 from ...remember import remembered
 from ..nodes import Cast, Const, Expr, Op
@@ -18,7 +18,7 @@ from .intern import integer, operation
 __all__ = ["Affine", "affine", "affine_sum", "product"]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Affine:
     """A sum: terms (an expression that isn't a sum itself, its coefficient) in order of appearance, and a constant.
 
@@ -119,6 +119,8 @@ def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
     if len(moving) == 1:
         # nothing to merge; a dictionary would hash the terms, which walks over them
         ((only, factor),) = moving
+        if constant == factor * only.constant:
+            return only.times(factor)
         return _made(dtype, [(term, c * factor) for term, c in only.terms], constant)
     coefficients: dict[Expr, int] = {}
     for part, factor in moving:
@@ -140,20 +142,23 @@ def _signed(value: int, bits: int) -> int:
 
 
 def _expr(form: Affine) -> Expr:
-    ordered = sorted(form.terms, key=_is_negative)
     total: Expr | None = None
-    for term, coefficient in ordered:
+    negative: list[tuple[Expr, int]] = []
+    is_in_order = True
+    for term, coefficient in form.terms:
+        if coefficient < 0:
+            negative.append((term, coefficient))
+            continue
+        is_in_order = is_in_order and not negative
+        total = _joined(total, term, coefficient, form.dtype)
+    for term, coefficient in negative:
         total = _joined(total, term, coefficient, form.dtype)
     assert total is not None
     if form.constant:
         total = operation("add", (total, integer(form.constant, form.dtype)), form.dtype)
-    if ordered == list(form.terms):
+    if is_in_order:
         affine.keep(total, form)
     return total
-
-
-def _is_negative(term: tuple[Expr, int]) -> bool:
-    return term[1] < 0
 
 
 def _joined(total: Expr | None, term: Expr, coefficient: int, dtype: DType) -> Expr:

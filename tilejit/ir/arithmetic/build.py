@@ -81,6 +81,9 @@ def again(name: str, args: tuple[Expr, ...]) -> Expr:
     folded = _folded(name, args)
     if folded is not None:
         return folded
+    if args[0].dtype.is_float:
+        # nothing is known of floats that aren't constants
+        return _plain(name, args)
     constructor = _CONSTRUCTORS.get(name)
     return constructor(*args) if constructor is not None else _plain(name, args)
 
@@ -173,7 +176,8 @@ def total(terms: Iterable[Expr], dtype: DType) -> Expr:
 
 def weighted_sum(terms: Iterable[tuple[Expr, int]], dtype: DType) -> Expr:
     """The sum of (term, factor) products, the terms of one integer type; 0 of none."""
-    return affine_sum([(affine(term), factor) for term, factor in terms], dtype).expr()
+    forms = [(affine(term), factor) for term, factor in terms]
+    return affine_sum(forms, dtype).expr() if forms else integer(0, dtype)
 
 
 def apart(x: Expr, divisor: int) -> tuple[Expr, Expr]:

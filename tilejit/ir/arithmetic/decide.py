@@ -26,8 +26,8 @@ def decided(name: str, x: Expr, y: Expr) -> bool | None:
         low = high = 0
     elif first.is_exact and second.is_exact:
         by_terms = first.gap(second)
-        low = max((g for g in (low, by_terms[0]) if g is not None), default=None)
-        high = min((g for g in (high, by_terms[1]) if g is not None), default=None)
+        low = max([g for g in (low, by_terms[0]) if g is not None], default=None)
+        high = min([g for g in (high, by_terms[1]) if g is not None], default=None)
     return by_gap(name, low, high)
 
 

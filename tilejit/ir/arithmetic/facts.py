@@ -88,10 +88,16 @@ def bounds(expr: Expr) -> Bounds:
 
 
 def _op_bounds(op: Op) -> Bounds:
-    values, dtype = _values(op), op.dtype
-    if op.name not in _BOUNDS or {v.dtype for v in values} != {dtype}:
+    of_result, dtype = _BOUNDS.get(op.name), op.dtype
+    if of_result is None:
         return dtype_range(dtype)
-    ends = _BOUNDS[op.name](*[bounds(a) for a in values])
+    # a loop, as a comprehension is one more call of Python's
+    of_values: list[Bounds] = []
+    for value in _values(op):
+        if value.dtype is not dtype:
+            return dtype_range(dtype)
+        of_values.append(bounds(value))
+    ends = of_result(*of_values)
     if dtype is int64:
         return _in_range(ends, dtype)
     return ends if _within(ends, full_range(dtype)) else dtype_range(dtype)
@@ -279,8 +285,11 @@ def _wrapped(number: int, dtype: DType) -> int:
 
 def _op_multiple(op: Op) -> int:
     values, dtype = _values(op), op.dtype
-    if dtype is bool_ or op.name not in _MULTIPLES or {v.dtype for v in values} != {dtype}:
+    if dtype is bool_ or op.name not in _MULTIPLES:
         return 1
+    for value in values:
+        if value.dtype is not dtype:
+            return 1
     divisor = _MULTIPLES[op.name](values)
     if dtype is int64 or op.name not in _MAY_WRAP:
         return divisor

@@ -33,6 +33,7 @@ class IntegerFolding:
         self.numbers: dict[str, int] = {}
         self.ranges: dict[str, range] = {}
         self._folds: dict[int, tuple[Expr, Fold | None]] = {}
+        self._tables: dict[int, tuple[Expr, tuple[str, list[int]] | None]] = {}
 
     def constant(self, expr: Expr) -> Callable[[], Expr] | None:
         """What gives the expression as a constant; None where it isn't one of integers."""
@@ -50,6 +51,12 @@ class IntegerFolding:
 
     def _table(self, expr: Expr) -> tuple[str, list[int]] | None:
         """The variable, one with a range, that an expression is made of, and the expression for all that it will be."""
+        entry = self._tables.get(id(expr))
+        if entry is None:
+            entry = self._tables[id(expr)] = (expr, self._tabled(expr))
+        return entry[1]
+
+    def _tabled(self, expr: Expr) -> tuple[str, list[int]] | None:
         if isinstance(expr, Var):
             return (expr.name, list(self.ranges[expr.name])) if expr.name in self.ranges else None
         if isinstance(expr, Cast):
@@ -131,9 +138,11 @@ class IntegerFolding:
         if isinstance(expr, (Const, Cast)):
             return None
         form = affine(expr)
-        pairs = [(term.name, factor) for term, factor in form.terms if isinstance(term, Var)]
-        if len(pairs) != len(form.terms) or not all(name in self.names for name, _ in pairs):
-            return None
+        pairs: list[tuple[str, int]] = []
+        for term, factor in form.terms:
+            if not isinstance(term, Var) or term.name not in self.names:
+                return None
+            pairs.append((term.name, factor))
         return pairs, form.constant
 
     def _arithmetic(self, op: Op, fold: Callable[[int, int], int]) -> Fold | None:

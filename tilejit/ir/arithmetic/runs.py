@@ -8,6 +8,8 @@ A sum that rises by equal steps passes a limit once, unless it wraps around: the
 
 from __future__ import annotations
 
+from operator import is_
+
 from ...dtypes import bool_
 from ..nodes import TRUE, Cast, Expr, Op, Var
 from ..walk import subexpressions
@@ -20,12 +22,13 @@ __all__ = ["at", "by_ends", "has", "throughout"]
 
 def at(expr: Expr, var: Var, value: Expr) -> Expr:
     """`expr` with `value` for `var`."""
-    if expr == var:
-        return value
+    if isinstance(expr, Var):
+        return value if expr == var else expr
     if isinstance(expr, Cast):
         return build.cast(at(expr.x, var, value), expr.dtype, expr.saturate)
-    if isinstance(expr, Op) and has(expr, var):
-        return build.op(expr.name, *[at(a, var, value) for a in expr.args])
+    if isinstance(expr, Op):
+        args = tuple([at(a, var, value) for a in expr.args])
+        return expr if all(map(is_, args, expr.args)) else build.again(expr.name, args)
     return expr
 
 
@@ -54,7 +57,7 @@ def by_ends(cond: Expr, var: Var, count: int) -> Expr | None:
 
 def has(expr: Expr, var: Var) -> bool:
     """Whether `expr` depends on `var`."""
-    return any(part == var for part in subexpressions(expr))
+    return any(isinstance(part, Var) and part == var for part in subexpressions(expr))
 
 
 #: comparisons, each with that of its operands in the other order

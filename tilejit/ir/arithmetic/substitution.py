@@ -70,7 +70,7 @@ class Substitution:
         self.numbers = self._folding.numbers
         self._values: dict[str, Expr] = {}
         self._makes: dict[int, tuple[Expr, Make | None]] = {}
-        self._totals: dict[Affine, Make] = {}
+        self._totals: dict[tuple[tuple[int, int], ...], Make] = {}
 
     def index(self, name: str, indices: range | None = None) -> None:
         """The variable will always be an integer, which `numbers` has. indices: all that it will be."""
@@ -131,12 +131,15 @@ class Substitution:
             return self._variable(expr)
         if isinstance(expr, Load):
             return self._load(expr)
-        if not any(self._make(part) for part in operands(expr)):
+        for part in operands(expr):
+            if self._make(part) is not None:
+                break
+        else:
             return None
-        constant = self._folding.constant(expr)
-        if constant is not None:
-            return constant
         if expr.dtype.is_integer:
+            constant = self._folding.constant(expr)
+            if constant is not None:
+                return constant
             form = affine(expr)
             if form.constant or form.terms != ((expr, 1),):
                 return self._sum(form)
@@ -186,6 +189,9 @@ class Substitution:
             fold = self._folding.fold(op.args[1])
             if name in ("bitwise_xor", "bitwise_or") and fold is not None and not self.changes(op.args[0]):
                 return self._bits(op, op.args[0], fold)
+        elif not may_fold and len(makes) == 1:
+            (only,) = makes
+            return lambda: Op(name, (only(),), dtype, span)
         elif not may_fold:
             return lambda: Op(name, tuple([make() for make in makes]), dtype, span)
         return lambda: build.again(name, tuple([make() for make in makes]))
@@ -255,14 +261,13 @@ class Substitution:
             if _is_apart(parts.rest, other):
                 return self._scaled_sum(parts, rest, fold, factor, other)
 
-        total = self._total(Affine(dtype, form.terms), parts)
+        total = self._total(form, parts)
 
         def added() -> Expr:
             there, constant = total(), integer(parts.number(), dtype)
             if constant.value == 0:
                 return there
-            if isinstance(there, Const) or (isinstance(there, Op) and there.name == "add"):
-                # it may end in a constant itself
+            if isinstance(there, Const) or _ends_in_constant(there):
                 return affine(there).plus(Affine(dtype, (), int(constant.value))).expr()
             return operation("add", (there, constant), dtype)
 
@@ -270,12 +275,13 @@ class Substitution:
 
     def _total(self, form: Affine, parts: _Sum) -> Make:
         """What changes of a sum besides its constant, and what stays; many sums of one turn differ in constants."""
-        made = self._totals.get(form)
+        terms_by_identity = tuple([(id(term), factor) for term, factor in form.terms])
+        made = self._totals.get(terms_by_identity)
         if made is not None:
             return made
         is_one_more = len(parts.terms) == 1 and parts.terms[0][1] == 1 and not parts.products
         if is_one_more and parts.rest.terms and all(factor > 0 for _, factor in parts.rest.terms):
-            made = self._totals[form] = _one_more(parts.rest, parts.terms[0][0])
+            made = self._totals[terms_by_identity] = _one_more(parts.rest, parts.terms[0][0])
             return made
         last: list[tuple[list[Expr], list[int], Expr]] = []
 
@@ -289,7 +295,7 @@ class Substitution:
             last[:] = [(terms, scales, affine_sum(sums, form.dtype).expr())]
             return last[0][2]
 
-        self._totals[form] = total
+        self._totals[terms_by_identity] = total
         return total
 
     def _scaled_sum(self, parts: _Sum, rest: Expr, fold: Fold, factor: int, other: Affine) -> Make:
@@ -338,6 +344,10 @@ class Substitution:
             if fold is not None and not self.changes(other):
                 return fold, affine(other)
         return None
+
+
+def _ends_in_constant(total: Expr) -> bool:
+    return isinstance(total, Op) and total.name == "add" and isinstance(total.args[1], Const)
 
 
 def _one_more(rest: Affine, make: Make) -> Make:

@@ -1,6 +1,6 @@
 """Whether indices and regions lie inside, dimension by dimension.
 
-Regions of global tensors may pass the edges, where they are masked.
+Regions of global tensors may pass the edges, where they are masked; what TMA stores may pass the end alone.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ...dtypes import barrier, int64, uint32, uint64
 from ...ops.atomic import ATOMIC
+from ...ops.copies import COPY_ASYNC
 from .. import walk
 from ..arithmetic import build, facts
 from ..nodes import Arrive, Assert, Buffer, Element, Expect, Expr, Region, Stmt, TileOp, WaitPhase
@@ -25,6 +26,28 @@ def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
             yield from _indices(place, conditions)
         elif isinstance(place, Region) and (place.buffer.space != "global" or _is_updated_whole(stmt, place)):
             yield from _starts(place, conditions)
+    if isinstance(stmt, TileOp) and stmt.name == COPY_ASYNC.name:
+        stored = stmt.region("dst")
+        if stored.buffer.space == "global":
+            yield from _fronts(stored, conditions)
+
+
+def _fronts(region: Region, conditions: Conditions) -> Iterator[Assert]:
+    """An assertion for each dimension in which an asynchronous store may begin in front of the tensor.
+
+    source: measured on an H100: TMA ends the kernel there, CUDA_ERROR_ILLEGAL_INSTRUCTION
+    """
+    for d in region.box_dims:
+        start = region.starts[d]
+        cond = build.greater_equal(start, build.const(0, start.dtype))
+        low, _ = facts.bounds(start)
+        if (low is not None and low >= 0) or conditions.holds(cond):
+            continue
+        message = (
+            f"what is stored begins at {{0}} along dimension {d} of {title(region.buffer)}, in front of it: "
+            "asynchronous stores may pass its end only"
+        )
+        yield Assert(cond, message, "front", (_number(start),), region.span)
 
 
 def _barriers(stmt: Stmt) -> Iterator[Element | Region]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from ...dataclass import replace
 from ...dtypes import DType, bool_, int32, int64
 from ...errors import KernelSyntaxError, LayoutError
 from ...layout import TileLayout
@@ -254,7 +255,17 @@ class _Reader:
         return ir.Alloc(buffer, addressed, arrivals, line.name() if line.accept("by") else "")
 
     def _view(self, line: Line) -> ir.Stmt:
-        return ir.BufferView(self._buffer(line))
+        if line.tokens[line.at + 1].text != "=":
+            return ir.BufferView(self._buffer(line))
+        name = line.name()
+        line.expect("=")
+        base = looked_up(line, self.names.buffers)
+        line.expect("+")
+        offset = expression(line, self.names, base.index_dtype)
+        line.expect("align")
+        view = replace(base, name=name, base=base, offset=offset, align=line.integer())
+        self.names.buffers[name] = view
+        return ir.BufferView(view)
 
     def _store(self, line: Line) -> ir.Stmt:
         at = place(line, self.names)

@@ -15,6 +15,7 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
       alloc BUFFER [addressed] [arrivals N [by CALL]]            of barriers: how many complete a phase
       view BUFFER of NAME         store PLACE <- EXPR
+      view NAME = NAME + EXPR align N                            it starts so many elements behind the other
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
       atomic OPERATION PLACE @ ORDER <- EXPR, … [as VAR]         an update, and what was there before
       break    continue    return    pass                        SCOPE.sync
@@ -182,7 +183,7 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             behind += f" by {call}" if call else ""
             return f"alloc {buffer_text(buffer)}{behind}"
         case ir.BufferView(buffer):
-            return f"view {buffer_text(buffer)}" + ("" if buffer.base is None else f" of {_name(buffer.base.name)}")
+            return f"view {_view(buffer)}"
         case ir.Store(place, value):
             return f"store {place_text(place)}{_order(stmt.order)} <- {expr_text(value, place.buffer.dtype)}"
         case ir.Atomic():
@@ -296,6 +297,15 @@ def buffer_text(buffer: ir.Buffer) -> str:
     head = f"{_name(buffer.name)}: {buffer.space} {buffer.dtype}[{shape}]"
     slots = f" in [{', '.join(map(str, buffer.slots))}]" if buffer.slots else ""
     return f"{head}{slots} {_layout(buffer.layout)} align {buffer.align}"
+
+
+def _view(buffer: ir.Buffer) -> str:
+    if buffer.base is None:
+        return buffer_text(buffer)
+    base = _name(buffer.base.name)
+    if buffer.offset is None:
+        return f"{buffer_text(buffer)} of {base}"
+    return f"{_name(buffer.name)} = {base} + {expr_text(buffer.offset, buffer.index_dtype)} align {buffer.align}"
 
 
 def _size(size: int | ir.Var) -> str:

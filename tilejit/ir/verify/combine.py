@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .. import nodes as ir
 from ..combine import Combine
-from .operations import const_fault, op_fault
+from .operations import const_fault, dtype_of, op_fault
 
 __all__ = ["combine_faults"]
 
@@ -40,7 +40,7 @@ def _expression_faults(expr: ir.Expr, known: dict[str, ir.Var]) -> Iterator[str]
         case ir.Var():
             fault = None if known.get(expr.name) == expr else f"{expr.name} is none of its variables"
         case ir.Op():
-            fault = op_fault(expr)
+            fault = op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype)
             for arg in expr.args:
                 yield from _expression_faults(arg, known)
         case ir.Cast():

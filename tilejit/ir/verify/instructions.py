@@ -39,7 +39,7 @@ def instruction_faults(stmt: ir.Instruction, target: str | None) -> list[str]:
 def cut_inputs(stmt: ir.Instruction) -> frozenset[int]:
     """Which inputs are addresses of bytes that other operands may have the instruction leave alone."""
     row = row_called(stmt.name)
-    if row is None or not any(operand.is_cut for operand in row.operands):
+    if row is None or not [operand for operand in row.operands if operand.is_cut]:
         return frozenset()
     carried = len(stmt.outputs) if row.carries is not None else 0
     positions = _positions(row.arguments, stmt.inputs[carried:])

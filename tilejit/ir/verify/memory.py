@@ -15,7 +15,10 @@ from .. import walk
 from ..arithmetic.facts import bounds
 from ..values import SPACES
 
-__all__ = ["access_fault", "arrivals_fault", "buffer_faults", "element_faults", "region_faults", "vector_faults"]
+__all__ = [
+    "access_fault", "arrivals_fault", "buffer_faults", "displaced_faults", "element_faults", "region_faults",
+    "vector_faults",
+]
 
 #: bytes that one memory access may have
 ACCESS_BYTES = (1, 2, 4, 8, 16, 32)
@@ -55,6 +58,19 @@ def _buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
             yield from _open_faults(buffer, buffer.layout)
         case TileLayout() if len(sizes) == len(buffer.shape):
             yield from _tile_layout_faults(buffer, buffer.layout, math.prod(buffer.slots or sizes))
+
+
+def displaced_faults(view: ir.Buffer, base: ir.Buffer, offset: ir.Expr, changing: Set[str]) -> Iterator[str]:
+    """What is wrong with a view that starts `offset` behind its base. changing: the variables that may be assigned."""
+    if offset.dtype != base.index_dtype:
+        yield f"{view.name} starts {base.index_dtype} elements behind {base.name}; got {offset.dtype}"
+    if view.dtype != base.dtype or view.layout != base.layout:
+        yield f"{view.name} starts behind {base.name}, and has another type or layout"
+    if base.space == "tmem":
+        yield f"{view.name} starts behind {base.name}, which is tensor memory"
+    for part in walk.subexpressions(offset):
+        if isinstance(part, ir.Load) or (isinstance(part, ir.Var) and part.name in changing):
+            yield f"{view.name} starts at a place that may change"
 
 
 def _slot_faults(buffer: ir.Buffer, shape: tuple[int, ...]) -> Iterator[str]:
@@ -170,30 +186,30 @@ def _outside(buffer: ir.Buffer, starts: tuple[ir.Expr, ...], extents: tuple[int,
             yield f"dimension {dim} of {buffer.name} has {size} elements; {extent} from {at} lie outside"
 
 
-def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bool = False) -> Iterator[str]:
+def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bool = False) -> list[str]:
     """What is wrong with a vector: its width, its offset's type, or that it is provably outside.
 
     unrolled: variables of unrolled loops, which may name registers; None for a vector in memory.
     is_masked: whether what lies outside a global tensor isn't accessed.
     """
-    buffer = vector.buffer
-    if not vector.offset.dtype.is_integer:
-        yield f"an offset into {buffer.name} must be an integer; got {vector.offset.dtype}"
-        return
-    if vector.width < 1:
-        yield f"a vector of {vector.width} elements of {buffer.name}"
+    buffer, offset, width = vector.buffer, vector.offset, vector.width
+    if not offset.dtype.is_integer:
+        return [f"an offset into {buffer.name} must be an integer; got {offset.dtype}"]
+    faults = [] if width >= 1 else [f"a vector of {width} elements of {buffer.name}"]
     if unrolled is not None:
-        strangers = _strangers(vector.offset, unrolled)
-        if strangers:
-            yield f"register of {buffer.name} named by {strangers[0]}, which isn't constant"
-    elif buffer.space != "local":
-        yield from _offset_faults(vector)
+        stranger = None if isinstance(offset, ir.Const) else _stranger(offset, unrolled)
+        if stranger is not None:
+            faults.append(f"register of {buffer.name} named by {stranger}, which isn't constant")
+    elif buffer.space != "local" and offset.dtype != buffer.index_dtype:
+        faults.append(f"offsets into {buffer.space} memory are of {buffer.index_dtype}; got {offset.dtype}")
     limit = _storage(buffer)
     if limit is None or (is_masked and buffer.space == "global"):
-        return
-    low, high = bounds(vector.offset)
-    if (low is not None and low + vector.width > limit) or (high is not None and high < 0):
-        yield f"{buffer.name} holds {limit} elements; {vector.width} from {low if low == high else 'there'} lie outside"
+        return faults
+    low, high = (offset.value, offset.value) if isinstance(offset, ir.Const) else bounds(offset)
+    if (low is not None and low + width > limit) or (high is not None and high < 0):
+        at = low if low == high else "there"
+        faults.append(f"{buffer.name} holds {limit} elements; {width} from {at} lie outside")
+    return faults
 
 
 def arrivals_fault(buffer: ir.Buffer, arrivals: int) -> str | None:
@@ -209,45 +225,33 @@ def arrivals_fault(buffer: ir.Buffer, arrivals: int) -> str | None:
 
 def access_fault(place: ir.Element | ir.Vector) -> str | None:
     """What keeps one load or store from moving the whole element or vector, or None."""
-    if place.buffer.dtype == barrier:
-        return f"{place.buffer.name} is made of barriers, which are no memory to load or store"
-    if isinstance(place, ir.Element):
+    buffer = place.buffer
+    if buffer.dtype == barrier:
+        return f"{buffer.name} is made of barriers, which are no memory to load or store"
+    if buffer.space == "local" or isinstance(place, ir.Element):
         return None
-    return _width_fault(place)
-
-
-def _width_fault(vector: ir.Vector) -> str | None:
-    size = vector.width * vector.buffer.dtype.bytes
-    if vector.buffer.space == "tmem":
-        return f"{vector.buffer.name} is tensor memory, which only instructions of its own reach"
-    if vector.buffer.space != "local" and size not in ACCESS_BYTES:
-        return f"an access of {size} bytes to {vector.buffer.name}; one has 1, 2, 4, 8, 16 or 32"
-    return None
-
-
-def _offset_faults(vector: ir.Vector) -> Iterator[str]:
-    wanted = vector.buffer.index_dtype
-    if vector.offset.dtype != wanted:
-        yield f"offsets into {vector.buffer.space} memory are of {wanted}; got {vector.offset.dtype}"
+    if buffer.space == "tmem":
+        return f"{buffer.name} is tensor memory, which only instructions of its own reach"
+    size = place.width * buffer.dtype.bytes
+    return None if size in ACCESS_BYTES else f"an access of {size} bytes to {buffer.name}; one has 1, 2, 4, 8, 16 or 32"
 
 
 @remembered
 def _storage(buffer: ir.Buffer) -> int | None:
     """Elements that the buffer's storage holds, for a thread where it is local; None where unknown."""
-    if isinstance(buffer.layout, ir.Strided) or buffer.space == "tmem":
+    if isinstance(buffer.layout, ir.Strided) or buffer.space == "tmem" or buffer.offset is not None:
         return None
     layout = buffer.tile_layout
     return layout.span() if buffer.space == "local" else layout.footprint()
 
 
-def _strangers(expr: ir.Expr, unrolled: Set[str]) -> list[str]:
-    """What keeps an offset from being constant once loops are unrolled."""
-    if isinstance(expr, ir.Const):
-        return []
+def _stranger(expr: ir.Expr, unrolled: Set[str]) -> str | None:
+    """The first of what keeps an offset from being constant once loops are unrolled, None where nothing does."""
     if isinstance(expr, ir.Var):
-        return [] if expr.name in unrolled else [expr.name]
-    if isinstance(expr, ir.Special):
-        return [expr.name]
-    if isinstance(expr, ir.Load):
-        return [expr.place.buffer.name]
-    return [name for part in walk.operands(expr) for name in _strangers(part, unrolled)]
+        return None if expr.name in unrolled else expr.name
+    for part in walk.subexpressions(expr):
+        if isinstance(part, ir.Var) and part.name not in unrolled or isinstance(part, ir.Special):
+            return part.name
+        if isinstance(part, ir.Load):
+            return part.place.buffer.name
+    return None

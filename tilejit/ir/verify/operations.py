@@ -18,7 +18,7 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from ..arithmetic.facts import full_range
 
-__all__ = ["const_fault", "op_fault", "shape_and_type_faults", "tile_op_faults"]
+__all__ = ["const_fault", "dtype_of", "op_fault", "shape_and_type_faults", "tile_op_faults"]
 
 
 def const_fault(const: ir.Const) -> str | None:
@@ -42,16 +42,13 @@ def _is_of_float(value: float, dtype: DType) -> bool:
         return float(np.asarray(value).astype(dtype.numpy)) == value
 
 
-_DTYPE = attrgetter("dtype")
-
-
-def op_fault(op: ir.Op) -> str | None:
-    """What is wrong with a scalar operation's name, arguments or type, or None."""
-    return _op_fault(op.name, tuple(map(_DTYPE, op.args)), op.dtype)
+#: an expression's type
+dtype_of = attrgetter("dtype")
 
 
 @cache
-def _op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
+def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
+    """What is wrong with a scalar operation's name, the types of its arguments or its own type, or None."""
     if name not in ELEMENTWISE:
         return f"no operation is called {name!r}"
     rule = result_type(name, dtypes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from ...dataclass import dataclass
+from ...dataclass import lean
 from ...dtypes import DType, int32
 from ...ir.arithmetic import build
 from ...ir.nodes import FALSE, TRUE, Expr, Vector
@@ -24,7 +24,7 @@ __all__ = ["MaskedVector", "Turn", "at_edges"]
 Turn = Literal["each", "whole", "cut"]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class MaskedVector:
     """Elements [start, start + width) of a vector in memory, of which only those inside the tensor are accessed.
 
@@ -94,15 +94,14 @@ class MaskedVector:
         to be there before the next is loaded.
         """
         whole = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
-        first = self.inside(build.const(self.start, int32))
+        start, end = (build.const(self.start + k, int32) for k in (0, self.width - 1))
         varies = self.allowed is not None and self.allowed.varies
         if self.width == 1 or (self.mask.whole and not varies):
-            yield whole, self.place, build.logical_and(self._allows(build.const(self.start, int32)), first)
+            yield whole, self.place, build.logical_and(self._allows(start), self.inside(start))
             return
         if self.mask.whole:
-            first = inside = b.let("inside", first)
+            inside = b.let("inside", self.inside(start))
         else:
-            start, end = (build.const(self.start + k, int32) for k in (0, self.width - 1))
             inside = self.mask.throughout(self.coordinate, start, end)
         every = TRUE if self.allowed is None else self.allowed.throughout(self.width)
         moves_at_once = b.let("all", build.logical_and(every, inside))
@@ -112,37 +111,37 @@ class MaskedVector:
             return
         if self.turn == "cut":
             with b.when(build.logical_not(moves_at_once)):
-                yield from self._elements(b, registers, first, apart)
+                yield from self._elements(b, registers, inside, apart)
             return
         with b.either(moves_at_once) as otherwise:
             yield whole, self.place, TRUE
             with otherwise:
-                yield from self._elements(b, registers, first, apart)
+                yield from self._elements(b, registers, inside, apart)
 
     def _elements(
-        self, b: Builder, registers: Vector, first: Expr, apart: bool
+        self, b: Builder, registers: Vector, inside: Expr, apart: bool
     ) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """first: whether the first element lies inside the tensor; apart: as `_moves` has it."""
+        """inside: whether all of them lie inside the tensor; apart: as `_moves` has it."""
         if not apart:
-            yield from self._single_moves(b, registers, first)
+            yield from self._single_moves(b, registers, inside)
             return
         own = [Vector(b.scratch("single", registers.buffer.dtype, 1), build.const(0, int32)) for _ in range(self.width)]
         for k, register in enumerate(own):
-            yield register, *self._single(build.const(self.start + k, int32), first)
+            yield register, *self._single(build.const(self.start + k, int32), inside)
         for k, register in enumerate(own):
             b.move(Vector(registers.buffer, build.add(registers.offset, self.start + k)), register)
 
-    def _single_moves(self, b: Builder, registers: Vector, first: Expr) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """first: whether the first element lies inside the tensor."""
+    def _single_moves(self, b: Builder, registers: Vector, inside: Expr) -> Iterator[tuple[Vector, Vector, Expr]]:
+        """inside: whether all of them lie inside the tensor."""
         with b.loop("element", self.width, unrolled=True) as k:
             at = build.add(k, self.start)
-            yield Vector(registers.buffer, build.add(registers.offset, at)), *self._single(at, first)
+            yield Vector(registers.buffer, build.add(registers.offset, at)), *self._single(at, inside)
 
-    def _single(self, at: Expr, first: Expr) -> tuple[Vector, Expr]:
-        """Where element number `at` is, and whether it is accessed; first: whether the first one is in the tensor."""
-        inside = first if self.mask.whole else self.inside(at)
+    def _single(self, at: Expr, inside: Expr) -> tuple[Vector, Expr]:
+        """Where element number `at` is, and whether it is accessed; inside: whether all of them are in the tensor."""
+        is_inside = inside if self.mask.whole else self.inside(at)
         place = Vector(self.view.buffer, build.add(self.address, at))
-        return place, build.logical_and(inside, self._allows(at))
+        return place, build.logical_and(is_inside, self._allows(at))
 
     def _allows(self, step: Expr) -> Expr:
         """Whether the mask has element number `step` of the vector."""
@@ -176,4 +175,4 @@ def at_edges(
     with b.either(cond) as otherwise:
         yield {name: each.without_tensor for name, each in edges.items()}
         with otherwise:
-            yield {name: each.mask(b, rounds) for name, each in edges.items()}
+            yield {name: each.mask(b, rounds, refuted=cond) for name, each in edges.items()}

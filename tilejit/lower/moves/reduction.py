@@ -19,6 +19,7 @@ from ...isa.barriers import BARRIERS
 from ...isa.convert import PAIRS, Pair
 from ...isa.warp import REDUX, SHUFFLE_XOR, Redux
 from ...ops.reduce import REDUCTION_OPERATIONS
+from ...remember import remembered_pair
 from ...scopes import SCOPES
 from ...target import WARP as LANES
 from ...target import Target
@@ -72,7 +73,7 @@ class Reducing(PlanBase):
             return [(combined, results * (len(shares.slots) - 1)), (ROWS[self.vote].mnemonic, results)]
         by_lanes = self._meeting(_THREAD).by_lanes
         met = shares.partials - 1 if by_lanes is None else by_lanes.steps
-        single = len(shares.slots) if not self.pairs else 2 * len(set(_conditions(shares, _THREAD)))
+        single = len(shares.slots) if not self.pairs else 2 * len(set(shares.counts(_THREAD)))
         steps = results * (single - 1 + met) + (0 if self.redux else self.shuffles.steps)
         shuffles = (0 if self.redux else self.shuffles.count) + (0 if by_lanes is None else results * by_lanes.count)
         made = [(combined, steps)]
@@ -98,7 +99,7 @@ class Reducing(PlanBase):
         """All that is combined."""
         threads, slots, tiles = np.arange(self.threads), self.shares.slots, self.shares.tiles
         here = {_THREAD.name: threads}
-        taken = [np.broadcast_to(evaluate(self.shares.counts(slot, _THREAD), here), threads.shape) for slot in slots]
+        taken = [np.broadcast_to(evaluate(cond, here), threads.shape) for cond in self.shares.counts(_THREAD)]
         src, dst = (
             np.array(list(self.shares.each_result(name))) + int(evaluate(tiles[name].start, {}))
             for name in ("src", "dst")
@@ -127,9 +128,9 @@ class Reducing(PlanBase):
     def _in_threads(self, b: Builder, src: Buffer, first: Expr, thread: Expr) -> list[Partial]:
         """What each thread has of its results. first: the register at which the source begins."""
         slots = self.shares.slots
-        conditions = _conditions(self.shares, thread)
-        named = {cond: b.let("counts", cond) for cond in dict.fromkeys(conditions)}
-        counts = [named[cond] for cond in conditions]
+        conditions = self.shares.counts(thread)
+        named = {number: b.let("counts", cond) for number, cond in {id(cond): cond for cond in conditions}.items()}
+        counts = [named[id(cond)] for cond in conditions]
         index = b.let("index", self.shares.index_of(thread)) if self.combining.reduction.picks else None
         partials = []
         for register in self.shares.each_result("src"):
@@ -188,8 +189,9 @@ class Reducing(PlanBase):
         )
 
 
+@remembered_pair
 def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
-    """How a reduction of local tiles is carried out.
+    """How a reduction of local tiles is carried out. Remembered, because each variant asks first whether it is for it.
 
     raises: LayoutError where the tiles' layouts don't agree.
     """
@@ -203,11 +205,6 @@ def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
     return Reducing(op.name, op.scope, threads, context.threads, combining, shares, redux, pairs)
 
 
-def _conditions(shares: Shares, thread: Expr) -> list[Expr]:
-    """For each slot whether it holds an element in a thread."""
-    return [shares.counts(slot, thread) for slot in shares.slots]
-
-
 def _pairs(op: TileOp, combining: Combining, shares: Shares, target: Target) -> str:
     """The instruction that combines pairs, "" where there is none or registers don't hold slots by twos.
 
@@ -216,7 +213,7 @@ def _pairs(op: TileOp, combining: Combining, shares: Shares, target: Target) -> 
     form, start = Pair(combining.reduction.combines, op.region("src").dtype), shares.tiles["src"].start
     if combining.reduction.picks or not form.dtype.is_half or form not in PAIRS.forms():
         return ""
-    registers, conditions = [slot.register for slot in shares.slots], _conditions(shares, _THREAD)
+    registers, conditions = [slot.register for slot in shares.slots], shares.counts(_THREAD)
     follow = all(high == low + 1 for low, high in zip(registers[::2], registers[1::2], strict=False))
     count_alike = all(low == high for low, high in zip(conditions[::2], conditions[1::2], strict=False))
     firsts = [start, *[build.const(r, int32) for r in (*shares.each_result("src"), *registers[::2])]]

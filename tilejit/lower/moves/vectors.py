@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
-from ...dataclass import dataclass, replace
+from ...dataclass import lean, replace
 from ...dtypes import int32, int64
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Expr, Region, TileOp, Vector
@@ -44,7 +44,7 @@ from .masks import IndexCondition, ReadMask, VectorMask
 __all__ = ["OwnedVectors", "RegisterVectors", "VectorRegisters", "pieces"]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class OwnedVectors:
     """Vector r of each thread, counted along the registers that it owns, in every operand.
 
@@ -60,8 +60,7 @@ class OwnedVectors:
     @staticmethod
     def of(schedule: Schedule, owner: str, along: str = "") -> OwnedVectors:
         """Vectors of one element, counted along the registers of operand `owner`, or along operand `along`."""
-        threads_share = schedule.where(lambda digit: digit.is_spread(owner))
-        elements = schedule.where(lambda digit: not digit.is_spread(owner))
+        threads_share, elements = schedule.shared_out(owner)
         elements = elements.ordered(lambda digit: _distance(digit[along or owner])).joined()
         return OwnedVectors(threads_share, elements, elements, 1)
 
@@ -145,6 +144,10 @@ class OwnedVectors:
         memory = self.vectors["memory"]
         every, elements = (self.threads_share.then(part)["memory"] for part in (self.vectors, self.elements))
         which = self.threads_share["registers"].of_thread(thread)
+        # one number for all of a thread's vectors
+        common: Expr | None = None
+        if index is not None and (numbers is None or numbers.view.reach == 0):
+            common = index.number(b, None if numbers is None else numbers.first_of(build.const(0, int32)))
 
         def vector(round: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
             """That of a round, and the number that says where it lies; 0 where nothing does."""
@@ -155,7 +158,7 @@ class OwnedVectors:
             distance: Expr = memory.steps(round)
             number: Expr = build.const(0, int64)
             if index is not None:
-                number = index.number(b, None if numbers is None else numbers.of(round)[build.const(0, int32)])
+                number = common or index.number(b, None if numbers is None else numbers.first_of(round))
                 distance = build.add(distance, index.distance(number))
             order = "" if index is None else _MAY_COLLIDE
             address = memory.advanced(base, first, distance)
@@ -242,7 +245,7 @@ def _distance(stride: Stride) -> int:
     return abs(stride) or 2**62 if isinstance(stride, int) else 2**62
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class RegisterVectors:
     """An operand's vectors of `width` registers, `step` apart, of which the first begins at register `first`."""
 
@@ -259,13 +262,17 @@ class RegisterVectors:
         """Those of a round, which follow each other."""
         return self.of(round).run
 
+    def first_of(self, round: Expr) -> Vector:
+        """The first of those of a round."""
+        return self.of(round)[build.const(0, int32)]
+
     def mask(self, round: Expr) -> VectorMask:
         """What those of a round, of bool_, say of a vector in memory."""
         registers = self.of(round)
         return ReadMask(registers.buffer, registers.first, registers.step)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class VectorRegisters:
     """The registers of one vector's elements: from `first` on, `step` apart; 0 where one serves them all."""
 

@@ -7,6 +7,7 @@ stands first in the text goes first; where two meet and differ, one tile is conv
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import prod
 
 from ...errors import LayoutError
@@ -14,6 +15,7 @@ from ...ir.nodes import Open
 from ...layout import TileLayout
 from ...layout.grid import Projection, packed, projected
 from ...ops import relation
+from ...remember import LIMIT
 from ...scopes import SCOPES
 from .axes import Meeting, Survey, Tile, Use
 from .products import ProductLayouts
@@ -23,6 +25,8 @@ __all__ = ["anchored", "padded", "part_of"]
 
 def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Tile, Projection]:
     """The fixed layouts, and those of the tiles that they reach; without `products` only those laid out by hand."""
+    if products is None and not [tile for tile in survey.tiles.values() if not isinstance(tile.buffer.layout, Open)]:
+        return {}
     uses = [(step, use) for step in survey.steps for use in step.uses.values()]
     anchors = [(s, u.tile, layout) for s, u in uses if (layout := _fixed(s, u, products)) is not None]
     if not anchors:
@@ -36,7 +40,7 @@ def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Til
         if tile not in fixed:
             fixed[tile] = layout
             if _is_of_all(layout.layout, SCOPES[step.op.scope].threads(survey.threads)):
-                _spread(survey, tile, fixed, meeting)
+                _spread(tile, fixed, meeting)
     return fixed
 
 
@@ -56,9 +60,7 @@ def _fixed(step: Meeting, use: Use, products: ProductLayouts | None) -> Projecti
     return products.of_tile(step, use)
 
 
-def _spread(
-    survey: Survey, first: Tile, fixed: dict[Tile, Projection], meeting: Mapping[Tile, Sequence[Meeting]]
-) -> None:
+def _spread(first: Tile, fixed: dict[Tile, Projection], meeting: Mapping[Tile, Sequence[Meeting]]) -> None:
     waiting = [first]
     while waiting:
         tile = waiting.pop()
@@ -67,13 +69,13 @@ def _spread(
             for use in step.uses.values():
                 if use.tile in fixed or not use.tile.is_open:
                     continue
-                layout = _reached(survey, source, use, fixed[tile])
+                layout = _reached(source, use, fixed[tile])
                 if layout is not None:
                     fixed[use.tile] = layout
                     waiting.append(use.tile)
 
 
-def _reached(survey: Survey, source: Use, use: Use, layout: Projection) -> Projection | None:
+def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
     """The layout of another operand's tile, from that of `source`; None where it has a further axis."""
     part = None if use.cuts else part_of(layout, source)
     if part is None:
@@ -83,9 +85,9 @@ def _reached(survey: Survey, source: Use, use: Use, layout: Projection) -> Proje
         axis.is_thread and axis.name not in SCOPES[scope.scope].steps for axis in layout.layout.axes()
     ):
         return None
-    axes = survey.axes(source.tile)
+    axes = source.tile.axes
     dims: list[int | None] = []
-    for axis, label in zip(survey.axes(use.tile), use.labels, strict=True):
+    for axis, label in zip(use.tile.axes, use.labels, strict=True):
         if axis is None:
             dims.append(None)
         elif label is None or axis not in axes or label not in source.labels:
@@ -111,19 +113,27 @@ def part_of(layout: Projection, use: Use) -> Projection | None:
     starts = {dim: start for dim, start, _ in use.cuts}
     if None in starts.values():
         return None
-    box = [
+    box = tuple([
         (start := starts.get(d) or 0, slots - start if start + extents[d] == n else extents[d])
         for d, (n, slots) in enumerate(zip(use.tile.shape, whole, strict=True))
-    ]
-    try:
-        made = layout.layout.slice(whole, box)
-    except LayoutError:
+    ])
+    made = _sliced(layout.layout, whole, box)
+    if made is None:
         return None
     begins_later = any(axis.is_thread and value for axis, value in made.offset)
     if begins_later or _spread_over(made) != _spread_over(layout.layout):
         return None
     slots = tuple(extent for _, extent in box)
     return Projection(TileLayout(packed(made.shard), made.replica), () if slots == extents else slots)
+
+
+@lru_cache(LIMIT)
+def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, int], ...]) -> TileLayout | None:
+    """The layout of a box of a tile; None where that is no layout. Remembered: operations cut tiles alike."""
+    try:
+        return layout.slice(shape, box)
+    except LayoutError:
+        return None
 
 
 def _extents(use: Use) -> tuple[int, ...]:

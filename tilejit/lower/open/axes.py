@@ -15,8 +15,8 @@ from itertools import starmap
 from math import gcd
 
 from ...dataclass import dataclass, field
-from ...ir.nodes import Alloc, Buffer, Const, For, Kernel, Loop, Open, Region, Stmt, TileOp
-from ...ir.walk import Block, blocks, statements
+from ...ir.nodes import Alloc, Buffer, Const, For, If, Kernel, Loop, Open, Region, TileOp
+from ...ir.walk import Block, each, inventory
 from ...ops.relation import REDUCTION, Labels
 from .parts import needs_conversion
 
@@ -31,7 +31,8 @@ class Tile:
     """A local tile that operations use, open or with a layout of its own.
 
     dims: of each dimension its node among the axes, None where the extent is 1. first, last: the steps between which
-    it is live, from the first that uses it on; -1 where none does.
+    it is live, from the first that uses it on; -1 where none does. axes: of each dimension its axis, as a root; known
+    once all operations are.
     """
 
     buffer: Buffer
@@ -39,6 +40,7 @@ class Tile:
     dims: tuple[int | None, ...]
     first: int
     last: int
+    axes: tuple[int | None, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -113,8 +115,6 @@ class Survey:
         #: of each root, the scope of the open ones among them
         self._scopes: dict[int, str | None] = {}
         self._labels: dict[Hashable, dict[str, Labels]] = {}
-        #: the axes of each tile; empty until all operations are known
-        self._axes: dict[Tile, tuple[int | None, ...]] = {}
 
     def root(self, node: int) -> int:
         parent = self._parent
@@ -123,20 +123,20 @@ class Survey:
             node = parent[node]
         return node
 
-    def roots(self, nodes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Labels, each with the root of a node instead of the node, which most often it is itself."""
-        parent = self._parent
-        return [(label, node if parent[node] == node else self.root(node)) for label, node in nodes]
-
-    def axes(self, tile: Tile) -> tuple[int | None, ...]:
-        """The axis of each of a tile's dimensions, as a root."""
-        return self._axes[tile]
+    def labelled(self, use: Use) -> list[tuple[int, int]]:
+        """The labels of an operand, each with the root of the tile's dimension."""
+        parent, pairs = self._parent, list[tuple[int, int]]()
+        for node, label in zip(use.tile.dims, use.labels, strict=True):
+            if node is not None and label is not None:
+                # most are roots, or below one
+                above = parent[node]
+                pairs.append((label, above if parent[above] == above else self.root(node)))
+        return pairs
 
     def settle(self) -> None:
-        """Takes the axes as they are now: all operations have joined theirs."""
+        """Tells tiles their axes as they are now: all operations have joined theirs."""
         for tile in self.tiles.values():
-            roots = dict(self.roots([(d, node) for d, node in enumerate(tile.dims) if node is not None]))
-            self._axes[tile] = tuple(map(roots.get, range(len(tile.dims))))
+            tile.axes = tuple([None if node is None else self.root(node) for node in tile.dims])
 
     def labels(self, op: TileOp) -> dict[str, Labels]:
         """How the record of an operation names the dimensions of its operands."""
@@ -193,7 +193,7 @@ class Survey:
         of_axis: dict[int, Component] = {}
         made: list[Component] = []
         for tile in tiles:
-            axes = [axis for axis in self.axes(tile) if axis is not None]
+            axes = [axis for axis in tile.axes if axis is not None]
             met = list(dict.fromkeys([of_axis[axis] for axis in axes if axis in of_axis]))
             if not axes:
                 continue
@@ -220,7 +220,7 @@ class Survey:
 
 def survey(kernel: Kernel) -> Survey | None:
     """What there is to know of a kernel's open tiles and of parts to be converted; None where it has neither."""
-    if not any(_is_surveyed(stmt, kernel.threads) for stmt in statements(kernel.body)):
+    if not _has_open(kernel.body) and not _has_parts(kernel):
         return None
     made = Survey(kernel.target, kernel.threads)
     _block(made, kernel.body, 1)
@@ -228,25 +228,30 @@ def survey(kernel: Kernel) -> Survey | None:
     return made
 
 
-def _is_surveyed(stmt: Stmt, threads: int) -> bool:
-    if isinstance(stmt, Alloc):
-        return isinstance(stmt.buffer.layout, Open)
-    return isinstance(stmt, TileOp) and needs_conversion(stmt, threads)
+def _has_open(body: Block) -> bool:
+    return any(isinstance(alloc.buffer.layout, Open) for alloc in each(body, Alloc))
+
+
+def _has_parts(kernel: Kernel) -> bool:
+    """Whether parts of tiles that were laid out by hand are to be converted."""
+    return any(needs_conversion(op, kernel.threads) for op in each(kernel.body, TileOp))
 
 
 def _block(made: Survey, body: Block, turns: int) -> None:
+    if inventory(body).kinds.isdisjoint((Alloc, TileOp)):
+        return
     for stmt in body:
-        if isinstance(stmt, Alloc) and isinstance(stmt.buffer.layout, Open):
-            made.tile(stmt.buffer)
-        elif isinstance(stmt, TileOp):
+        if isinstance(stmt, TileOp):
             _operation(made, stmt, turns)
+        elif isinstance(stmt, Alloc) and isinstance(stmt.buffer.layout, Open):
+            made.tile(stmt.buffer)
         elif isinstance(stmt, (For, Loop)):
             before = len(made.steps)
             _block(made, stmt.body, turns * _turns(stmt))
             _carry(made, before)
-        else:
-            for block in blocks(stmt):
-                _block(made, block, turns)
+        elif isinstance(stmt, If):
+            _block(made, stmt.then, turns)
+            _block(made, stmt.orelse, turns)
 
 
 def _turns(loop: For | Loop) -> int:
@@ -266,8 +271,12 @@ def _carry(made: Survey, before: int) -> None:
 
 
 def _operation(made: Survey, op: TileOp, turns: int) -> None:
-    local = {name: region for name, region in op.tiles.items() if region.buffer.space == "local"}
-    is_by_hand = not any(isinstance(region.buffer.layout, Open) for region in local.values())
+    local: dict[str, Region] = {}
+    is_by_hand = True
+    for name, region in op.tiles.items():
+        if region.buffer.space == "local":
+            local[name] = region
+            is_by_hand = is_by_hand and not isinstance(region.buffer.layout, Open)
     if is_by_hand and not needs_conversion(op, made.threads):
         return
     record, labels = op.record, made.labels(op)
@@ -288,8 +297,7 @@ def _join(made: Survey, step: Meeting) -> None:
     """Makes what runs along together one axis, operand by operand; one that can't is refused as a whole."""
     met: dict[int, int] = {}
     for use in step.uses.values():
-        pairs = zip(use.tile.dims, use.labels, strict=True)
-        nodes = made.roots([(label, node) for node, label in pairs if node is not None and label is not None])
+        nodes = made.labelled(use)
         # in a chain of operations most are one axis already
         apart = [(label, node) for label, node in nodes if met.get(label, node) != node]
         if apart and not all(starmap(made.joins, [(met[label], node) for label, node in apart])):

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ...dataclass import dataclass
 from ...layout.grid import Grid, GridAxis, starts, varied
 from ...remember import LIMIT
-from .axes import Component, Survey
+from .axes import Component
 from .cost import Counts, Demand, Prices
 
 __all__ = ["Chosen", "candidates", "choose", "order_axes"]
@@ -27,13 +27,13 @@ class Chosen:
     next_cost: int | None
 
 
-def order_axes(survey: Survey, component: Component) -> tuple[list[int], list[int]]:
+def order_axes(component: Component) -> tuple[list[int], list[int]]:
     """The component's axes, those of the largest tile first, and the column of each.
 
     Axes of which no tile has both may have the same threads along them: they share a column.
     """
     tiles = sorted(component.tiles, key=lambda tile: -math.prod(tile.shape))
-    shapes = list(dict.fromkeys([tuple([a for a in survey.axes(tile) if a is not None]) for tile in tiles]))
+    shapes = list(dict.fromkeys([tuple([a for a in tile.axes if a is not None]) for tile in tiles]))
     axes: list[int] = []
     columns: dict[int, int] = {}
     for shape in shapes:

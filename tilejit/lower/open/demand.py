@@ -39,13 +39,13 @@ class _Counter:
         if not use.cuts and None not in use.labels:
             return self.whole(use.tile)
         pairs = []
-        for dim, (axis, label) in enumerate(zip(self.survey.axes(use.tile), use.labels, strict=True)):
+        for dim, (axis, label) in enumerate(zip(use.tile.axes, use.labels, strict=True)):
             if axis is not None and label is not None:
                 pairs.append((self.axes[axis], use.extent(dim)))
         return tuple(pairs)
 
     def whole(self, tile: Tile) -> Extents:
-        key = self.survey.axes(tile), tile.shape
+        key = tile.axes, tile.shape
         whole = self._wholes.get(key)
         if whole is None:
             pairs = zip(*key, strict=True)
@@ -57,7 +57,7 @@ class _Counter:
         op, demand, tile = step.op, self.demand, self.extents(use)
         if op.record.relation is relation.REDUCTION:
             kept = {label for label in step.labels["dst"] if label is not None}
-            axes = zip(self.survey.axes(use.tile), use.labels, strict=True)
+            axes = zip(use.tile.axes, use.labels, strict=True)
             reduced = [self.axes[axis] for axis, label in axes if axis is not None and label not in kept]
             _add(demand.reductions, Reduced(tile, tuple(reduced)), step.turns * len(op.written))
         elif op.record.elementwise is not None:
@@ -72,7 +72,7 @@ class _Counter:
         """A region in memory that goes to the tile of `use`, or comes from it."""
         of_label = {
             label: self.axes[axis]
-            for axis, label in zip(self.survey.axes(use.tile), use.labels, strict=True)
+            for axis, label in zip(use.tile.axes, use.labels, strict=True)
             if axis is not None and label is not None
         }
         axes = [None if label is None else of_label.get(label) for label in step.labels.get(name, ())]
@@ -87,7 +87,7 @@ class _Counter:
             _add(self.demand.accesses, made, step.turns)
 
     def cuts(self, step: Meeting, use: Use) -> None:
-        axes = self.survey.axes(use.tile)
+        axes = use.tile.axes
         for dim, start, extent in use.cuts:
             axis = axes[dim]
             if axis is not None and start is not None and use.labels[dim] is not None:

@@ -66,8 +66,9 @@ def lay_out(kernel: Kernel) -> LaidOut:
     twice = loaded_again(kernel, made)
     if twice is not kernel:
         kernel, made = twice, survey(twice) or made
-    products = ProductLayouts(kernel, made, anchored(made) if has_products(made) else {})
-    fixed = anchored(made, products)
+    multiplies = has_products(made)
+    products = ProductLayouts(kernel, made, anchored(made) if multiplies else {})
+    fixed = anchored(made, products if multiplies else None)
     spots = {tile: Spot(layout) for tile, layout in fixed.items()}
     free = [tile for tile in made.tiles.values() if tile.is_open and tile not in fixed]
     choices = _choose(made, free, spots, kernel)
@@ -84,7 +85,7 @@ def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], kernel: Ker
     components = made.components(free)
     columns: list[list[int]] = []
     for component in components:
-        component.axes, by_axis = order_axes(made, component)
+        component.axes, by_axis = order_axes(component)
         columns.append(by_axis)
     of_tile = {tile: k for k, component in enumerate(components) for tile in component.tiles}
     choices: list[LayoutChoice] = []
@@ -92,7 +93,7 @@ def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], kernel: Ker
     for component, by_axis, demand in zip(components, columns, asked, strict=True):
         numbers = {axis: k for k, axis in enumerate(component.axes)}
         of_tiles = [
-            tuple([None if axis is None else numbers[axis] for axis in made.axes(tile)]) for tile in component.tiles
+            tuple([None if axis is None else numbers[axis] for axis in tile.axes]) for tile in component.tiles
         ]
         extents = [1] * len(numbers)
         for tile, axes in zip(component.tiles, of_tiles, strict=True):

@@ -42,11 +42,11 @@ class ProductLayouts:
     """
 
     def __init__(self, kernel: Kernel, survey: Survey, by_hand: Mapping[Tile, Projection]) -> None:
-        self._survey, self._by_hand, self._target = survey, by_hand, target(kernel.target)
+        self._by_hand, self._target = by_hand, target(kernel.target)
         self._splits: dict[str, _Split] = {}
         steps = _products(survey)
-        self._lefts = {survey.axes(step.uses["a"].tile) for step in steps if "a" in step.uses}
-        self._reductions = Counter(axis for step in survey.steps for axis in _reduced(survey, step))
+        self._lefts = {step.uses["a"].tile.axes for step in steps if "a" in step.uses}
+        self._reductions = Counter(axis for step in survey.steps for axis in _reduced(step))
         for scope in dict.fromkeys(step.op.scope for step in steps):
             warps, rest = divmod(SCOPES[scope].threads(kernel.threads), WARP)
             if not rest:
@@ -77,7 +77,7 @@ class ProductLayouts:
         """What it costs a warp to convert operands that lie otherwise already."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
-            is_cut = name == "acc" and split.warps[1] > 1 and self._survey.axes(use.tile) in self._lefts
+            is_cut = name == "acc" and split.warps[1] > 1 and use.tile.axes in self._lefts
             wanted = self._fragment(step, name, split) if is_cut or there is not None else None
             if wanted is None:
                 continue
@@ -85,7 +85,7 @@ class ProductLayouts:
                 yield (2 if name == "acc" else 1) * _conversion(wanted, use)
             elif is_cut:
                 # only whole rows become another product's left factor in their registers, and are reduced in a warp
-                axes = zip(self._survey.axes(use.tile), use.labels, strict=True)
+                axes = zip(use.tile.axes, use.labels, strict=True)
                 crossed = sum(self._reductions[axis] for axis, label in axes if label == 1)
                 yield _conversion(wanted, use) + 2 * BARRIER * crossed
 
@@ -118,12 +118,12 @@ def _products(survey: Survey) -> list[Meeting]:
     return [step for step in survey.steps if step.op.record.relation is relation.PRODUCT]
 
 
-def _reduced(survey: Survey, step: Meeting) -> Iterator[int | None]:
+def _reduced(step: Meeting) -> Iterator[int | None]:
     """The axes along which an operation reduces."""
     if step.op.record.relation is not relation.REDUCTION or "src" not in step.uses:
         return
     use = step.uses["src"]
-    for axis, label in zip(survey.axes(use.tile), use.labels, strict=True):
+    for axis, label in zip(use.tile.axes, use.labels, strict=True):
         if label is not None and label not in step.labels["dst"]:
             yield axis
 

@@ -69,7 +69,7 @@ def rewritten(
 ) -> Kernel:
     """The kernel at tile level. stages: by id of a copy, the layout in which it accesses memory instead."""
     rewriter = _Rewriter(kernel, survey, spots, products, stages)
-    body = walk.rewrite(kernel.body, rewriter.changed)
+    body = walk.edited(kernel.body, rewriter.edits())
     return replace(kernel, body=(*rewriter.head, *body))
 
 
@@ -85,6 +85,7 @@ class _Rewriter:
         self.survey, self.spots, self.products, self.stages = survey, spots, products, stages
         self.head: list[Alloc] = []
         self._buffers: dict[str, Buffer] = {}
+        self._views: dict[tuple[object, ...], _View | None] = {}
         self._steps = {id(step.op): step for step in survey.steps}
         self._kernel, self._threads = kernel, kernel.threads
 
@@ -98,13 +99,20 @@ class _Rewriter:
     def _recomputing(self) -> Recomputing:
         return Recomputing(self._kernel, self.survey)
 
-    def changed(self, stmt: Stmt) -> tuple[Stmt, ...]:
-        if isinstance(stmt, Alloc) and isinstance(stmt.buffer.layout, Open):
-            return (Alloc(self.buffer(stmt.buffer), stmt.addressed, span=stmt.span),)
-        if isinstance(stmt, BufferView) and isinstance(stmt.buffer.layout, Open):
-            return (BufferView(self.buffer(stmt.buffer), stmt.span),)
-        step = self._steps.get(id(stmt)) if isinstance(stmt, TileOp) else None
-        return (stmt,) if step is None else tuple(self.operation(step))
+    def edits(self) -> dict[int, Sequence[Stmt]]:
+        """What stands for statements, by their numbers."""
+        body, edits = self._kernel.body, dict[int, Sequence[Stmt]]()
+        for number, alloc in walk.numbered(body, Alloc):
+            if isinstance(alloc.buffer.layout, Open):
+                edits[number] = (Alloc(self.buffer(alloc.buffer), alloc.addressed, span=alloc.span),)
+        for number, view in walk.numbered(body, BufferView):
+            if isinstance(view.buffer.layout, Open):
+                edits[number] = (BufferView(self.buffer(view.buffer), view.span),)
+        for number, op in walk.numbered(body, TileOp):
+            step = self._steps.get(id(op))
+            if step is not None:
+                edits[number] = tuple(self.operation(step))
+        return edits
 
     def buffer(self, buffer: Buffer) -> Buffer:
         """The tile or view with its layout."""
@@ -202,10 +210,12 @@ class _Rewriter:
             labels = step.labels.get(name)
             if use is home or labels is None:
                 continue
-            wanted, seen = view.over(labels), self._seen(use)
-            along = tuple(label for label in labels if label is not None)
+            seen = self._seen(use)
+            if seen is view:
+                continue
+            along = tuple([label for label in labels if label is not None])
             if seen is None or not _same(view.over(along), seen.over(along)):
-                yield name, wanted
+                yield name, view.over(labels)
 
     def _agree(self, step: Meeting) -> bool:
         """Whether all tiles are of one grid, along the same axes, and take whole rounds."""
@@ -262,8 +272,20 @@ class _Rewriter:
         return _View(layout, tuple(label for label in use.labels if label is not None), tuple(slots[d] for d in kept))
 
     def _seen(self, use: Use) -> _View | None:
-        """The layout of the elements that a use has, over its labels; None where they are no whole rounds."""
+        """The layout of the elements that a use has, over its labels; None where they are no whole rounds.
+
+        It is one object for uses that are alike.
+        """
         spot = self.spots[use.tile]
+        key = id(spot.layout.layout), spot.layout.slots, use.tile.shape, use.labels
+        if not use.cuts and key in self._views:
+            return self._views[key]
+        view = self._viewed(use, spot)
+        if not use.cuts:
+            self._views[key] = view
+        return view
+
+    def _viewed(self, use: Use, spot: Spot) -> _View | None:
         shape = padded(spot.layout, use.tile.shape)
         kept = [d for d, label in enumerate(use.labels) if label is not None]
         labels = tuple([label for label in use.labels if label is not None])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from math import prod
 
-from ...dataclass import dataclass
+from ...dataclass import lean
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
@@ -20,7 +20,7 @@ from .strides import Folded, Scaled, Stride, Thread, goes_on, times
 __all__ = ["Digit", "common_digits", "counting", "digits_of", "folded_digit", "joined_digits"]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Digit:
     """One digit of an index into a space.
 
@@ -46,7 +46,7 @@ class Digit:
 
     def is_spread(self, operand: str) -> bool:
         """Whether the digit is spread over threads in an operand."""
-        return isinstance(dict(self.strides)[operand], Thread)
+        return isinstance(self[operand], Thread)
 
     def threads(self, operand: str) -> int:
         """How far a step leads among threads."""
@@ -119,6 +119,9 @@ def common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> tuple[Digi
 
     there: the steps of each operand along it.
     """
+    if max(map(len, there.values())) == 1:
+        # most dimensions: every operand moves by one stride
+        return _one_digit(there, dim)
     return _common_digits(tuple(there.items()), dim)
 
 
@@ -128,9 +131,6 @@ def _common_digits(operands: tuple[tuple[str, tuple[Step, ...]], ...], dim: int)
     there = dict(operands)
     if Folded in {type(step.stride) for steps in there.values() for step in steps}:
         return None
-    if max(map(len, there.values())) == 1:
-        # most dimensions: every operand moves by one stride
-        return _one_digit(there, dim)
     try:
         extents, marks = common_refinement([[s.extent for s in steps] for steps in there.values()])
     except LayoutError:
@@ -145,8 +145,10 @@ def _common_digits(operands: tuple[tuple[str, tuple[Step, ...]], ...], dim: int)
     ])
 
 
-def _one_digit(there: Mapping[str, tuple[Step, ...]], dim: int) -> tuple[Digit, ...]:
-    """The digit of a dimension along which every operand takes one step; none where that has one value."""
+def _one_digit(there: Mapping[str, tuple[Step, ...]], dim: int) -> tuple[Digit, ...] | None:
+    """As `common_digits`, of a dimension along which every operand takes one step; none where that has one value."""
+    if any(isinstance(step.stride, Folded) for (step,) in there.values()):
+        return None
     (extent,) = {step.extent for (step,) in there.values()}
     if extent == 1:
         return ()

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
-from ...dataclass import dataclass, replace
+from ...dataclass import lean, replace
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.analyses.elements import fixed_shape
 from ...ir.arithmetic import build, facts
+from ...ir.arithmetic.decide import decided
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
 from ...layout import Axis, Swizzle, TileLayout, TLane
 from ...layout.iters import Iter, merged, refined, sliced, weights
@@ -26,12 +27,12 @@ from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_al
 from .swizzles import swizzled
 
 __all__ = [
-    "Offset", "Placement", "Step", "element_offset", "extent_of", "gathered_offsets", "global_strides", "inside",
-    "need_slice", "owned", "place",
+    "Offset", "Placement", "Step", "edges", "element_offset", "extent_of", "gathered_offsets", "global_strides",
+    "inside", "need_slice", "owned", "place",
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Step:
     """One digit of an index: `extent` values, each `stride` further."""
 
@@ -49,7 +50,7 @@ class Step:
         return build.mod(build.floordiv(thread, self.threads), self.extent)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Offset:
     """One term of where a region starts: `index` times `stride`, and what to call it."""
 
@@ -63,7 +64,7 @@ class Offset:
         return facts.multiple_of(self.index) * multiple_of(self.stride)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Placement:
     """One operand of a tile operation, taken apart.
 
@@ -97,6 +98,9 @@ class Placement:
     @property
     def start(self) -> Expr:
         """Where the region starts, before swizzling."""
+        if not self.offsets:
+            # most regions are whole tiles
+            return build.const(0, self.buffer.index_dtype)
         return total_along(self.terms, self.buffer.index_dtype)
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
@@ -128,15 +132,13 @@ def place(region: Region, scope: str) -> Placement:
     raises: LayoutError where threads of a wider scope than `scope` own it, where it cuts the threads, or
     where its registers can't be told apart by steps.
     """
-    layout = region.buffer.layout
-    if isinstance(layout, Strided):
-        return _strided(region, layout.strides)
-    layout = region.buffer.tile_layout
-    fixed = _fixed_strides(region.buffer, layout)
-    if fixed is not None:
-        return _strided(region, fixed)
-    _no_thread_offset(layout, region.buffer)
-    return _tiled(region, layout, scope)
+    buffer = region.buffer
+    strides = global_strides(buffer) if buffer.space == "global" else None
+    if strides is not None:
+        return _strided(region, strides)
+    if buffer.tile_layout.offset:
+        _no_thread_offset(buffer.tile_layout, buffer)
+    return _tiled(region, buffer.tile_layout, scope)
 
 
 def owned(buffer: Buffer, scope: str) -> Placement:
@@ -256,7 +258,7 @@ def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
         tuple(kept),
         tuple([(Step(counts[d], strides[d]),) for d in kept]),
         tuple(offsets),
-        edges=_edges(region),
+        edges=edges(region),
     )
 
 
@@ -301,7 +303,7 @@ def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
         tuple([o for o in offsets if not _is_zero(o.index)]),
         tuple([_scope_step(it, scope) for it in layout.replica if it.extent > 1]),
         None if layout.swizzle is None or layout.swizzle.is_identity else layout.swizzle,
-        _edges(region),
+        edges(region),
     )
 
 
@@ -446,19 +448,31 @@ def _is_zero(expr: Expr) -> bool:
 
 
 def _int(value: int) -> Const:
-    return Const(value, int64)
+    return build.const(value, int64)
 
 
-def _edges(region: Region) -> tuple[int, ...]:
+@remembered
+def edges(region: Region) -> tuple[int, ...]:
     """The dimensions in which the region isn't known to lie inside its tensor."""
     if region.in_bounds or region.buffer.space != "global":
         return ()
-    return tuple(d for d in region.box_dims if inside(region, d) != TRUE)
+    return tuple([d for d in region.box_dims if not _is_known_inside(region, d)])
+
+
+def _is_known_inside(region: Region, d: int) -> bool:
+    start = build.cast(region.starts[d], int64)
+    if not decided("greater_equal", start, _int(0)):
+        return False
+    return bool(decided("less_equal", build.add(start, region.counts[d]), extent_of(region.buffer, d)))
 
 
 def inside(region: Region, d: int) -> Expr:
     """Whether the region lies inside its tensor in one dimension."""
-    start = build.cast(region.starts[d], int64)
-    end = build.add(start, region.counts[d])
-    begins = build.greater_equal(start, 0)
-    return build.logical_and(begins, build.less_equal(end, extent_of(region.buffer, d)))
+    begins = build.greater_equal(build.cast(region.starts[d], int64), 0)
+    return build.logical_and(begins, ends_inside(region, d))
+
+
+def ends_inside(region: Region, d: int) -> Expr:
+    """Whether nothing of the region lies behind its tensor in one dimension."""
+    end = build.add(build.cast(region.starts[d], int64), region.counts[d])
+    return build.less_equal(end, extent_of(region.buffer, d))

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from itertools import product
 from math import prod
 
-from ...dataclass import dataclass
+from ...dataclass import lean
 from ...ir.arithmetic import build, facts
 from ...ir.nodes import Buffer, Const, Expr
 from ..builder import Builder
@@ -25,7 +25,7 @@ __all__ = ["Choice", "RegisterRun", "choice", "each_start"]
 MOST_COPIES = 8
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class RegisterRun:
     """What an operation touches of a local buffer: `reach` registers from `first` on."""
 
@@ -42,7 +42,7 @@ class RegisterRun:
         return range(lowest, min(last, last if high is None else high) + 1, step)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Choice:
     """The registers at which code for a run must start: constants, of which `first` is one, or `first` itself."""
 

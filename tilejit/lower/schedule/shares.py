@@ -20,7 +20,7 @@ from operator import mul
 
 import numpy as np
 
-from ...dataclass import dataclass
+from ...dataclass import lean
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
@@ -40,7 +40,7 @@ __all__ = ["Shares", "Slot", "at_warp", "is_binary", "numbered", "reduced_tiles"
 Array = np.ndarray
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Slot:
     """A register of a result, counted from its first.
 
@@ -53,7 +53,7 @@ class Slot:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Shares:
     """How the elements that become one are shared out; the terms are those at the file's beginning.
 
@@ -127,16 +127,19 @@ class Shares:
         """The registers of a result that hold elements, in some thread at least, by rising index."""
         return _slots(self)
 
-    def counts(self, slot: Slot, thread: Expr) -> Expr:
-        """Whether a slot holds an element in a thread, and no padding."""
-        cond: Expr = TRUE
+    def counts(self, thread: Expr) -> list[Expr]:
+        """For each slot whether it holds an element in a thread, and no padding."""
+        counts: list[Expr] = [TRUE] * len(self.slots)
         for dim in self.tiles.space.padded:
-            if self.weights[dim]:
-                index, left = self._of_thread(thread, dim), self.tiles.space.dims[dim] - slot.at[dim]
-                # rounded up, neighbours often have one limit
-                step = facts.multiple_of(index) or 1
-                cond = build.logical_and(cond, build.less(index, -(-left // step) * step))
-        return cond
+            if not self.weights[dim]:
+                continue
+            index, extent = self._of_thread(thread, dim), self.tiles.space.dims[dim]
+            # rounded up, neighbours often have one limit
+            step = facts.multiple_of(index) or 1
+            limits = [-(-(extent - slot.at[dim]) // step) * step for slot in self.slots]
+            below = {limit: build.less(index, limit) for limit in dict.fromkeys(limits)}
+            counts = [build.logical_and(cond, below[limit]) for cond, limit in zip(counts, limits, strict=True)]
+        return counts
 
     def _of_thread(self, thread: Expr, dim: int) -> Expr:
         """What a thread adds to the index in a dimension."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -11,12 +12,11 @@ from ...dataclass import dataclass
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
+from ...ir.arithmetic.evaluate import number
 from ...ir.nodes import Const, Expr, Region
 from ...target import TMEM_LANE, WARP, WARPGROUP
-from .placement import Offset, Placement, need_slice, place
-from .strides import total_along
-from .turns import Turns
-from .views import Schedule
+from .placement import Offset, Placement, Step, need_slice, place
+from .strides import Thread, total_along
 
 __all__ = ["Elements", "Words", "lane_fault", "words"]
 
@@ -54,14 +54,35 @@ class Elements:
 
     @staticmethod
     def of(placement: Placement) -> Elements:
-        schedule = Schedule.alike({"": placement})
-        view = schedule[""]
-        turns = Turns(prod(placement.shape), 1)
-        values = dict(zip(view.digits, schedule.digits_of(turns.round), strict=True))
-        among = (build.mul(value, d.threads("")) for d, value in values.items() if d.is_spread(""))
+        """accepts: a region of a tile whose dimensions all move along steps, as `need_slice` has it."""
+        threads = places = np.zeros(1, np.int64)
+        for extent, steps in zip(placement.shape, placement.dims, strict=True):
+            # slots past the extent hold padding
+            threads = _each(threads, _along(steps, _among_threads)[:extent])
+            places = _each(places, _along(steps, _in_tile)[:extent])
         start = total_along([(o.stride, o.index) for o in placement.offsets if _is_fixed(o)], int32)
-        table = turns.values(build.total(among, int32), build.add(start, view.steps(turns.round)))
-        return Elements(table[:, 0], table[:, 1])
+        return Elements(threads, places + number(start))
+
+
+def _among_threads(step: Step) -> int:
+    return step.threads if isinstance(step.stride, Thread) else 0
+
+
+def _in_tile(step: Step) -> int:
+    return step.stride if isinstance(step.stride, int) else 0
+
+
+def _along(steps: Sequence[Step], stride: Callable[[Step], int]) -> Array:
+    """How far each value of some steps leads, slowest first."""
+    distance = np.zeros(1, np.int64)
+    for step in steps:
+        distance = _each(distance, stride(step) * np.arange(step.extent))
+    return distance
+
+
+def _each(slower: Array, faster: Array) -> Array:
+    """The sum of each with each, in row-major order."""
+    return np.asarray(np.add.outer(slower, faster).ravel())
 
 
 def words(local: Region, tmem: Region) -> Words:

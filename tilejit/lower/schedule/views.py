@@ -12,15 +12,16 @@ A copy of 8 x 32 elements from shared memory with rows of 40 to a warp's registe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import count
 from math import prod
 
-from ...dataclass import dataclass
+from ...dataclass import lean
 from ...dtypes import DType
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Expr
-from ...remember import remembered
+from ...remember import LIMIT, remembered
 from .digits import Digit, common_digits, counting, digits_of, folded_digit, joined_digits
 from .placement import Placement, Step, need_slice
 from .registers import RegisterRun
@@ -30,7 +31,7 @@ from .swizzles import advanced, swizzled
 __all__ = ["Schedule", "Space", "View", "broadcast_along"]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Space:
     """What an operation's index counts.
 
@@ -48,6 +49,7 @@ class Space:
         return tuple([d for d, (n, count) in enumerate(zip(self.dims, self.counted, strict=True)) if n < count])
 
 
+@lru_cache(LIMIT)
 def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
     """For each extent of `to` but 1, which of those of `shape` broadcasts to it; None where none moves along."""
     behind, kept = len(to) - len(shape), count()
@@ -56,7 +58,7 @@ def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | 
     )
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class View:
     """One operand over the digits of a schedule.
 
@@ -163,7 +165,7 @@ class View:
         return build.weighted_sum(along, dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Side:
     """What a schedule has of an operand besides strides. dims: as of a View."""
 
@@ -172,7 +174,7 @@ class Side:
     dims: tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Schedule:
     """An index into a space: its digits, slowest first, and the operands in which they lead."""
 
@@ -258,6 +260,14 @@ class Schedule:
     def where(self, holds: Callable[[Digit], bool]) -> Schedule:
         """The part of the schedule that some of the digits are."""
         return self.over(filter(holds, self.digits))
+
+    def shared_out(self, owner: str) -> tuple[Schedule, Schedule]:
+        """The digits that are spread over threads in an operand, and those that each thread has all values of."""
+        spread: list[Digit] = []
+        held: list[Digit] = []
+        for digit in self.digits:
+            (spread if digit.is_spread(owner) else held).append(digit)
+        return self.over(spread), self.over(held)
 
     def then(self, faster: Schedule) -> Schedule:
         """The schedule with further digits, those of `faster`."""

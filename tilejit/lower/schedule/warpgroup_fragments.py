@@ -39,7 +39,7 @@ def registers_of_sums(region: Region) -> Array:
     raises: LayoutError where threads hold them otherwise.
     """
     rows, columns = region.shape
-    row, column = np.indices((rows, columns))
+    row, column = np.ogrid[:rows, :columns]
     lane, slot = column % 8 // 2, column // 8 * 4 + row // 8 % 2 * 2 + column % 2
     return _registers(region, "acc", lane, slot, f"tj.wgmma.layout_c({region.shape})")
 
@@ -48,7 +48,7 @@ def registers_of_a(region: Region) -> Array:
     """As `registers_of_sums`, of A."""
     rows, depth = region.shape
     pack = 32 // region.dtype.bits
-    row, column = np.indices((rows, depth))
+    row, column = np.ogrid[:rows, :depth]
     word, within = np.divmod(column, 4 * pack)
     slot = pack * (2 * word + row // 8 % 2) + within % pack
     return _registers(region, "a", within // pack, slot, f"tj.wgmma.layout_a({region.shape}, tj.{region.dtype})")

@@ -11,25 +11,27 @@ fit in 32. So where there are many accesses, start and size are clamped to the r
     coordinate                    0 1 2 3 4 5 6 7          clamped: start 0, size 4
 
 Coordinates that count padding lie past the region's extent; for them that is an edge as well.
+
+Where a region is known to pass its tensor's end, the tensor ends before it: no limit by the region is needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...dataclass import dataclass
+from ...dataclass import lean
 from ...dtypes import DType, int32, int64, uint32, uint64
 from ...ir.arithmetic import build, facts
-from ...ir.nodes import TRUE, Const, Expr
+from ...ir.nodes import FALSE, TRUE, Const, Expr
 from ..builder import Builder
-from .placement import extent_of, inside
+from .placement import ends_inside, extent_of, inside
 from .views import View
 
 __all__ = ["Edges", "Mask"]
 
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Edges:
     """The edges that an operand in memory may pass: those of a global tensor, and of its region where that is padded.
 
@@ -70,14 +72,19 @@ class Edges:
             cond = build.logical_and(cond, inside(self.view.placement.region, d))
         return cond
 
-    def mask(self, b: Builder, vectors: int) -> Mask:
-        """The tests of the statements that `b` writes from here on, for so many vectors of a thread."""
-        tests = vectors if self.whole else vectors * self.width
-        return self.clamped(b) if tests >= _MANY_TESTS else self._mask([_plain(self.view, d) for d in self.dims])
+    def mask(self, b: Builder, vectors: int, refuted: Expr = FALSE) -> Mask:
+        """The tests of the statements that `b` writes from here on, for so many vectors of a thread.
 
-    def clamped(self, b: Builder) -> Mask:
+        refuted: what is known to be false there.
+        """
+        tests = vectors if self.whole else vectors * self.width
+        if tests >= _MANY_TESTS:
+            return self.clamped(b, refuted)
+        return self._mask([_plain(self.view, d, refuted) for d in self.dims])
+
+    def clamped(self, b: Builder, refuted: Expr = FALSE) -> Mask:
         """As `mask`, with windows that are clamped: what a loop repeats tests 32 bits."""
-        return self._mask([_clamped_window(self.view, d, b) for d in self.dims])
+        return self._mask([_clamped_window(self.view, d, b, refuted) for d in self.dims])
 
     @property
     def without_tensor(self) -> Mask:
@@ -113,7 +120,7 @@ def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: 
 Coordinate = Callable[[int, DType], Expr]
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Window:
     """In one dimension a coordinate lies inside the tensor where 0 <= start + coordinate < size.
 
@@ -152,7 +159,7 @@ class Window:
         return at if step is None else build.add(at, build.cast(step, dtype))
 
 
-@dataclass(frozen=True, slots=True)
+@lean(frozen=True, slots=True)
 class Mask:
     """Which elements of an operand lie inside its tensor. run_dim, run_step, whole: as of Edges."""
 
@@ -204,11 +211,19 @@ _ZERO = build.const(0, int32)
 _FAR = 1 << 62
 
 
-def _plain(view: View, d: int) -> Window:
+def _passes_end(view: View, d: int, refuted: Expr) -> bool:
+    """Whether the region is known to pass its tensor's end in dimension `d`, as `refuted` is false.
+
+    A test of several dimensions or operands, or of a start too, doesn't say which of them it is.
+    """
+    return ends_inside(view.placement.region, d) == refuted
+
+
+def _plain(view: View, d: int, refuted: Expr) -> Window:
     """The window in dimension `d` of the buffer, in 64 bits."""
     dim = view.dims.index(d) if d in view.dims else None
     start, size = build.cast(view.placement.region.starts[d], int64), extent_of(view.buffer, d)
-    if dim in view.space.padded:
+    if dim in view.space.padded and not _passes_end(view, d, refuted):
         size = build.minimum(size, build.add(start, view.placement.region.counts[d]))
         low, high = facts.bounds(start)
         if low is None or low < 0 or high is None or high > _FAR:
@@ -217,13 +232,17 @@ def _plain(view: View, d: int) -> Window:
     return Window(dim, start, size)
 
 
-def _clamped_window(view: View, d: int, b: Builder) -> Window:
+def _clamped_window(view: View, d: int, b: Builder, refuted: Expr) -> Window:
     """The window in 32 bits; that of a single coordinate stays as it is."""
-    plain = _plain(view, d)
+    plain = _plain(view, d, refuted)
     if plain.dim is None:
         return plain
     extent = view.placement.region.counts[d]
-    end = b.let("end", _clamped(build.sub(plain.size, plain.start), 0, extent))
+    ahead = build.maximum(build.sub(plain.size, plain.start), 0)
+    if _passes_end(view, d, refuted):
+        end = b.let("end", build.cast(ahead, int32), within=(0, extent - 1))
+    else:
+        end = b.let("end", build.cast(build.minimum(ahead, extent), int32))
     low = facts.bounds(plain.start)[0]
     if low is not None and low >= 0:
         return Window(plain.dim, build.const(0, int32), end)

@@ -15,13 +15,13 @@ from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import TRUE, Const, Expect, Instruction, TileOp, Vector
+from ...ir.nodes import Const, Expect, Instruction, TileOp, Vector
 from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES
 from ..builder import Builder
 from ..leaders import leads
 from ..moves.boxes import barrier_of
 from ..schedule.launch import launch_values
-from ..schedule.placement import Placement, inside, place
+from ..schedule.placement import Placement, edges, place
 from ..variant import (
     COPY_CONDITIONS,
     KINDS,
@@ -78,17 +78,24 @@ class Plan(PlanBase):
         return self.moves().places
 
 
-def _has_barrier(op: TileOp, context: DispatchContext) -> str | None:
+def _load_has_barrier(op: TileOp, context: DispatchContext) -> str | None:
+    lacks = _loads(op) and "barrier" not in op.options
+    return "needs barrier=: a load completes on one" if lacks else None
+
+
+def _store_has_none(op: TileOp, context: DispatchContext) -> str | None:
+    has = not _loads(op) and "barrier" in op.options
+    return "completes on tj.bulk.wait; needs no barrier" if has else None
+
+
+def _loads(op: TileOp) -> bool:
     dst, _ = copy_sides(op)
-    loads, has = dst.buffer.space == "shared", "barrier" in op.options
-    if loads and not has:
-        return "needs barrier=: a load completes on one"
-    return "completes on tj.bulk.wait; needs no barrier" if has and not loads else None
+    return dst.buffer.space == "shared"
 
 
 def _is_inside(op: TileOp, context: DispatchContext) -> str | None:
     tensor = next(side for side in copy_sides(op) if side.buffer.space == "global")
-    outside = [d for d in tensor.box_dims if not tensor.in_bounds and inside(tensor, d) != TRUE]
+    outside = edges(tensor)
     if not outside:
         return None
     return f"dimension {outside[0]} of {tensor.buffer.name} isn't known to hold the region, and nothing masks it"
@@ -160,7 +167,9 @@ VARIANT = Variant(
     priority=50,
     operands=(KINDS, between("global", "shared")),
     when=(
-        *COPY_CONDITIONS, needs(BULK_LOAD), Condition("barrier", _has_barrier), Condition("inside", _is_inside),
+        *COPY_CONDITIONS, needs(BULK_LOAD), Condition("barrier of a load", _load_has_barrier),
+        Condition("no barrier of a store", _store_has_none, "leave barrier= out, and wait by tj.bulk.wait(0)"),
+        Condition("inside", _is_inside),
     ),
     # nothing lies outside
     honours=("fill", "barrier"),

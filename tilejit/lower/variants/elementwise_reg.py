@@ -168,16 +168,19 @@ def _emit_step(plan: Plan, op: TileOp, b: Builder, to: Vector, values: Sequence[
 
 
 def _one(vector: Vector, step: int) -> Vector:
+    if vector.width == 1:
+        return vector
     return Vector(vector.buffer, build.add(vector.offset, step))
 
 
 def _overlaps(plan: Plan) -> bool:
     """Whether an input shares registers with the destination in another order than its own."""
-    round = Var("round", int32, bounds=(0, max(plan.rounds - 1, 0)))
     dst, *inputs = plan.tiles
-    return any(
-        view.buffer.root == dst.buffer.root and view.located(round) != dst.located(round) for view in inputs
-    )
+    beside = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
+    if not beside:
+        return False
+    round = Var("round", int32, bounds=(0, max(plan.rounds - 1, 0)))
+    return any(view.located(round) != dst.located(round) for view in beside)
 
 
 VARIANT = Variant(

@@ -64,10 +64,8 @@ def _local(op: TileOp, context: DispatchContext) -> str | None:
 def plan(op: TileOp, context: DispatchContext) -> Plan:
     tiles, threads = placed_tiles(op), context.count(op.scope)
     need_all_threads(tiles["dst"][0], op.scope, threads)
-    digits = schedule(tiles)
-    threads_share = digits.where(lambda digit: digit.is_spread("dst"))
     # digits of different dimensions stay apart, as those of a vector need not
-    elements = digits.where(lambda digit: not digit.is_spread("dst"))
+    threads_share, elements = schedule(tiles).shared_out("dst")
     owned = OwnedVectors(threads_share, elements, elements, 1)
     axis, shape = op.attr("axis"), op.region("dst").shape
     assert isinstance(axis, int)

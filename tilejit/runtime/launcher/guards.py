@@ -31,9 +31,9 @@ def check_of(tensors: Sequence[Any]) -> Callable[..., bool]:
     """
     try:
         check: Callable[..., bool] = _maker()(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
-        # a class of another version may want other things
         return check if check(*tensors) is True else never
     except Exception:
+        # a class of torch's own, which in another version may want other things, and raise anything
         return never
 
 

@@ -144,6 +144,7 @@ def _are_still(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
     try:
         return [view_of(array).facts for array in arrays] == [view.facts for view in views]
     except Exception:
+        # of an array that another thread has freed its library raises what it likes
         return False
 
 

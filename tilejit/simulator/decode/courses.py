@@ -105,7 +105,10 @@ class Courses:
 
     @cached_property
     def back_edges(self) -> list[BackEdge]:
-        return [(origin, head) for origin, targets in self.forward.items() for head in targets if head <= origin]
+        """Where loops go back: where the text does, and a path leads there again."""
+        upwards = [(origin, head) for origin, targets in self.forward.items() for head in targets if head <= origin]
+        beyond = {head: reached([head], self.forward) for head in {head for _, head in upwards}}
+        return [(origin, head) for origin, head in upwards if origin in beyond[head]]
 
     @cached_property
     def waiting(self) -> frozenset[BackEdge]:

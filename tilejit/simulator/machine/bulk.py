@@ -172,12 +172,10 @@ class BulkCopies:
 
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
         """Threads exit: nothing in flight may need their shared memory any more. alive: the threads that are left."""
-        if self.agents is None:
-            return
         self.check_stores_read(positions)
         cta_of = self.lanes.full["chunk_cta"]
         for cta in np.setdiff1d(cta_of[positions], cta_of[alive]).tolist():
-            for operation in self.unseen_loads(self.agents, cta):
+            for operation in self.unseen_loads(cta):
                 self.access.findings.add(
                     "in-flight",
                     f"a CTA exits while a {operation.what} to its shared memory is in flight, started by "
@@ -186,10 +184,15 @@ class BulkCopies:
                     hint="wait for the phase of its mbarrier in front of the exit",
                 )
 
-    def unseen_loads(self, agents: Agents, cta: int) -> list[Operation]:
-        """The loads of a CTA of which nobody in it knows that they have landed, whether or not they have here."""
+    def unseen_loads(self, cta: int) -> list[Operation]:
+        """The loads of a CTA of which nobody in it knows that they have landed, whether or not they have here.
+
+        Who knows what is followed by the checks; without them these are the loads that haven't landed here.
+        """
         flying = [x for x in self.operations.pending if any(s.cta == cta for s in x.signals)]
-        landed = self.landed.get(cta, {}).items()
+        agents, landed = self.agents, self.landed.get(cta, {}).items()
+        if agents is None:
+            return flying
         return [*flying, *(last.operation for agent, last in landed if not agents.is_known(agent, cta, last.event))]
 
     def check_stores_read(self, positions: Index) -> None:

@@ -1,0 +1,104 @@
+"""In which loop a value changes: what changes in none can be computed in front of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ..arithmetic.intern import operation
+from ..nodes import Cast, Const, Expr, Load, Op, Special, Var
+
+__all__ = ["STAYS", "LoopDepths", "Sum", "added", "summands"]
+
+#: the depth of what is computed where it stands: it reads what may change, or it isn't worth a register, or could trap
+STAYS = 1 << 30
+
+#: integer operations that are computed in front of loops. Comparisons aren't: a thread has only seven predicate
+#: registers.
+_MOVABLE = frozenset({
+    "add", "sub", "mul", "neg", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
+})
+
+#: those of which the second operand must be a positive constant. Another divisor could be zero, and trap in front of a
+#: loop that has no turn.
+_MOVABLE_BY_CONSTANTS = frozenset({"floordiv", "mod", "left_shift", "right_shift"})
+
+_LEAVES = (Var, Const, Special)
+
+
+class LoopDepths:
+    """The depth of the innermost loop in which each value changes: 0 where it changes in none, 1 in the outermost.
+
+    variables: of each variable that is defined in a loop, or that may be assigned.
+    """
+
+    def __init__(self) -> None:
+        self.variables: dict[str, int] = {}
+        self._of: dict[int, tuple[Expr, int]] = {}
+
+    def of(self, expr: Expr) -> int:
+        """The depth of an expression, or `STAYS`."""
+        if type(expr) in _LEAVES:
+            return self.variables.get(expr.name, 0) if type(expr) is Var else 0
+        entry = self._of.get(id(expr))
+        if entry is not None:
+            return entry[1]
+        parts: tuple[Expr, ...] = ()
+        if isinstance(expr, Op) and expr.dtype.is_integer:
+            by = expr.args[-1]
+            by_constant = expr.name in _MOVABLE_BY_CONSTANTS and isinstance(by, Const) and by.value > 0
+            parts = expr.args if expr.name in _MOVABLE or by_constant else ()
+        elif isinstance(expr, Cast) and expr.dtype.is_integer and expr.x.dtype.is_integer:
+            parts = (expr.x,)
+        depth = 0 if parts else STAYS
+        for part in parts:
+            # most are constants, variables and loads
+            if type(part) is Load:
+                depth = STAYS
+            elif type(part) is Var:
+                depth = max(depth, self.variables.get(part.name, 0))
+            elif type(part) is not Const:
+                depth = max(depth, self.of(part))
+        self._of[id(expr)] = (expr, depth)
+        return depth
+
+    def groups(self, terms: Iterable[Expr]) -> list[list[Expr]]:
+        """The terms that change in the same loop together, those of outer loops first."""
+        groups: dict[int, list[Expr]] = {}
+        for term in terms:
+            groups.setdefault(self.of(term), []).append(term)
+        return list(map(groups.__getitem__, sorted(groups)))
+
+
+class Sum(NamedTuple):
+    """An integer sum: its terms, and the constant."""
+
+    terms: tuple[Expr, ...]
+    constant: int
+
+
+def summands(expr: Expr, sums: Mapping[str, Sum]) -> Sum:
+    """An expression as a sum, its terms from the left. sums: what variables stand for that are sums."""
+    terms: list[Expr] = []
+    constant = 0
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Op) and part.name == "add":
+            waiting += reversed(part.args)
+        elif isinstance(part, Const):
+            constant += int(part.value)
+        elif isinstance(part, Var) and part.name in sums:
+            terms += sums[part.name].terms
+            constant += sums[part.name].constant
+        else:
+            terms.append(part)
+    return Sum(tuple(terms), constant)
+
+
+def added(terms: Sequence[Expr]) -> Expr:
+    """The sum of terms of one integer type, first to last."""
+    first, *others = terms
+    for term in others:
+        first = operation("add", (first, term), term.dtype)
+    return first

@@ -1,0 +1,199 @@
+"""Invariants of definitions and uses: of variables, buffers, expressions and places, at each level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...dtypes import DType
+from ...errors import assert_never
+from ...scopes import SCOPES
+from ...source import Span
+from .. import nodes as ir
+from . import memory
+from .operations import const_fault, dtype_of, op_fault
+from .scopes import OUTERMOST, Scopes
+from .violation import Violations
+
+__all__ = ["Values"]
+
+
+class Values:
+    """What a kernel's text has defined and used so far.
+
+    is_tile: whether it is above lane level. takes_open: whether local tiles may be open.
+    defined: the names of all variables, visible or not. addressed: the local buffers that lie in memory.
+    unrolled: the variables of the unrolled loops around the present place, which may name registers.
+    used_vars, used_buffers: the names of what is used.
+    """
+
+    def __init__(self, violations: Violations, is_tile: bool, *, takes_open: bool) -> None:
+        self.is_tile, self.takes_open = is_tile, takes_open
+        self.violations, self.fault = violations, violations.fault
+        self.scopes = Scopes()
+        self._sound, self._ending = self.scopes.sound, self.scopes.ending
+        self.defined: set[str] = set()
+        self.buffers: dict[str, ir.Buffer] = {}
+        self.addressed: set[str] = set()
+        self.unrolled: set[str] = set()
+        self.used_vars: set[str] = set()
+        self.used_buffers: set[str] = set()
+        # identities of those that are the ones that were defined
+        self._sound_buffers: set[int] = set()
+
+    def define(self, var: ir.Var, span: Span | None) -> None:
+        if var.name in self.defined:
+            self.fault(f"{var.name} is defined twice", span)
+        if var.bounds is not None and var.bounds[0] > var.bounds[1]:
+            self.fault(f"{var.name} is in {var.bounds[0]}..{var.bounds[1]}, which is empty", span)
+        if var.multiple_of < 0:
+            self.fault(f"{var.name} is said to be a multiple of {var.multiple_of}", span)
+        if var.uniform and var.uniform not in SCOPES:
+            self.fault(f"{var.name} is said to be uniform over unknown scope {var.uniform!r}", span)
+        self.defined.add(var.name)
+        self.scopes.define(var)
+
+    def buffer(self, buffer: ir.Buffer, span: Span | None) -> None:
+        if buffer.name in self.buffers:
+            self.fault(f"buffer {buffer.name} is defined twice", span)
+        # lane IR addresses memory through vectors: extents and strides that it doesn't name are no parameters
+        if self.is_tile:
+            strides = buffer.layout.strides if isinstance(buffer.layout, ir.Strided) else ()
+            for size in (*buffer.shape, *strides):
+                if isinstance(size, ir.Var):
+                    self.var(size, span)
+        for message in memory.buffer_faults(buffer):
+            self.fault(message, span)
+        if isinstance(buffer.layout, ir.Open) and not self.takes_open:
+            self.fault(f"{buffer.name} has no layout yet", span)
+        self.buffers[buffer.name] = buffer
+
+    def use_buffer(self, buffer: ir.Buffer, span: Span | None) -> None:
+        self.used_buffers.add(buffer.root.name)
+        definition = self.buffers.get(buffer.name)
+        if definition is None:
+            self.fault(f"buffer {buffer.name} is used before its definition", span)
+        elif definition is not buffer and definition != buffer:
+            self.fault(f"buffer {buffer.name} isn't the one that was defined", span)
+        else:
+            self._sound_buffers.add(id(buffer))
+
+    def var(self, var: ir.Var, span: Span | None) -> int:
+        """A use of a variable; returns its scope, as what follows does of expressions and places."""
+        self.used_vars.add(var.name)
+        definition = self.scopes.vars.get(var.name)
+        if definition is None:
+            where = "outside the block that defines it" if var.name in self.defined else "before its definition"
+            self.fault(f"{var.name} is used {where}", var.span or span)
+        elif definition is not var and definition != var:
+            self.fault(f"{var.name} is used as {var}; defined as {definition}", var.span or span)
+        return self.scopes.of.get(var.name, OUTERMOST)
+
+    def place(self, place: ir.Element | ir.Vector, span: Span | None) -> int:
+        """The place of an access."""
+        if isinstance(place, ir.Vector) and not self.is_tile:
+            scope = self.vector(place, span)
+        else:
+            scope = self.named(place, span)
+        if (message := memory.access_fault(place)) is not None:
+            self.fault(message, place.span or span)
+        return scope
+
+    def named(self, place: ir.Element | ir.Vector, span: Span | None) -> int:
+        if isinstance(place, ir.Vector):
+            if self.is_tile:
+                self.fault(f"a vector of {place.buffer.name} at tile level", place.span or span)
+            return self.vector(place, span)
+        if not self.is_tile:
+            self.fault(f"an element of {place.buffer.name} at lane level", place.span or span)
+        if id(place.buffer) not in self._sound_buffers:
+            self.use_buffer(place.buffer, place.span or span)
+        scope = self.exprs(place.indices, place.span or span)
+        for message in memory.element_faults(place):
+            self.fault(message, place.span or span)
+        return scope
+
+    def region(self, region: ir.Region, span: Span | None) -> None:
+        if id(region.buffer) not in self._sound_buffers:
+            self.use_buffer(region.buffer, region.span or span)
+        self.exprs(region.starts, region.span or span)
+        for message in memory.region_faults(region):
+            self.fault(message, region.span or span)
+
+    def vector(self, vector: ir.Vector, span: Span | None, *, is_masked: bool = False) -> int:
+        buffer, here = vector.buffer, vector.span or span
+        if id(buffer) not in self._sound_buffers:
+            self.use_buffer(buffer, here)
+        scope = self._sound.get(id(vector.offset))
+        if scope is None:
+            scope = self.expr(vector.offset, here)
+        in_registers = buffer.space == "local" and buffer.root.name not in self.addressed
+        for message in memory.vector_faults(vector, self.unrolled if in_registers else None, is_masked=is_masked):
+            self.fault(message, here)
+        return scope
+
+    def value(self, expr: ir.Expr, dtype: DType, span: Span | None, what: str, whole: bool = False) -> None:
+        """An expression that must be of `dtype`; whole: it is the value of a `Let`, which may load."""
+        if expr.dtype != dtype:
+            self.fault(f"{what} must be of {dtype}; got {expr.dtype}", expr.span or span)
+        if whole and isinstance(expr, ir.Load):
+            self.load(expr, span)
+        elif id(expr) not in self._sound:
+            self.expr(expr, span)
+
+    def exprs(self, exprs: Iterable[ir.Expr], span: Span | None) -> int:
+        """Several expressions; returns the innermost scope."""
+        innermost = OUTERMOST
+        for expr in exprs:
+            scope = self._sound.get(id(expr))
+            innermost = max(innermost, self.expr(expr, span) if scope is None else scope)
+        return innermost
+
+    def expr(self, expr: ir.Expr, span: Span | None) -> int:
+        """An expression that isn't known to be sound."""
+        before = len(self.violations)
+        here = expr.span or span
+        scope = OUTERMOST
+        match expr:
+            case ir.Op():
+                if (message := op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype)) is not None:
+                    self.fault(message, here)
+                for arg in expr.args:
+                    inner = self._sound.get(id(arg))
+                    if inner is None:
+                        inner = self.expr(arg, here)
+                    scope = inner if inner > scope else scope
+            case ir.Var():
+                scope = self.var(expr, here)
+            case ir.Const():
+                if (message := const_fault(expr)) is not None:
+                    self.fault(message, here)
+            case ir.Cast():
+                scope = self.exprs((expr.x,), here)
+            case ir.Special():
+                self.fault(None if expr.name in ir.SPECIALS else f"no special is called {expr.name!r}", here)
+            case ir.Load():
+                if self.is_tile or expr.place.buffer.space != "local":
+                    self.fault(f"a load of {expr.place.buffer.name} must be the whole value of a `Let`", here)
+                scope = self.load(expr, here)
+            case _:
+                assert_never(expr)
+        if len(self.violations) == before:
+            self._sound[id(expr)] = scope
+            self._ending[scope].append(id(expr))
+        return scope
+
+    def load(self, load: ir.Load, span: Span | None) -> int:
+        scope = self.place(load.place, load.span or span)
+        if isinstance(load.place, ir.Vector) and load.place.width != 1:
+            self.fault(f"a load reads one element; got a vector of {load.place.width}", load.span or span)
+        if load.order:
+            self.order("load", load.order, load.place.buffer, load.span or span)
+        return scope
+
+    def order(self, what: str, order: str, buffer: ir.Buffer, span: Span | None) -> None:
+        """What is wrong with how an access is ordered. what: its kind."""
+        access = "an atomic update" if what == "atomic" else f"a {what}"
+        if order not in ir.ORDERS[what]:
+            self.fault(f"{access} has no order {order!r}", span)
+        elif order and buffer.space not in ("global", "shared"):
+            self.fault(f"nobody else sees {buffer.name}: {access} of {buffer.space} memory has no order", span)

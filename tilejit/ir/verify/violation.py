@@ -1,0 +1,31 @@
+"""What is wrong with a kernel, and where."""
+
+from __future__ import annotations
+
+from ...dataclass import dataclass
+from ...source import Span
+
+__all__ = ["Violation", "Violations"]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One invariant that doesn't hold.
+
+    message: what is wrong. span: the place in the user's source, or None where the node has none.
+    """
+
+    message: str
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        return self.message if self.span is None else f"{self.message}\n{self.span.render()}"
+
+
+class Violations(list[Violation]):
+    """Those of a kernel, in the order in which they are found."""
+
+    def fault(self, message: str | None, span: Span | None) -> None:
+        """Adds what is wrong, unless it is None."""
+        if message is not None:
+            self.append(Violation(message, span))

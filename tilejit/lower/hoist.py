@@ -1,0 +1,359 @@
+"""Moves what doesn't change in a loop in front of it: variables, views, and parts of expressions.
+
+    for k in …                                    let r.1 = row * stride
+      let at = row * stride + k * 64              for k in …
+      …                                             let at = r.1 + k * 64
+
+Comparisons and divisions by what isn't constant stay (see `loop_depths`). A sum of what changes in several loops is
+written where it is used, so that what it is added to is added in front of the loop, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from math import gcd
+from operator import is_, is_not
+from typing import Any
+
+from ..dataclass import dataclass, field, replace
+from ..dtypes import DType
+from ..ir import walk
+from ..ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
+from ..ir.arithmetic.facts import bounds, full_range, multiple_of
+from ..ir.arithmetic.intern import integer, operation
+from ..ir.names import FreshNames
+from ..ir.nodes import (
+    Alloc,
+    Buffer,
+    BufferView,
+    Cast,
+    Const,
+    Declare,
+    Expr,
+    For,
+    If,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Move,
+    Op,
+    Special,
+    Stmt,
+    Store,
+    Var,
+    Vector,
+)
+from ..ir.rewriting import Rewriting
+from ..ir.walk import Block
+from ..scopes import THREAD_IDS
+from ..source import Span
+
+__all__ = ["hoist"]
+
+
+def hoist(kernel: Kernel) -> Kernel:
+    """The kernel at lane level with what doesn't change in a loop in front of it."""
+    if walk.inventory(kernel.body).kinds.isdisjoint((For, Loop)):
+        return kernel
+    return replace(kernel, body=_Hoisting(kernel).block(kernel.body))
+
+
+_COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal"})
+
+
+@dataclass(slots=True, eq=False)
+class _Written:
+    """A block as it is being written. values, views: what it defines that came from loops, by what that is."""
+
+    made: list[Stmt] = field(default_factory=list)
+    values: dict[int, tuple[Expr, Var]] = field(default_factory=dict)
+    views: dict[tuple[str, int], tuple[Expr, Buffer]] = field(default_factory=dict)
+
+
+class _Hoisting(Rewriting):
+    """fronts: of each loop around the present statement, the block that it stands in.
+
+    depths: of variables; view_depths: of views. sums: what variables stand for that are no longer defined.
+    rewritten: of the body of each loop around, what expressions became there.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__({})
+        self._kernel = kernel
+        self._depths = LoopDepths()
+        self._depths.variables.update({stmt.var.name: STAYS for stmt in walk.each(kernel.body, Declare)})
+        self._view_depths: dict[str, int] = {}
+        self._written = _Written()
+        self._fronts: list[_Written] = []
+        self._rewritten: list[dict[int, tuple[Expr, Expr]]] = []
+        self._sums: dict[str, Sum] = {}
+        self._place: Span | None = None
+
+    @cached_property
+    def _names(self) -> FreshNames:
+        return FreshNames.of(self._kernel)
+
+    def block(self, body: Block) -> Block:
+        outside, self._written = self._written, _Written()
+        made = self._written.made
+        for stmt in body:
+            self._place = stmt.span
+            if isinstance(stmt, walk.COMPOUND):
+                made.append(self._compound(stmt))
+            elif not self._fronts:
+                made.append(stmt)
+            else:
+                made += _WRITE.get(type(stmt), _Hoisting._other)(self, stmt)
+        self._written = outside
+        return tuple(made)
+
+    def _compound(self, stmt: If | For | Loop) -> Stmt:
+        if isinstance(stmt, If):
+            return If(self.expr(stmt.cond), self.block(stmt.then), self.block(stmt.orelse), stmt.span)
+        if isinstance(stmt, Loop):
+            return Loop(self._turn(stmt.body), stmt.span)
+        self._depths.variables[stmt.var.name] = len(self._fronts) + 1
+        if not self._fronts:
+            return replace(stmt, body=self._turn(stmt.body))
+        start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
+        return replace(stmt, start=start, stop=stop, step=step, body=self._turn(stmt.body))
+
+    def _turn(self, body: Block) -> Block:
+        """The body of a loop; what doesn't change in it goes to the block that is being written."""
+        self._fronts.append(self._written)
+        self._rewritten.append({})
+        made = self.block(body)
+        self._fronts.pop()
+        self._rewritten.pop()
+        return made
+
+    def _other(self, stmt: Stmt) -> tuple[Stmt, ...]:
+        defined = walk.defines(stmt)
+        if isinstance(defined, Var) and not isinstance(stmt, Declare):
+            self._depths.variables[defined.name] = len(self._fronts)
+        return (self.stmt(stmt),)
+
+    def _let(self, stmt: Let) -> tuple[Stmt, ...]:
+        var, value, level = stmt.var, stmt.value, len(self._fronts)
+        if isinstance(value, Load):
+            self._depths.variables[var.name] = level
+            place = self.place(value.place)
+            return (stmt if place is value.place else replace(stmt, value=replace(value, place=place)),)
+        depth = self._depths.of(value)
+        self._depths.variables[var.name] = min(depth, level)
+        if depth < level:
+            front = self._fronts[depth]
+            made = self.expr(value, depth)
+            front.made.append(stmt if made is value else replace(stmt, value=made))
+            if not _says_more(var, value):
+                front.values.setdefault(id(value), (value, var))
+            return ()
+        if depth == level and self._is_sum(var, value):
+            return ()
+        made = self.expr(value)
+        return (stmt if made is value else replace(stmt, value=made),)
+
+    def _is_sum(self, var: Var, value: Expr) -> bool:
+        """Whether a variable stands for a sum of what changes in several loops, and isn't defined any more."""
+        if not value.dtype.is_integer or not isinstance(value, Op) or value.name != "add":
+            return False
+        terms, constant = summands(value, self._sums)
+        groups = self._depths.groups(terms)
+        if len(groups) > 1:
+            self._sums[var.name] = Sum(tuple([added(group) for group in groups]), constant)
+        return len(groups) > 1
+
+    def _alloc(self, stmt: Alloc) -> tuple[Stmt, ...]:
+        """What is allocated lives as long as the kernel: views of it may stand in front of all loops."""
+        self._fronts[0].made.append(stmt)
+        return ()
+
+    def _defined_view(self, stmt: BufferView) -> tuple[Stmt, ...]:
+        view, level = stmt.buffer, len(self._fronts)
+        assert view.base is not None, "verified: it is a view of something"
+        base = self._buffers.get(view.base.name, view.base)
+        depth = self._view_depths.get(base.name, 0)
+        if view.offset is not None:
+            depth = max(depth, self._depths.of(view.offset))
+        self._view_depths[view.name] = min(depth, level)
+        offset = None if view.offset is None else self.expr(view.offset, min(depth, level))
+        if base is not view.base or offset is not view.offset:
+            self._buffers[view.name] = replace(view, base=base, offset=offset)
+        made = self._buffers.get(view.name, view)
+        if depth >= level:
+            return (stmt if made is view else BufferView(made, stmt.span),)
+        front = self._fronts[depth]
+        if view.offset is None:
+            front.made.append(BufferView(made, stmt.span))
+            return ()
+        key = (base.name, id(view.offset))
+        if key not in front.views:
+            front.views[key] = (view.offset, made)
+            front.made.append(BufferView(made, stmt.span))
+        self._buffers[view.name] = front.views[key][1]
+        return ()
+
+    def _move(self, stmt: Move) -> tuple[Stmt, ...]:
+        dst, src = self.place(stmt.dst), self.place(stmt.src)
+        predicate = None if stmt.predicate is None else self.expr(stmt.predicate)
+        otherwise = None if stmt.otherwise is None else self.expr(stmt.otherwise)
+        if dst is stmt.dst and src is stmt.src and predicate is stmt.predicate and otherwise is stmt.otherwise:
+            return (stmt,)
+        return (Move(dst, src, predicate, otherwise, stmt.order, stmt.cache, stmt.span),)
+
+    def _store(self, stmt: Store) -> tuple[Stmt, ...]:
+        place, value = stmt.place, stmt.value
+        # most are of floats that are computed
+        is_float = isinstance(value, Op) and value.dtype.is_float
+        value = self._operation(value, len(self._fronts)) if isinstance(value, Op) and is_float else self.expr(value)
+        if not isinstance(place, Vector) or type(place.offset) is not Const or place.buffer.offset is not None:
+            place = self.place(place)
+        return (stmt if place is stmt.place and value is stmt.value else Store(place, value, stmt.order, stmt.span),)
+
+    def _instruction(self, stmt: Instruction) -> tuple[Stmt, ...]:
+        if stmt.var is not None:
+            self._depths.variables[stmt.var.name] = len(self._fronts)
+        outputs = list(map(self.place, stmt.outputs))
+        inputs = [self.place(x) if isinstance(x, Vector) else self._input(x) for x in stmt.inputs]
+        if all(map(is_, inputs, stmt.inputs)) and all(map(is_, outputs, stmt.outputs)):
+            return (stmt,)
+        return (replace(stmt, outputs=tuple(outputs), inputs=tuple(inputs)),)
+
+    def defined(self, var: Var) -> Var:
+        return var
+
+    def expr(self, expr: Expr, inside: int | None = None) -> Expr:
+        """What stands for an expression inside so many loops, or where the present statement stands."""
+        level = len(self._fronts) if inside is None else inside
+        if type(expr) is Const or not level:
+            return expr
+        if type(expr) is Var:
+            total = self._sums.get(expr.name)
+            return expr if total is None else self._total(total, expr.dtype, level)
+        if type(expr) is Load:
+            place = self.place(expr.place)
+            return expr if place is expr.place else replace(expr, place=place)
+        if type(expr) is Op and not expr.dtype.is_integer and expr.name not in _COMPARISONS:
+            return self._operation(expr, level)
+        rewritten = self._rewritten[level - 1]
+        entry = rewritten.get(id(expr))
+        if entry is None:
+            depth = self._depths.of(expr)
+            made = self._from_front(expr, depth) if depth < level else self._here(expr, level)
+            entry = rewritten[id(expr)] = (expr, made)
+        return entry[1]
+
+    def _operation(self, op: Op, level: int) -> Expr:
+        """An operation that stays, with what comes from in front of loops. Most are of floats in registers."""
+        args: list[Expr] = []
+        for arg in op.args:
+            place = arg.place if isinstance(arg, Load) else None
+            is_register = isinstance(place, Vector) and type(place.offset) is Const and place.buffer.offset is None
+            args.append(arg if is_register or type(arg) is Const else self.expr(arg, level))
+        return self._with_args(op, tuple(args)) if any(map(is_not, args, op.args)) else op
+
+    def _from_front(self, expr: Expr, depth: int) -> Expr:
+        """A variable that holds the expression, in front of the loops in which that doesn't change."""
+        front = self._fronts[depth]
+        entry = front.values.get(id(expr))
+        if entry is None:
+            var = Var(self._names.name(_stem(expr)), expr.dtype, multiple_of(expr) or 1, _ends(expr))
+            value = self.expr(expr, depth)
+            self._depths.variables[var.name] = depth
+            front.made.append(Let(var, value, self._place))
+            entry = front.values[id(expr)] = (expr, var)
+        return entry[1]
+
+    def _here(self, expr: Expr, level: int) -> Expr:
+        """The expression with what comes from in front of loops."""
+        if isinstance(expr, Op):
+            if expr.name == "add" and expr.dtype.is_integer:
+                return self._sum(expr, level)
+            if expr.name in _COMPARISONS:
+                left, right = expr.args
+                return self._with_args(expr, (self._compared(left, level), self._compared(right, level)))
+            return self._operation(expr, level)
+        if isinstance(expr, Cast):
+            x = self.expr(expr.x, level)
+            return expr if x is expr.x else replace(expr, x=x)
+        return expr
+
+    def _compared(self, expr: Expr, level: int) -> Expr:
+        """What is compared, without its constant: that becomes a part of the comparison."""
+        if not isinstance(expr, Op) or expr.name != "add" or not isinstance(expr.args[1], Const):
+            return self.expr(expr, level)
+        return self._with_args(expr, (self.expr(expr.args[0], level), expr.args[1]))
+
+    def _with_args(self, op: Op, args: tuple[Expr, ...]) -> Expr:
+        if all(map(is_, args, op.args)):
+            return op
+        return operation(op.name, args, op.dtype) if op.span is None else replace(op, args=args)
+
+    def _sum(self, op: Op, level: int) -> Expr:
+        """A sum with what doesn't change in the loop added up first, and its constant last."""
+        total = summands(op, self._sums)
+        if min(map(self._depths.of, total.terms)) < level:
+            return self._total(total, op.dtype, level)
+        left, right = op.args
+        return self._with_args(op, (self.expr(left, level), self.expr(right, level)))
+
+    def _total(self, total: Sum, dtype: DType, level: int) -> Expr:
+        outer: list[Expr] = []
+        inner: list[Expr] = []
+        for term in total.terms:
+            (outer if self._depths.of(term) < level else inner).append(term)
+        if len(outer) == 2 and len(inner) == 1 and _is_of_cta(outer[0]) is not _is_of_cta(outer[1]):
+            # One instruction adds three numbers, and what a CTA's threads share is in uniform registers. Where such a
+            # number and a thread's are added up in front of the loop, ptxas copies others to uniform registers and
+            # back: `transpose_staged` of float16 has 203 instructions instead of 184.
+            terms = [self.expr(term, level) for term in outer]
+        else:
+            terms = [self.expr(added(outer), level)] if outer else []
+        for term in inner:
+            terms.append(self.expr(term, level))
+        return added([*terms, integer(total.constant, dtype)] if total.constant else terms)
+
+
+def _says_more(var: Var, value: Expr) -> bool:
+    """Whether a variable says more than is known of its value: that may hold only where it is defined."""
+    (low, high), (least, greatest) = _range(var), _range(value)
+    return low > least or high < greatest or gcd(var.multiple_of, multiple_of(value)) != var.multiple_of
+
+
+def _range(expr: Expr) -> tuple[int, int]:
+    """The least and the greatest value, those of the type where no others are known."""
+    (least, greatest), (low, high) = bounds(expr), full_range(expr.dtype)
+    return (low if least is None else least), (high if greatest is None else greatest)
+
+
+def _is_of_cta(expr: Expr) -> bool:
+    """Whether an expression is made of a CTA's numbers and of constants alone."""
+    for part in walk.subexpressions(expr):
+        if isinstance(part, (Var, Load)) or isinstance(part, Special) and part.name in THREAD_IDS:
+            return False
+    return True
+
+
+def _ends(expr: Expr) -> tuple[int, int] | None:
+    """The bounds of an expression as a variable has them."""
+    ends = _range(expr)
+    return None if ends == full_range(expr.dtype) else ends
+
+
+def _stem(expr: Expr) -> str:
+    """After what a variable is named that holds an expression."""
+    if isinstance(expr, Special):
+        return expr.name
+    for part in walk.subexpressions(expr):
+        if isinstance(part, Var):
+            return part.name
+    return "value"
+
+
+_WRITE: dict[type, Callable[[_Hoisting, Any], tuple[Stmt, ...]]] = {
+    Let: _Hoisting._let, Alloc: _Hoisting._alloc, BufferView: _Hoisting._defined_view, Move: _Hoisting._move,
+    Store: _Hoisting._store, Instruction: _Hoisting._instruction,
+}

@@ -1,0 +1,260 @@
+"""Splits the offsets of accesses by the loops in which their terms change: each part begins a view.
+
+    for row in …                                  for row in …
+      for k in …                                    view A.1 = A + row * stride
+        move r[0 +: 4] <- A[row * stride +            for k in …
+                            k * 64 + 128 +: 4]            move r[0 +: 4] <- A.1[k * 64 + 128 +: 4]
+
+What changes in inner loops is added last, so that what changes in outer ones is added in front of them (`hoist` moves
+it there), and the constant is a part of the access's instruction. Turns that were unrolled share the view of all that
+they have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from operator import is_
+from typing import Any
+
+from ..dataclass import replace
+from ..ir import walk
+from ..ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
+from ..ir.arithmetic.displaced import displaced
+from ..ir.arithmetic.facts import bounds, full_range
+from ..ir.arithmetic.intern import integer
+from ..ir.names import FreshNames
+from ..ir.nodes import (
+    Alloc,
+    Atomic,
+    Buffer,
+    BufferView,
+    Const,
+    Declare,
+    Descriptor,
+    Element,
+    Expr,
+    For,
+    If,
+    Input,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Move,
+    Op,
+    Stmt,
+    Store,
+    Var,
+    Vector,
+    WaitPhase,
+)
+from ..ir.walk import Block
+from ..source import Span
+
+__all__ = ["split_offsets"]
+
+
+def split_offsets(kernel: Kernel) -> Kernel:
+    """The kernel at lane level whose accesses name views, what changes most often, and a constant."""
+    body = _Splitting(kernel).block(kernel.body)
+    return kernel if body is kernel.body else replace(kernel, body=body)
+
+
+_Key = tuple[str, int]
+
+
+class _Splitting:
+    """depth: of the loop in which the present statement stands. made: of the present block.
+
+    sums: what variables stand for that change in a loop by some terms and not by others; inexact: those of them that
+    may wrap around.
+    views: by the base's name and the offset's identity. places: by the same, of which view an offset is what. What a
+    block adds to both is taken out behind it.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._depth = 0
+        self._depths = LoopDepths()
+        self._made: list[Stmt] = []
+        self._span: Span | None = None
+        self._sums: dict[str, Sum] = {}
+        self._inexact: set[str] = set()
+        self._addressed: set[str] = set()
+        self._views: dict[_Key, Buffer] = {}
+        self._places: dict[_Key, tuple[Buffer, Expr, Expr]] = {}
+
+    @cached_property
+    def _names(self) -> FreshNames:
+        return FreshNames.of(self._kernel)
+
+    def block(self, body: Block) -> Block:
+        outside, self._made, sizes = self._made, [], (len(self._views), len(self._places))
+        is_same = True
+        for stmt in body:
+            split = _SPLIT.get(type(stmt))
+            if split is None or (type(stmt) is Store and stmt.place.buffer.space == "local"):
+                # most stores are to registers; in local memory each has an address of its own
+                self._made.append(stmt)
+                continue
+            self._span = stmt.span
+            made = split(self, stmt)
+            is_same = is_same and made is stmt
+            self._made.append(made)
+        tables: tuple[dict[_Key, Any], ...] = (self._views, self._places)
+        for table, size in zip(tables, sizes, strict=True):
+            while len(table) > size:
+                table.popitem()
+        made_block, self._made = self._made, outside
+        return body if is_same and len(made_block) == len(body) else tuple(made_block)
+
+    def _changes_here(self, var: Var) -> None:
+        if self._depth:
+            self._depths.variables[var.name] = self._depth
+
+    def _alloc(self, stmt: Alloc) -> Stmt:
+        if stmt.addressed:
+            self._addressed.add(stmt.buffer.name)
+        return stmt
+
+    def _let(self, stmt: Let) -> Stmt:
+        var, value = stmt.var, stmt.value
+        if isinstance(value, Load):
+            self._changes_here(var)
+            place = self._vector(value.place)
+            return stmt if place is value.place else replace(stmt, value=replace(value, place=place))
+        if self._depth:
+            depth = self._depths.of(value)
+            self._depths.variables[var.name] = min(depth, self._depth)
+            if depth != STAYS and var.dtype.is_integer and isinstance(value, Op) and value.name == "add":
+                terms, constant = summands(value, self._sums)
+                groups = self._depths.groups(terms)
+                if len(groups) > 1:
+                    self._sums[var.name] = Sum(tuple([added(group) for group in groups]), constant)
+                    if var.dtype.bits < 64 and not self._is_exact(value):
+                        self._inexact.add(var.name)
+        return stmt
+
+    def _declare(self, stmt: Declare) -> Stmt:
+        self._depths.variables[stmt.var.name] = STAYS
+        return stmt
+
+    def _if(self, stmt: If) -> Stmt:
+        return walk.with_blocks(stmt, self.block)
+
+    def _loop(self, stmt: For | Loop) -> Stmt:
+        self._depth += 1
+        if isinstance(stmt, For):
+            self._depths.variables[stmt.var.name] = self._depth
+        made = walk.with_blocks(stmt, self.block)
+        self._depth -= 1
+        return made
+
+    def _move(self, stmt: Move) -> Stmt:
+        if type(stmt.dst.offset) is Const and type(stmt.src.offset) is Const:
+            return stmt
+        dst, src = self._vector(stmt.dst), self._vector(stmt.src)
+        return stmt if dst is stmt.dst and src is stmt.src else replace(stmt, dst=dst, src=src)
+
+    def _store(self, stmt: Store) -> Stmt:
+        place = self._vector(stmt.place)
+        return stmt if place is stmt.place else replace(stmt, place=place)
+
+    def _update(self, stmt: Atomic | WaitPhase) -> Stmt:
+        if stmt.var is not None:
+            self._changes_here(stmt.var)
+        place = self._vector(stmt.place)
+        return stmt if place is stmt.place else replace(stmt, place=place)
+
+    def _instruction(self, stmt: Instruction) -> Stmt:
+        if stmt.var is not None:
+            self._changes_here(stmt.var)
+        inputs: list[Input] = []
+        for item in stmt.inputs:
+            if isinstance(item, Descriptor):
+                place = self._vector(item.place)
+                item = item if place is item.place else Descriptor(place, item.constant)
+            elif isinstance(item, Vector):
+                item = self._vector(item)
+            inputs.append(item)
+        return stmt if all(map(is_, inputs, stmt.inputs)) else replace(stmt, inputs=tuple(inputs))
+
+    def _vector(self, vector: Element | Vector) -> Vector:
+        """The vector as one of a view."""
+        assert isinstance(vector, Vector), "lowering leaves no Element"
+        offset, buffer = vector.offset, vector.buffer
+        if type(offset) is Const or not self._is_split(buffer):
+            return vector
+        key = (buffer.name, id(offset))
+        entry = self._places.get(key)
+        if entry is None:
+            view, left = self._split(buffer, offset)
+            entry = self._places[key] = (view, left, offset)
+        view, left, _ = entry
+        return vector if left is offset else Vector(view, left, vector.width, vector.span)
+
+    def _is_split(self, buffer: Buffer) -> bool:
+        """Whether the buffer is memory with addresses in bytes."""
+        return buffer.space in ("global", "shared") or buffer.root.name in self._addressed
+
+    def _split(self, buffer: Buffer, offset: Expr) -> tuple[Buffer, Expr]:
+        """The view that begins where all turns of an inner loop begin, and what of an offset is left."""
+        dtype = offset.dtype
+        if dtype.bits < 64 and not (self._depth and self._is_exact(offset)):
+            # outside loops a sum of 32 bits is one term
+            return buffer, offset
+        terms, constant = summands(offset, self._sums)
+        if not self._depth and len(terms) == 1:
+            return buffer, offset
+        stages = self._stages(terms, dtype.bits)
+        left: list[Expr] = []
+        if stages and self._depths.of(stages[-1]) >= self._depth:
+            left.append(stages.pop())
+        if constant or not left:
+            left.append(integer(constant, dtype))
+        behind = added(left)
+        if dtype.bits < 64 and not all(map(self._is_exact, (*stages, behind))):
+            # added up in another order, what lies in the middle may wrap around
+            return buffer, offset
+        for stage in stages:
+            buffer = self._view(buffer, stage)
+        return buffer, behind
+
+    def _is_exact(self, expr: Expr) -> bool:
+        """Whether no sum in an offset may wrap around: addresses have 64 bits."""
+        if isinstance(expr, Var):
+            return expr.name not in self._inexact
+        if not isinstance(expr, Op) or expr.name != "add":
+            return True
+        return bounds(expr) != full_range(expr.dtype) and all(map(self._is_exact, expr.args))
+
+    def _stages(self, terms: Sequence[Expr], bits: int) -> list[Expr]:
+        """The numbers to add to an address, those first that change in outer loops.
+
+        Of 64-bit terms that change together the last is added by itself: that costs the same one addition, and the sum
+        of the others is the same for all turns of an unrolled loop.
+        """
+        stages: list[Expr] = []
+        for group in self._depths.groups(terms):
+            if bits == 64 and len(group) > 1 and self._depths.of(group[0]) != STAYS:
+                stages += [added(group[:-1]), group[-1]]
+            else:
+                stages.append(added(group))
+        return stages
+
+    def _view(self, base: Buffer, offset: Expr) -> Buffer:
+        key = (base.name, id(offset))
+        view = self._views.get(key)
+        if view is None:
+            view = self._views[key] = displaced(base, offset, self._names.name(base.root.name))
+            self._made.append(BufferView(view, self._span))
+        return view
+
+
+_SPLIT: dict[type, Callable[[_Splitting, Any], Stmt]] = {
+    Alloc: _Splitting._alloc, Let: _Splitting._let, Declare: _Splitting._declare, If: _Splitting._if,
+    For: _Splitting._loop, Loop: _Splitting._loop, Move: _Splitting._move, Store: _Splitting._store,
+    Atomic: _Splitting._update, WaitPhase: _Splitting._update, Instruction: _Splitting._instruction,
+}
