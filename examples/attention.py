@@ -9,7 +9,10 @@ Products are asynchronous: while the tensor cores multiply for one warpgroup, th
 The base may be any score, as long as float16 holds the weights: the result is the same. So the greatest score is looked
 for in the first block only. In later blocks the sums show when weights have become too large; only then the greatest
 score becomes the base, and the block is weighed again. To look for it in every block would be slower: threads would
-exchange maxima, and scale all sums so far. On an H100 that had 0.95 to 1.00 of cuDNN's speed; this has 1.15 to 1.23.
+exchange maxima, and scale all sums so far. On an H100 that had 0.95 to 1.00 of cuDNN's speed; this has 1.05 to 1.25.
+
+Every block goes through the same code: the first one, those that are masked, and those that are weighed again. With a
+copy for each the kernel is no faster, and its compilation takes half as long again.
 
 Q and Out are batch × heads × queries × D, K and V batch × (heads / group) × keys × D, of float16 or bfloat16, D = 64 or
 128. Rows start at multiples of 16 bytes. Other strides are free: arrays of (batch, sequence, heads, D) need no copy.
@@ -31,6 +34,7 @@ STAGES = 3  # blocks of K, and of V, that are on their way or in use
 WARPS = 4  # of a warpgroup: each says for itself that it is done with a stage
 LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
 LOWEST = -1e30  # not -inf: -inf - -inf is NaN, in queries that no key counts for
+LEAST = 1e-37  # stands for the sum of weights where no key counts, which is 0
 MOST = 30000.0  # of a thread's sum of weights: float16 holds weights up to 65,504
 
 
@@ -38,17 +42,20 @@ MOST = 30000.0  # of a thread's sum of weights: float16 holds weights up to 65,5
 def place_of(t: int, heads: int, tiles: tuple[int, int], causal: bool) -> tuple[int, int, int]:
     """Batch, head, and first query of the t-th tile. tiles: how many there are in all, and in one head.
 
-    In each turn every CTA takes a tile; in every second turn they do so in reverse order. If causal, tiles with
-    many keys come first, those of 32 heads side by side: so all CTAs have nearly the same to do. Otherwise the tiles of
-    a head follow each other, which share its keys in the cache.
+    The tiles of a head follow each other, which share its keys in the cache. If causal, those with many keys come
+    first, of 32 heads side by side. In each turn every CTA takes a tile, then, and in every second turn they do so in
+    reverse order: so all CTAs have nearly the same to do.
     """
-    ctas = tj.int32(tj.num_ctas(0))
     count, rows = tiles
-    turn = t // ctas
-    if turn % 2 == 1 and (turn + 1) * ctas <= count:
-        t = (2 * turn + 1) * ctas - 1 - t
-    sequence, row = tj.tile_order(t, (count // rows, rows), group=32 if causal else 1)
-    return sequence // heads, sequence % heads, (rows - 1 - row) * BM
+    if causal:
+        ctas = tj.uint32(tj.num_ctas(0))
+        turn = t // ctas
+        if turn % 2 == 1 and (turn + 1) * ctas <= count:
+            t = (2 * turn + 1) * ctas - 1 - t
+        sequence, row = tj.tile_order(t, (count // rows, rows), group=32)
+    else:
+        sequence, row = t // rows, t % rows
+    return sequence // heads, sequence % heads, tj.int32(rows - 1 - row) * BM
 
 
 @tj.function
@@ -67,47 +74,38 @@ def attention(
     tj.static_assert(Q.dtype == tj.float16 or Q.dtype == tj.bfloat16, f"{Q.dtype}: convert Q, K and V to 16 bits")
     tj.static_assert(Out.dtype == Q.dtype, f"Out is {Out.dtype}: give it Q's type, {Q.dtype}")
     BN = 128 if D == 64 else 80  # keys of a block: as many as fit, with 160 registers a thread
-    q = tj.alloc_shared((2, CONSUMERS, 64, D), Q.dtype, swizzle="128B")  # results leave through it too
+    q = tj.alloc_shared((2, BM, D), Q.dtype, swizzle="128B")  # results leave through it too
     k = tj.alloc_shared((STAGES, BN, D), K.dtype, swizzle="128B")
     v = tj.alloc_shared((STAGES, BN, D), V.dtype, swizzle="128B")
     q_ring = tj.alloc_ring(2, consumers=CONSUMERS)
     k_ring = tj.alloc_ring(STAGES, consumers=CONSUMERS * WARPS)
     v_ring = tj.alloc_ring(STAGES, consumers=CONSUMERS * WARPS)
-    heads, queries, keys = tj.int32(Q.shape[1]), tj.int32(Q.shape[2]), tj.int32(K.shape[2])
-    group = heads // tj.int32(K.shape[1])
-    rows = tj.cdiv(queries, BM)
-    tiles = tj.int32(Q.shape[0]) * heads * rows
+    heads, queries, keys = tj.uint32(Q.shape[1]), tj.int32(Q.shape[2]), tj.int32(K.shape[2])
+    group = heads // tj.uint32(K.shape[1])
+    rows = tj.cdiv(tj.uint32(queries), BM)
+    tiles = tj.uint32(Q.shape[0]) * heads * rows
     i = 0  # blocks of keys so far, in all tiles: the step of k_ring and v_ring
     n = 0  # tiles so far: the step of q_ring
     if tj.warpgroup_id() == 0:
         tj.set_registers(32)
         if tj.warp_id() == 0:
-            for t in range(tj.int32(tj.cta_id(0)), tiles, tj.int32(tj.num_ctas(0))):
+            for t in range(tj.uint32(tj.cta_id(0)), tiles, tj.uint32(tj.num_ctas(0))):
                 batch, head, first = place_of(t, heads, (tiles, rows), causal)
-                q_ring[n].acquire()
-                for w in tj.static_range(CONSUMERS):
-                    at = first + w * 64
-                    tj.warp.copy_async(q[q_ring[n].stage, w], Q[batch, head, at : at + 64, 0:D], barrier=q_ring[n])
-                tj.warp.commit(q_ring[n])
+                q_step = q_ring[n]
+                q_step.acquire()
+                tj.warp.copy_async(q[q_step.stage], Q[batch, head, first : first + BM, 0:D], barrier=q_step)
+                tj.warp.commit(q_step)
+                for j in range(steps_of(first, queries, keys, causal, BN)):
+                    at = j * BN
+                    k_step, v_step = k_ring[i], v_ring[i]
+                    k_step.acquire()
+                    tj.warp.copy_async(k[k_step.stage], K[batch, head // group, at : at + BN, 0:D], barrier=k_step)
+                    tj.warp.commit(k_step)
+                    v_step.acquire()
+                    tj.warp.copy_async(v[v_step.stage], V[batch, head // group, at : at + BN, 0:D], barrier=v_step)
+                    tj.warp.commit(v_step)
+                    i += 1
                 n += 1
-                steps = steps_of(first, queries, keys, causal, BN)
-                for j in range(steps + 1):  # K is fetched one block ahead of V
-                    if j < steps:
-                        at = j * BN
-                        k_ring[i + j].acquire()
-                        tj.warp.copy_async(
-                            k[k_ring[i + j].stage], K[batch, head // group, at : at + BN, 0:D], barrier=k_ring[i + j]
-                        )
-                        tj.warp.commit(k_ring[i + j])
-                    if j > 0:
-                        at = (j - 1) * BN
-                        b = i + j - 1
-                        v_ring[b].acquire()
-                        tj.warp.copy_async(
-                            v[v_ring[b].stage], V[batch, head // group, at : at + BN, 0:D], barrier=v_ring[b]
-                        )
-                        tj.warp.commit(v_ring[b])
-                i += steps
     else:
         tj.set_registers(160)
         w = tj.warpgroup_id() - 1
@@ -115,62 +113,58 @@ def attention(
         e = tj.alloc_local((64, BN // 2), tj.float32, layout=tj.wgmma.layout_c((64, BN // 2)))
         acc = tj.alloc_local((64, D), tj.float32, layout=tj.wgmma.layout_c((64, D)))
         p = tj.alloc_local((64, BN), V.dtype, layout=tj.wgmma.layout_a((64, BN), V.dtype))
-        o = tj.alloc_local((64, D), Out.dtype, layout=tj.wgmma.layout_c((64, D)))
         scale = LOG2_E / D**0.5
-        for t in range(tj.int32(tj.cta_id(0)), tiles, tj.int32(tj.num_ctas(0))):
+        tj.wg.fill(acc, 0.0)  # the first product reads it and p
+        tj.wg.fill(p, 0.0)
+        for t in range(tj.uint32(tj.cta_id(0)), tiles, tj.uint32(tj.num_ctas(0))):
             batch, head, first = place_of(t, heads, (tiles, rows), causal)
             steps = steps_of(first, queries, keys, causal, BN)
             first += w * 64
             certain = min(keys, first + 1 + keys - queries) if causal else keys  # keys in front of it count for all
-            stage = q_ring[n].stage
-            q_ring[n].wait()
-            k_ring[i].wait()
-            tj.wg.gemm_async(s, q[stage, w], k[k_ring[i].stage].T, accumulate=False)
-            tj.bulk.wait_read(0)
-            if n > 0:
-                tj.wg.release(q_ring[n - 1])  # the results of the tile before have left
-            tj.wgmma.wait(0)
-            tj.warp.release(k_ring[i])
-            if certain < BN:
-                mask(s, 0, first, queries, keys, causal)
-            base = tj.maximum(tj.max(s, axis=1), LOWEST)
-            parts = weigh(p, e, s, base, scale)
-            for j in range(1, steps):
-                k_ring[i + 1].wait()
-                tj.wg.gemm_async(s, q[stage, w], k[k_ring[i + 1].stage].T, accumulate=False)  # scores of block j
-                v_ring[i].wait()
-                tj.wg.gemm_async(acc, p, v[v_ring[i].stage], accumulate=j > 1)  # weights of block j - 1, times values
+            q_step = q_ring[n]
+            tile = q[q_step.stage, w * 64 : w * 64 + 64]
+            base = tj.wg.full((64,), LOWEST, tj.float32)
+            parts = tj.wg.full((64, 4), 0.0, tj.float32)
+            q_step.wait()
+            for j in range(steps):
+                k_step, v_step = k_ring[i], v_ring[max(i - 1, 0)]
+                k_step.wait()
+                tj.wg.gemm_async(s, tile, k[k_step.stage].T, accumulate=False)  # scores of block j
+                v_step.wait()
+                # Weights of block j - 1, times values. When j is 0 these are of another tile, and don't stay.
+                tj.wg.gemm_async(acc, p, v[v_step.stage], accumulate=j > 1)
                 tj.wgmma.wait(1)  # for the scores; the other product goes on
-                tj.warp.release(k_ring[i + 1])
+                tj.warp.release(k_step)
                 if certain < (j + 1) * BN:
                     mask(s, j * BN, first, queries, keys, causal)
                 tj.wgmma.wait(0)
-                tj.warp.release(v_ring[i])
-                more = weigh(p, e, s, base, scale)
-                if tj.any(more > MOST):
-                    greater = tj.maximum(base, tj.max(s, axis=1))
-                    shrink = tj.fast.exp2((base - greater) * scale)
-                    base = greater
+                if i > 0:
+                    tj.warp.release(v_step)
+                if j == 0 and n > 0:
+                    tj.bulk.wait_read(0)
+                    tj.wg.release(q_ring[n - 1])  # the results of the tile before have left
+                rise = j == 0  # to the greatest score
+                while True:
+                    if rise:
+                        greater = tj.maximum(base, tj.max(s, axis=1) * scale)
+                        shrink = tj.fast.exp2(base - greater)
+                        base = greater
+                        parts = parts * shrink[:, None]
+                        tj.wg.mul(acc, acc, shrink[:, None])
                     more = weigh(p, e, s, base, scale)
-                    parts = parts * shrink[:, None]
-                    tj.wg.mul(acc, acc, shrink[:, None])
+                    if rise or not tj.any(more > MOST):
+                        break
+                    rise = True
                 parts = parts + more
                 i += 1
-            v_ring[i].wait()
-            tj.wg.gemm_async(acc, p, v[v_ring[i].stage], accumulate=steps > 1)
-            tj.wgmma.wait(0)
-            tj.warp.release(v_ring[i])
+            v_ring[i - 1].wait()
+            tj.wg.gemm_async(acc, p, v[v_ring[i - 1].stage], accumulate=steps > 1)
             total = tj.sum(parts, axis=1)
-            seen = total > 0
-            tj.wg.store(
-                lse[batch, head, first : first + 64],
-                tj.where(seen, (tj.fast.log2(total) + base * scale) * LN_2, -tj.inf),
-            )
-            tj.wg.cast(o, acc * tj.where(seen, 1.0 / total, 0.0)[:, None])
-            tj.wg.copy(q[stage, w], o)
+            tj.wg.store(lse[batch, head, first : first + 64], (tj.fast.log2(total) + base) * LN_2)
+            tj.wgmma.wait(0)
+            tj.wg.copy(tile, (acc * (1.0 / tj.maximum(total, LEAST))[:, None]).astype(Out.dtype))
             tj.warpgroup_sync()
-            tj.wg.copy_async(Out[batch, head, first : first + 64, 0:D], q[stage, w])
-            i += 1
+            tj.wg.copy_async(Out[batch, head, first : first + 64, 0:D], tile)
             n += 1
         tj.bulk.wait(0)
 
@@ -181,14 +175,16 @@ def weigh(p: tj.Tile, e: tj.Tile, s: tj.Tile, base: tj.Tile, scale: float) -> tj
 
     It takes half of the columns at a time, by way of e: all at once would take more registers than there are.
     """
-    return weigh_half(p, e, s, base, scale, 0) + weigh_half(p, e, s, base, scale, e.shape[1])
+    shift = -base[:, None]
+    return weigh_half(p, e, s, shift, scale, 0) + weigh_half(p, e, s, shift, scale, e.shape[1])
 
 
 @tj.function
-def weigh_half(p: tj.Tile, e: tj.Tile, s: tj.Tile, base: tj.Tile, scale: float, at: int) -> tj.Tile:
+def weigh_half(p: tj.Tile, e: tj.Tile, s: tj.Tile, shift: tj.Tile, scale: float, at: int) -> tj.Tile:
     """The columns from `at` on. Four threads share a row; each sums up what it has, and waits for no other."""
     n = e.shape[1]
-    tj.wg.copy(e, tj.fast.exp2(tj.fma(s[:, at : at + n], scale, -(base * scale)[:, None])))
+    tj.wg.fma(e, s[:, at : at + n], scale, shift)
+    tj.wg.fast_exp2(e, e)
     tj.wg.cast(p[:, at : at + n], e)
     return tj.sum(e.reshape((64, n // 8, 4, 2)), axis=(1, 3))
 
@@ -206,8 +202,8 @@ def mask(s: tj.Tile, start: int, first: int, queries: int, keys: int, causal: bo
     blocks = s.shape[1] // 8
     own = tj.wg.indices((1, blocks, 1, 2), 1) * 8 + tj.wg.indices((1, blocks, 1, 2), 3)
     last = end[:, None, None, None] - tj.wg.indices((64, 1, 4, 1), 2) * 2
-    parts = s.reshape((64, blocks, 4, 2))
-    tj.wg.copy(s.view((64, blocks, 4, 2)), tj.where(own < last, parts, -tj.inf))
+    parts = s.view((64, blocks, 4, 2))
+    tj.wg.where(parts, own < last, parts, -tj.inf)
 
 
 def check(

@@ -98,8 +98,7 @@ def _errors(torch: Any, results: Sequence[Any], a: Any, b: Any, bias: Any) -> li
 
 
 def _launch(example: ModuleType, kernel: Any, a: Any, b: Any, c: Any, bias: Any) -> Launch:
-    grid, arguments = example.arranged(a, b, c, bias, None, None if bias is None else "gelu_tanh")
-    return lambda: kernel[grid](*arguments)
+    return example.multiplication(kernel, a, b, c, bias, None, None if bias is None else "gelu_tanh")
 
 
 def seconds(torch: Any, launch: Launch, times: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import tilejit as tj
+from examples import copy_tma
 from tilejit.dataclass import dataclass
 
 COLUMNS = 256
@@ -12,7 +13,7 @@ COLUMNS = 256
 
 @tj.kernel(threads=32, target="sm_90")
 def boxes(A: tj.Tensor, B: tj.Tensor, rows: tj.constexpr, columns: tj.constexpr, room: tj.constexpr) -> None:
-    """As `examples/copy_tma.py`: a CTA copies one box, with shared memory for `room` rows."""
+    """As `examples/copy_tma.py`, of boxes of any size: a CTA copies one, with shared memory for `room` rows."""
     box = tj.alloc_shared((room, columns), A.dtype)[0:rows]
     landed = tj.alloc_barrier()
     across = tj.cdiv(A.shape[1], columns)
@@ -83,7 +84,7 @@ def by_rings(rows: int, stages: int, stores: int, ctas: int = 1, is_range: bool 
 
 #: by name; a row of a box has 256 float32, 1 KB. The comments say what a multiprocessor has on its way, or in use
 WAYS = {
-    "example": by_boxes(4, 28),  # 8 x 4 KB
+    "example": CopyWay(copy_tma.copy, (), lambda shape, _: copy_tma.boxes(*shape)),  # 8 x 4 KB
     "boxes of 2": by_boxes(2, 2),  # 32 x 2 KB: as many CTAs as a multiprocessor takes
     "boxes of 2, sixteen": by_boxes(2, 14),  # 16 x 2 KB
     "boxes of 4": by_boxes(4, 4),  # 32 x 4 KB

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import tilejit as tj
 from examples import gemm_hopper as example
@@ -34,7 +35,8 @@ def integers(seed: int, *shape: int) -> Array:
 
 def check(
     m: int, n: int, k: int, kernel: tj.Kernel, dtype: str = "float16", *, batch: int = 0, turned: str = "",
-    more: bool = False, activation: str | None = None, ctas: int | None = None, **how: Any,
+    more: bool = False, activation: str | None = None, ctas: int | None = None,
+    **how: Any,
 ) -> None:
     """A product of integers is exact. turned: which factors are column-major. more: with a bias and a residual."""
     outer = (batch,) if batch else ()
@@ -71,8 +73,53 @@ def test_tiles_hang_over_every_edge(m: int, n: int, k: int) -> None:
     check(m, n, k, example.gemm)
 
 
+def test_whole_groups_of_tiles_ask_for_no_place_behind_the_last() -> None:
+    check((example.GROUP - 1) * example.BM + 1, 8, 8, example.gemm, ctas=5)
+
+
 def test_a_tile_that_ends_within_a_chunk_is_written_under_the_next_ones_product() -> None:
     check(136, 257, 72, example.gemm_with_producer, ctas=1)
+
+
+def test_the_grid_shares_tiles_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tj, "num_sms", lambda: 132)
+
+    def ctas(m: int, n: int, k: int) -> int:
+        nothing = np.zeros(1, np.float16)  # no element is read
+        a, b, c = (as_strided(nothing, shape, (2 * shape[1], 2)) for shape in ((m, k), (k, n), (m, n)))
+        return example.arranged(a, b, c)[0]
+
+    assert (ctas(8192, 8192, 8192), ctas(1000, 1000, 1000), ctas(8191, 8200, 8184)) == (128, 32, 132)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("batch", [0, 2])
+def test_b_is_copied_first_where_its_rows_lie_in_two_cache_lines(
+    monkeypatch: pytest.MonkeyPatch, batch: int, turned: bool
+) -> None:
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim")
+    monkeypatch.setattr(example, "MANY_ROWS", 100)
+    copied: list[tuple[int, ...]] = []
+    realigned = example.realigned
+
+    def counted(b: Array) -> Any:
+        near, copy = realigned(b)
+        return near, lambda: (copied.append(near.strides), copy())
+
+    monkeypatch.setattr(example, "realigned", counted)
+    outer = (batch,) if batch else ()
+    for m, n, k, copies in ((136, 72, 136, 1), (136, 128, 128, 0), (72, 72, 136, 0)):
+        copied.clear()
+        left, right = integers(1, *outer, m, k), integers(2, *outer, k, n)
+        a, b = stored(left, "float16", turned=False), stored(right, "float16", turned=turned)
+        c = stored(np.full((*outer, m, n), np.nan), "float16", turned=False)
+        launch = example.multiplication(example.gemm, a, b, c)
+        launch()
+        assert np.array_equal(c, left @ right)
+        b[...] = 0
+        launch()
+        assert not c.any(), "an old copy of b was multiplied"
+        assert len(copied) == 2 * copies and all(max(s % 128 for s in strides if s > 2) == 0 for strides in copied)
 
 
 def test_a_batch_is_as_many_products() -> None:
