@@ -258,10 +258,12 @@ def gemm_with_producer(
 
 @tj.kernel(threads=256)
 def realign(X: tj.Tensor, Y: tj.Tensor) -> None:
-    """Copies a batch of matrices."""
-    z, row, column = tj.cta_id(2), tj.cta_id(1) * PANEL[0], tj.cta_id(0) * PANEL[1]
-    panel = tj.cta.load(X[z, row : row + PANEL[0], column : column + PANEL[1]])
-    tj.cta.store(Y[z, row : row + PANEL[0], column : column + PANEL[1]], panel)
+    """Copies a batch of matrices, a panel a CTA."""
+    down, across = tj.uint32(tj.cdiv(X.shape[1], PANEL[0])), tj.uint32(tj.cdiv(X.shape[2], PANEL[1]))
+    panel = tj.uint32(tj.cta_id(0))
+    z, row, column = panel // (down * across), panel // across % down * PANEL[0], panel % across * PANEL[1]
+    values = tj.cta.load(X[z, row : row + PANEL[0], column : column + PANEL[1]])
+    tj.cta.store(Y[z, row : row + PANEL[0], column : column + PANEL[1]], values)
 
 
 def rows_of(name: str, x: Any) -> tuple[Any, bool]:
@@ -275,8 +277,8 @@ def rows_of(name: str, x: Any) -> tuple[Any, bool]:
         )
     steps = [s * size for s in x.stride()] if hasattr(x, "element_size") else list(x.strides)
     # the step along a dimension of one element, or none, means nothing
-    is_rows = steps[2] == size or x.shape[2] < 2
-    if not is_rows and steps[1] != size and x.shape[1] > 1:
+    is_rows = steps[1] != size or (steps[2] == size and (x.shape[1] < 2 or x.shape[2] > 1))
+    if is_rows and steps[2] != size and 0 not in x.shape:
         raise ValueError(f"{name} has no dimension that lies together: its steps are {steps[1:]} bytes")
     step = steps[1] if is_rows else steps[2]
     if step % 16 and x.shape[1 if is_rows else 2] > 1:
@@ -320,17 +322,19 @@ def realigned(b: Any) -> tuple[Any, Callable[[], None]]:
     X, is_rows = rows_of("b", b)
     batch, rows, columns = X.shape
     Y = zeros(X, batch, rows, tj.cdiv(columns, 64) * 64)[..., :columns]
-    grid = tj.cdiv(columns, PANEL[1]), tj.cdiv(rows, PANEL[0]), batch
+    panels = batch * tj.cdiv(rows, PANEL[0]) * tj.cdiv(columns, PANEL[1])
     y = Y if is_rows else Y.swapaxes(1, 2)
-    return (y if b.ndim == 3 else y[0]), lambda: realign[grid](X, Y)
+    return (y if b.ndim == 3 else y[0]), lambda: realign[panels](X, Y)
 
 
 def multiplication(
     kernel: Any, a: Any, b: Any, c: Any, bias: Any = None, residual: Any = None, activation: str | None = None
 ) -> Callable[[], None]:
     """What computes c = activation(a @ b + bias) + residual by either kernel, as often as it is called."""
+    if 0 in c.shape:
+        return lambda: None
     copies: list[Callable[[], None]] = []
-    if row_bytes(rows_of("b", b)[0]) % 128 and c.shape[-2] >= MANY_ROWS:
+    if a.shape[-1] and row_bytes(rows_of("b", b)[0]) % 128 and c.shape[-2] >= MANY_ROWS:
         b, copy = realigned(b)
         copies.append(copy)
     grid, arguments = arranged(a, b, c, bias, residual, activation)

@@ -122,6 +122,40 @@ def test_b_is_copied_first_where_its_rows_lie_in_two_cache_lines(
         assert len(copied) == 2 * copies and all(max(s % 128 for s in strides if s > 2) == 0 for strides in copied)
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "turned"),
+    [(1, 1, 1, "ab"), (1, 300, 1, "a"), (3, 1, 70, "b"), (0, 5, 3, ""), (5, 0, 3, ""), (5, 7, 0, "b")],
+)
+@pytest.mark.parametrize("many", [1, 1000])
+def test_factors_of_one_row_or_column_and_of_none(
+    monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, turned: str, many: int
+) -> None:
+    """The step along a dimension of one element means nothing: whichever dimension has another lies together."""
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim")
+    monkeypatch.setattr(example, "MANY_ROWS", many)
+    left, right = integers(1, m, k), integers(2, k, n)
+    a, b = stored(left, "float16", turned="a" in turned), stored(right, "float16", turned="b" in turned)
+    c = stored(np.full((m, n), np.nan), "float16", turned=False)
+    example.multiplication(example.gemm, a, b, c)()
+    assert np.array_equal(c, left @ right)
+
+
+def test_a_b_of_many_rows_is_copied_by_panels() -> None:
+    """More of them below each other than a grid's other axes have places."""
+    panels = np.zeros(1, np.float16)
+    b = as_strided(panels, (2**19 + 9, 8), (0, 2))
+    asked: list[Any] = []
+
+    class Realign:
+        def __getitem__(self, grid: Any) -> Any:
+            return lambda x, y: asked.append(grid)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(example, "realign", Realign())
+        example.realigned(b)[1]()
+    assert asked == [2**16 + 2]
+
+
 def test_a_batch_is_as_many_products() -> None:
     check(100, 264, 72, example.gemm, batch=3, ctas=2, more=True)
     check(100, 264, 72, example.gemm_with_producer, batch=3, ctas=2)
