@@ -56,12 +56,12 @@ def test_functions_that_python_can_run_outside_are_those_that_a_library_has() ->
 def test_what_is_written_instead_compiles(word) -> None:
     """As an expression or a statement, with tiles or with scalars in place of x and y."""
     written = word.instead.replace("place", "A.view(tj.int32)[i, j]")
-    statement = written if written.startswith(("assert ", "print(")) else f"result = {written}"
+    statement = written if written.startswith(("assert ", "print(", "for ")) else f"result = {written}"
     reasons = []
     for prelude in PRELUDES:
         text = textwrap.indent(f"{prelude}\n{NAMED}{statement}\n", "    ")
         try:
-            tile_ir(f"def k(A, n):\n{text}", array(rank=2), dtypes.int32, threads=128)
+            tile_ir(f"def k(A, n):\n{text}", array(rank=2), dtypes.int32, threads=128, cooperative=True)
             return
         except tj.TilejitError as error:
             reasons.append(f"{prelude}: {error}")
@@ -104,6 +104,17 @@ MISSING = [
     ("i = tj.cta_id.y", "call it: tj.cta_id(1)"),
     ("i = tj.thread_id.x", "call it: tj.thread_id()"),
     ("x = tj.exp.x", "call it: tj.exp(x)"),
+    ("tj.atomic.inc(A[0], 1)", "write tj.atomic.add(A[i, j], 1)"),
+    ("cuda.atomic.add(A, 0, 1)", "write tj.atomic.add(A[i, j], value)"),
+    ("x = fabsf(A[0])", "tj.abs(x)"),
+    ("x = __expf(A[0])", "write tj.fast.exp(x)"),
+    ("i = tj.num_warps()", "write tj.num_threads() // 32"),
+    ("x = tj.mma_sync(A, A)", "write a @ b"),
+    ("x = wp.tile_load(A, 4)", "write tj.cta.load(A.tile(shape, (i, j)))"),
+    ("x = tl.float32(A[0])", "write tj.float32"),
+    ("x = tl.gather(A, 0)", "elements of a tile by a tile of indices: not available in this version"),
+    ("x = np.cumsum(A[0])", "not available in this version"),
+    ("x = np.sign(A[0])", "tj.where(x > 0, 1, tj.where(x < 0, -1, 0))"),
     ("i = other.load(A)", "assign it, or define it at the top of the module"),
 ]
 
@@ -143,6 +154,12 @@ def test_so_are_names_of_a_library_that_is_imported(statement: str, hint: str) -
     with pytest.raises(TilejitError) as caught:
         tile_ir(f"def k(A):\n    {statement}\n", array(), cuda=numba())
     assert hint in (caught.value.hint or ""), caught.value
+
+
+def test_a_range_stands_in_for_loops_only() -> None:
+    for call in ("range(4)", "tj.static_range(4)"):
+        with pytest.raises(tj.KernelSyntaxError, match="a range is for loops only"):
+            tile_ir(f"def k(A):\n    r = {call}\n", array())
 
 
 def test_outside_kernels_a_foreign_name_of_tilejit_says_what_kernels_write() -> None:

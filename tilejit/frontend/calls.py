@@ -36,14 +36,14 @@ def call(ctx: Context, node: ast.Call) -> Value:
 
 
 def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
+    if callee is range or getattr(callee, "name", None) == "static_range":
+        raise ctx.syntax_error(node, "a range is for loops only", "write for i in range(...)")
     if isinstance(callee, Intrinsic):
         return call_intrinsic(ctx, node, callee)
     if isinstance(callee, Function):
         return inline(ctx, node, closure_of(ctx, callee))
     if isinstance(callee, DType):
         return convert_to(ctx, node, callee)
-    if callee is range or getattr(callee, "name", None) == "static_range":
-        raise ctx.syntax_error(node, "a range is for loops only", "write for i in range(...)")
     handler = BUILTINS.get(callee) if isinstance(callee, (type, BuiltinFunctionType, FunctionType)) else None
     if handler is not None:
         return handler(ctx, node)

@@ -6,10 +6,12 @@ import ast
 from types import FunctionType
 from typing import Any
 
+from ..dtypes import DTYPES
 from ..wording import shown
 from .context import Context
 from .foreign_words import AXES, HOST, ForeignWord, foreign_word, foreign_word_in
 from .language import Intrinsic
+from .vocabulary import NOT_YET, intrinsics
 
 __all__ = ["hint_for_name", "instead", "is_kernel", "launched", "no_attribute", "not_callable"]
 
@@ -53,8 +55,18 @@ def hint_for_name(ctx: Context, node: ast.Name) -> str | None:
     chains = (n for n in ast.walk(ctx.frame.source.node) if isinstance(n, ast.Attribute) and _first(n) is node)
     written = ast.unparse(next(chains, node))
     is_word = foreign_word(node.id) is not None
-    word = foreign_word_in(written) if is_word or node.id in _ALIASES else None
-    return None if word is None else word.hint
+    if not is_word and node.id not in _ALIASES:
+        return None
+    word = foreign_word_in(written)
+    return _of_ours(written) if word is None else word.hint
+
+
+def _of_ours(written: str) -> str | None:
+    """What to write where another library's name is ours too, or will be; None where it is nothing here."""
+    name = written.rpartition(".")[2]
+    if name in NOT_YET:
+        return f"{NOT_YET[name].meaning}: not available in this version; {NOT_YET[name].instead}"
+    return f"write tj.{name}" if name in DTYPES or name in intrinsics() else None
 
 
 def _first(node: ast.expr) -> ast.expr:
@@ -80,7 +92,8 @@ def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
     if callable(callee):
         name = ast.unparse(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else shown(callee)
         word = foreign_word(getattr(callee, "__name__", "")) or foreign_word_in(name)
-        return ctx.syntax_error(node, f"{name} can't be called in a kernel", _hint(word))
+        hint = _of_ours(name) if word is None else None
+        return ctx.syntax_error(node, f"{name} can't be called in a kernel", hint or _hint(word))
     return ctx.type_error(node, f"{shown(callee)} can't be called", "call a @tj.function or an operation of tilejit")
 
 

@@ -44,6 +44,14 @@ _REGION = "a region of the array; what lies outside reads as 0 and isn't written
 _FENCES = "fences between ordinary accesses and asynchronous ones are put in"
 _PRODUCTS, _COPIES = "each gemm_async is a group by itself", "each copy_async is a group by itself"
 _BROADCAST = "shapes broadcast as in NumPy"
+_COUNTED = "with H.at(x) as the place, each element of x is counted in its bin"
+_ANEW = "from memory, by a tile of indices"
+_OF_THE_CTA = "of a tile of the CTA; it brings its own barriers"
+_OF_THE_WARP = "of a tile that the warp has: x = tj.warp.load(...)"
+_VECTOR = "four elements in one instruction, where the array allows it"
+_KNOWN = "what addresses and strides divide by is known from the launch"
+_FAST = "the hardware's approximation"
+_BITS = "the bits of an element in memory; of a tile, x.view(dtype)"
 
 _HOST = {
     "absolute": "tj.abs(x)",
@@ -87,6 +95,61 @@ _HOST = {
     "var": ("tj.sum((x - tj.sum(x) / n) ** 2) / n", "n is how many elements are summed"),
     "isinf": "tj.abs(x) == tj.inf",
     "ravel": "x.reshape(-1)",
+    "arctan": "tj.atan2(x, 1.0)",
+    "arcsin": "tj.atan2(x, tj.sqrt(1 - x * x))",
+    "arccos": "tj.atan2(tj.sqrt(1 - x * x), x)",
+    "atan": "tj.atan2(x, 1.0)",
+    "asin": "tj.atan2(x, tj.sqrt(1 - x * x))",
+    "acos": "tj.atan2(tj.sqrt(1 - x * x), x)",
+    "allclose": "tj.all(tj.abs(x - y) <= 1e-5)",
+    "array_equal": "tj.all(x == y)",
+    "average": ("tj.sum(x) / n", "n is how many elements are summed"),
+    "bincount": ("tj.atomic.add(place, 1)", _COUNTED),
+    "cbrt": ("x ** (1 / 3)", "of what isn't negative"),
+    "copysign": "tj.where(y < 0, -tj.abs(x), tj.abs(x))",
+    "cosh": "(tj.exp(x) + tj.exp(-x)) / 2",
+    "count_nonzero": "tj.sum(x != 0)",
+    "deg2rad": "x * 0.017453292519943295",
+    "degrees": "x * 57.29577951308232",
+    "einsum": ("a @ b", "or tj.sum(x * y, axis)"),
+    "empty_like": "tj.alloc_local(x.shape, x.dtype)",
+    "eye": "tj.where(tj.cta.indices((8, 8), 0) == tj.cta.indices((8, 8), 1), 1.0, 0.0)",
+    "flip": ("tj.cta.load(A.at(7 - tj.cta.indices((8,), 0))[:, 0:8])", _ANEW),
+    "fmax": ("tj.maximum(x, y)", "which gives NaN where one of them is"),
+    "fmin": ("tj.minimum(x, y)", "which gives NaN where one of them is"),
+    "fmod": ("x % y", "which has the sign of y"),
+    "hstack": "tj.cat(x, y, 1)",
+    "identity": "tj.where(tj.cta.indices((8, 8), 0) == tj.cta.indices((8, 8), 1), 1.0, 0.0)",
+    "inner": "tj.sum(x * y)",
+    "isclose": "tj.abs(x - y) <= 1e-5",
+    "isfinite": "tj.abs(x) < tj.inf",
+    "linspace": ("tj.cta.indices(shape, axis) * 0.5", "the index times the step"),
+    "log10": "tj.log(x) * 0.4342944819032518",
+    "logical_xor": "(x != 0) != (y != 0)",
+    "moveaxis": "x.permute(1, 0)",
+    "nan_to_num": "tj.where(x == x, x, 0)",
+    "nanmax": "tj.max(tj.where(x == x, x, -tj.inf))",
+    "nanmin": "tj.min(tj.where(x == x, x, tj.inf))",
+    "nansum": "tj.sum(tj.where(x == x, x, 0))",
+    "ones_like": "tj.cta.full(x.shape, 1, x.dtype)",
+    "outer": "x[:, None] * y[None, :]",
+    "pad": ("tj.cta.load(A[0:16, 0:16], fill=0)", "what lies outside of the array reads as fill"),
+    "ptp": "tj.max(x) - tj.min(x)",
+    "rad2deg": "x * 57.29577951308232",
+    "radians": "x * 0.017453292519943295",
+    "reshape": "x.reshape(shape)",
+    "roll": ("tj.cta.load(A.at((tj.cta.indices((8,), 0) + 1) % 8)[:, 0:8])", _ANEW),
+    "sign": "tj.where(x > 0, 1, tj.where(x < 0, -1, 0))",
+    "sinh": "(tj.exp(x) - tj.exp(-x)) / 2",
+    "squeeze": "x.reshape(shape)",
+    "swapaxes": "x.permute(1, 0)",
+    "take": "tj.cta.load(A.at(i)[0:8])",
+    "tan": "tj.sin(x) / tj.cos(x)",
+    "tensordot": "a @ b",
+    "tril": "tj.where(tj.cta.indices((8, 8), 0) >= tj.cta.indices((8, 8), 1), x, 0)",
+    "triu": "tj.where(tj.cta.indices((8, 8), 0) <= tj.cta.indices((8, 8), 1), x, 0)",
+    "vdot": "tj.sum(x * y)",
+    "vstack": "tj.cat(x, y, 0)",
     "zeros": "tj.cta.zeros(shape, dtype)",
     "zeros_like": "tj.cta.zeros(x.shape, x.dtype)",
 }
@@ -152,9 +215,98 @@ _CUDA = {
     "fence_async": ("tj.cta_sync()", _FENCES),
     "fence_proxy_async": ("tj.cta_sync()", _FENCES),
     "fence_view_async_shared": ("tj.cta_sync()", _FENCES),
+    "laneid": "tj.lane_id()",
+    "num_warps": "tj.num_threads() // 32",
+    "syncthreads_or": ("tj.any(x > 0)", _OF_THE_CTA),
+    "syncthreads_and": ("tj.all(x > 0)", _OF_THE_CTA),
+    "syncthreads_count": ("tj.sum(x > 0)", _OF_THE_CTA),
+    "threadfence_block": 'tj.fence(scope="cta")',
+    "threadfence_system": 'tj.fence(scope="sys")',
+    "this_grid": ("tj.grid_sync()", "in a kernel with cooperative=True"),
+    "this_thread_block": "tj.cta_sync()",
+    "tiled_partition": "tj.warp_sync()",
+    "shared_memory": "tj.alloc_shared(shape, dtype)",
+    "array_like": ("A[i, j]", "pass the array as an argument"),
+    "activemask": ("tj.vote_ballot(i > 0)", "of all lanes"),
+    "reduce_add_sync": ("tj.sum(x)", _OF_THE_WARP),
+    "reduce_max_sync": ("tj.max(x)", _OF_THE_WARP),
+    "reduce_min_sync": ("tj.min(x)", _OF_THE_WARP),
+    "memcpy_async": "tj.cta.copy_async(s, A[0:16, 0:16])",
+    "async_copy": "tj.cta.copy_async(s, A[0:16, 0:16])",
+    "ldmatrix": ("a @ b", "of tiles that tj.cta.load gave"),
+    "load_matrix_sync": ("a @ b", "of tiles that tj.cta.load gave"),
+    "mma_sync": "a @ b",
+    "float4": ("tj.thread.load(A[i, j : j + 4])", _VECTOR),
+    "make_float4": ("tj.thread.load(A[i, j : j + 4])", _VECTOR),
+    "selp": "tj.where(i > 0, i, j)",
+    "select": "tj.where(x > 0, x, y)",
+    "trap": "assert i > 0",
+    "umulhi": "(x.astype(tj.uint64) * y.astype(tj.uint64)) >> 32",
+    "saturatef": "tj.clamp(x, 0, 1)",
+    "float2half": "x.astype(tj.float16)",
+    "half2float": "x.astype(tj.float32)",
+    "float2int_rn": "tj.round(x).astype(tj.int32)",
+    "float2int_rz": "x.astype(tj.int32)",
+    "int2float_rn": "x.astype(tj.float32)",
+    "float_as_int": ("A.view(tj.int32)[i, j]", _BITS),
+    "int_as_float": ("A.view(tj.float32)[i, j]", _BITS),
+    "__expf": ("tj.fast.exp(x)", _FAST),
+    "__logf": ("tj.fast.log(x)", _FAST),
+    "__log2f": ("tj.fast.log2(x)", _FAST),
+    "__sinf": ("tj.fast.sin(x)", _FAST),
+    "__cosf": ("tj.fast.cos(x)", _FAST),
+    "__fdividef": ("tj.fast.div(x, y)", _FAST),
+    "frcp_rn": "1.0 / x",
+    "frsqrt_rn": "tj.rsqrt(x)",
+    "fsqrt_rn": "tj.sqrt(x)",
+    "atomicInc": ("tj.atomic.add(A[i, j], 1)", "which doesn't wrap"),
+    "atomicDec": ("tj.atomic.sub(A[i, j], 1)", "which doesn't wrap"),
+    "atomic.inc": ("tj.atomic.add(A[i, j], 1)", "which doesn't wrap"),
+    "atomic.dec": ("tj.atomic.sub(A[i, j], 1)", "which doesn't wrap"),
+    "atomic.add": "tj.atomic.add(A[i, j], value)",
+    "atomic.sub": "tj.atomic.sub(A[i, j], value)",
+    "atomic.max": "tj.atomic.max(place, value)",
+    "atomic.min": "tj.atomic.min(place, value)",
+    "atomic.and_": "tj.atomic.and_(place, value)",
+    "atomic.or_": "tj.atomic.or_(place, value)",
+    "atomic.xor": "tj.atomic.xor(place, value)",
+    "atomic.exch": "tj.atomic.exch(place, value)",
+    "compare_and_swap": "tj.atomic.cas(place, value, value)",
+    "tile_load": ("tj.cta.load(A.tile(shape, (i, j)))", _REGION),
+    "tile_store": ("tj.cta.store(A.tile(shape, (i, j)), x)", _REGION),
+    "tile_matmul": "a @ b",
+    "tile_zeros": "tj.cta.zeros(shape, dtype)",
+    "tile_ones": "tj.cta.full(shape, 1, dtype)",
+    "tile_full": "tj.cta.full(shape, value, dtype)",
+    "tile_arange": "tj.cta.indices(shape, axis)",
+    "tile_map": ("tj.exp(x)", "functions take tiles, those with @tj.function too"),
+    "tile_sum": "tj.sum(x)",
+    "tile_max": "tj.max(x)",
+    "tile_min": "tj.min(x)",
+    "tile_reduce": ("tj.sum(x)", "tj.reduce(x, axis, combine) takes a function of yours"),
+    "tile_transpose": "x.T",
+    "tile_broadcast": ("x[:, None]", _BROADCAST),
 }
 
 _TRITON = {
+    "range": "for k in range(i): pass",
+    "cast": "x.astype(dtype)",
+    "fdiv": "x / y",
+    "div_rn": "x / y",
+    "sqrt_rn": "tj.sqrt(x)",
+    "join": "tj.cat(x[:, None], y[:, None], 1)",
+    "interleave": "tj.cat(x[:, None], y[:, None], 1).reshape(-1)",
+    "swizzle2d": "tj.tile_order(i, shape)",
+    "assume": ("tj.assume_in_bounds(A.tile(shape, (i, j)))", "of a region"),
+    "multiple_of": ("A.tile(shape, (i, j))", _KNOWN),
+    "max_contiguous": ("A.tile(shape, (i, j))", _KNOWN),
+    "max_constancy": ("A.tile(shape, (i, j))", _KNOWN),
+    "load_tensor_descriptor": ("tj.cta.load(A.tile(shape, (i, j)))", _REGION),
+    "store_tensor_descriptor": ("tj.cta.store(A.tile(shape, (i, j)), x)", _REGION),
+    "masked_fill": "tj.where(y > 0, value, x)",
+    "addmm": "a @ b",
+    "bmm": "a @ b",
+    "mm": "a @ b",
     "program_id": "tj.cta_id(axis)",
     "num_programs": "tj.num_ctas(axis)",
     "load": ("tj.cta.load(A.tile(shape, (i, j)))", _REGION),
@@ -165,7 +317,7 @@ _TRITON = {
     "trans": "x.T",
     "permute": "x.permute(1, 0)",
     "view": "x.reshape(shape)",
-    "histogram": ("tj.atomic.add(place, 1)", "with H.at(x) as the place, each element of x is counted in its bin"),
+    "histogram": ("tj.atomic.add(place, 1)", _COUNTED),
     "softmax": "tj.exp(x - tj.max(x)) / tj.sum(tj.exp(x - tj.max(x)))",
     "libdevice": ("tj.exp(x)", "tj.tanh(x) and the others are named as in NumPy"),
     "to": "x.astype(dtype)",
@@ -205,11 +357,16 @@ def foreign_word(name: str) -> ForeignWord | None:
         return ForeignWord(name, HOST, f"tj.{name}")
     if name in TILE_OPERATIONS and TILE_OPERATIONS[name].reduction:
         return ForeignWord(name, HOST, f"tj.{name}(x)", "of a tile, also along an axis")
-    # CUDA's __syncthreads and expf
+    # CUDA's __syncthreads, expf and fabsf
     spelled = name.strip("_")
     if spelled != name:
         return foreign_word(spelled)
-    return ForeignWord(name, CUDA, f"tj.{name[:-1]}") if name[-1:] == "f" and name[:-1] in ELEMENTWISE else None
+    if name[-1:] != "f":
+        return None
+    of_doubles = _table().get(name[:-1])
+    if of_doubles is not None:
+        return replace(of_doubles, name=name) if of_doubles.of is HOST else None
+    return ForeignWord(name, CUDA, f"tj.{name[:-1]}") if name[:-1] in ELEMENTWISE else None
 
 
 def foreign_word_in(written: str) -> ForeignWord | None:

@@ -34,6 +34,7 @@ _SHAPE = "int | Sequence[int]"
 _ORDERS = 'Literal["relaxed", "acquire", "release", "acq_rel"]'
 _SCOPES = 'Literal["cta", "cluster", "gpu", "sys"]'
 _CACHES = 'Literal["evict_first", "evict_last", "streaming"] | None'
+_SWIZZLES = 'Literal["32B", "64B", "128B"] | Swizzle | None'
 
 #: name -> the parameter of that name, of whatever call has it; those of operands are made from their records
 _PARAMETERS: dict[str, CallParameter] = {
@@ -63,7 +64,7 @@ _PARAMETERS: dict[str, CallParameter] = {
         CallParameter("region", "Region"),
         CallParameter("scope", _SCOPES, "the threads that see it", "gpu"),
         CallParameter("shape", _SHAPE, "extents known at compile time"),
-        CallParameter("swizzle", "str | Swizzle | None", '"32B", "64B", "128B" or a tj.Swizzle', None),
+        CallParameter("swizzle", _SWIZZLES, '"32B", "64B", "128B" or a tj.Swizzle', None),
         CallParameter("tile", "Tile", "a local tile"),
         CallParameter("value", "float | Tile"),
         CallParameter("variant", "str | None", "the variant that carries it out", None),
