@@ -10,7 +10,7 @@ from ..ir.arithmetic import build
 from .attributes import attribute
 from .branches import choose, chosen
 from .calls import call
-from .context import Context, Located
+from .context import Context
 from .drafts import Draft
 from .names import captured, lookup
 from .operators import binary, comparison, unary
@@ -35,9 +35,7 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
 
 
 def _tuple(ctx: Context, node: ast.Tuple) -> Value:
-    items = tuple([ctx.evaluate(item) for item in node.elts])
-    with Located(ctx, node):
-        return Items(items)
+    return Items(tuple([ctx.evaluate(item) for item in node.elts]))
 
 
 def _binary(ctx: Context, node: ast.BinOp) -> Value:

@@ -12,7 +12,7 @@ import numpy as np
 from ..dtypes import DType
 from ..layout import TileLayout
 from ..wording import array, guessed, is_array, with_article
-from .context import Context, Frame, Located
+from .context import Context, Frame
 from .foreign import hint_for_name
 from .language import Function, LanguageName
 from .sizes import check_elements
@@ -72,12 +72,10 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str 
     if kind in _USABLE or (kind is int and value.bit_length() <= 64) or issubclass(kind, LanguageName):
         return Constant(value)
     if type(value) in _SIZED or isinstance(value, (type, np.dtype)):
-        with Located(ctx, node):
-            return from_python(value)
+        return from_python(value)
     if type(value) is tuple:
-        with Located(ctx, node):
-            check_elements(len(value))
-            return Items(tuple([captured(ctx, node, part, name, f"{item}[{k}]") for k, part in enumerate(value)]))
+        check_elements(len(value))
+        return Items(tuple([captured(ctx, node, part, name, f"{item}[{k}]") for k, part in enumerate(value)]))
     if hasattr(value, "__array_interface__") and value.shape == ():
         return Constant(value.item())
     if is_array(value):

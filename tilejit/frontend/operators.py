@@ -9,7 +9,7 @@ from typing import Any
 
 from ..ir.arithmetic import build
 from . import tiles
-from .context import Context, Located
+from .context import Context
 from .products import product
 from .scalars import fold, truth
 from .values import Constant, Items, Scalar, Value, describe
@@ -60,8 +60,7 @@ def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Va
         return product(ctx, node, left, right)
     name, compute = _BINARY[type(op)]
     if isinstance(left, Items) and isinstance(right, Items) and name == "add":
-        with Located(ctx, node):
-            return Items(left.items + right.items)
+        return Items(left.items + right.items)
     folded = fold(ctx, node, compute, (left, right))
     return tiles.apply(ctx, node, name, (left, right)) if folded is None else folded
 

@@ -100,8 +100,7 @@ def _layout(ctx: Context, node: ast.Subscript, builder: Any) -> Constant:
     """`S[extents : strides]` or `R[...]` of compile-time values."""
     parts = [node.slice.lower, node.slice.upper] if isinstance(node.slice, ast.Slice) else [node.slice]
     ends = [None if p is None else ctx.constant(ctx.evaluate(p), p, "a layout's extents and strides") for p in parts]
-    with Located(ctx, node):
-        return Constant(builder[ends[0]] if len(ends) == 1 else builder[ends[0] : ends[1]])
+    return Constant(builder[ends[0]] if len(ends) == 1 else builder[ends[0] : ends[1]])
 
 
 def _places(ctx: Context, node: ast.Subscript, what: str, length: int) -> int | slice:

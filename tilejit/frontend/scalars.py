@@ -14,7 +14,7 @@ from ..ir.nodes import Cast, Const, Expr, Op
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.elementwise.division import DIVISIONS
 from .barriers import number_of
-from .context import Context, Located
+from .context import Context
 from .singles import as_scalar
 from .sizes import check_call
 from .values import (
@@ -57,9 +57,8 @@ def fold(
     except ValueError:
         return None
     try:
-        with Located(ctx, node):
-            check_call(compute, arguments, keywords)
-            return from_python(compute(*arguments, **keywords))
+        check_call(compute, arguments, keywords)
+        return from_python(compute(*arguments, **keywords))
     except (ArithmeticError, MemoryError, TypeError, ValueError) as error:
         raise ctx.type_error(
             node, f"{type(error).__name__} in a compile-time expression: {error}",
@@ -70,8 +69,7 @@ def fold(
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
     """An elementwise operation on scalars, as an expression of the kernel."""
     arguments, weak = settle(ctx, node, name, values)
-    with Located(ctx, node):
-        result = build.op(name, *arguments)
+    result = build.op(name, *arguments)
     if name not in DIVISIONS:
         return Scalar(result, weak and not ELEMENTWISE[name].gives_bool)
     divisor = arguments[1]
@@ -90,8 +88,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
     numbers = values[leading:]
     for value in numbers:
         _check_scalar(ctx, node, name, value)
-    with Located(ctx, node):
-        common, weak = common_type(name, numbers)
+    common, weak = common_type(name, numbers)
     return conditions + [as_type(ctx, node, v, common) for v in numbers], weak
 
 

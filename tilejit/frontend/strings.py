@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from .context import Context, Located
+from .context import Context
 from .scalars import fold
 from .values import Scalar, Value, describe, from_python
 
@@ -16,8 +16,7 @@ __all__ = ["F_STRINGS"]
 def _joined(ctx: Context, node: ast.JoinedStr) -> Value:
     """An f-string."""
     parts = [str(ctx.constant(ctx.evaluate(part), part, "an f-string's part")) for part in node.values]
-    with Located(ctx, node):
-        return from_python("".join(parts))
+    return from_python("".join(parts))
 
 
 def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:

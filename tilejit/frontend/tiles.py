@@ -15,7 +15,7 @@ from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.record import Fault
 from ..scopes import SCOPES, THREAD
 from .arguments import bind
-from .context import Context, Located
+from .context import Context
 from .empties import is_idle, remaining
 from .mixed_signs import WITH_MIXED_SIGNS
 from .scalars import RANK, as_type, common_type, convert, operate
@@ -137,8 +137,7 @@ def inputs(
     if tiled and all(is_single(v) or isinstance(v, Scalar) or is_number(v) for v in values):
         # tiles of one element count as the scalars that they meet
         tiled += [v.dtype for v in values[conditions:] if isinstance(v, Scalar) and not v.weak]
-    with Located(ctx, node):
-        common = ELEMENTWISE[name].common_type(tiled) if tiled else common_type(name, values[conditions:])[0]
+    common = ELEMENTWISE[name].common_type(tiled) if tiled else common_type(name, values[conditions:])[0]
     operands: list[Region | Expr] = []
     dtypes: list[DType] = []
     for k, value in enumerate(values):
