@@ -9,9 +9,10 @@ from typing import Any
 
 from ..dataclass import replace
 from ..dtypes import DType, bool_, promote
+from ..errors import KernelTypeError
 from ..ir.arithmetic import build
 from ..ir.nodes import Cast, Const, Expr, Op
-from ..ops.elementwise import ELEMENTWISE
+from ..ops.elementwise import ELEMENTWISE, common_type
 from ..ops.elementwise.division import DIVISIONS
 from .barriers import number_of
 from .context import Context
@@ -84,22 +85,31 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
     """The operands as expressions, literals in the type of the others; and whether none had a type yet."""
     leading = ELEMENTWISE[name].conditions
-    conditions = [_condition(ctx, node, v) for v in values[:leading]]
+    operands: list[Expr] = []
+    for condition in values[:leading]:
+        operands.append(_condition(ctx, node, condition))
     numbers = values[leading:]
     for value in numbers:
-        _check_scalar(ctx, node, name, value)
-    common, weak = common_type(name, numbers)
-    return conditions + [as_type(ctx, node, v, common) for v in numbers], weak
+        if not isinstance(value, Scalar) and not is_number(value):
+            raise _no_scalar(ctx, node, name, value)
+    common, weak = meeting_type(name, numbers)
+    for value in numbers:
+        is_typed = isinstance(value, Scalar) and not value.weak
+        operands.append(value.expr if is_typed else as_type(ctx, node, value, common))
+    return operands, weak
 
 
-def common_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
+def meeting_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
     """The type in which an operation's typed values meet, or that of the widest literal; and whether all are literals.
 
     raises: KernelTypeError, without a place, where no type holds all values of theirs.
     """
-    typed = [v.dtype for v in values if isinstance(v, Scalar) and not v.weak]
+    typed: list[DType] = []
+    for value in values:
+        if isinstance(value, Scalar) and not value.weak:
+            typed.append(value.expr.dtype)
     if typed:
-        return ELEMENTWISE[name].common_type(typed), False
+        return common_type(name, tuple(typed)), False
     return promote(*[weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
 
 
@@ -121,13 +131,11 @@ def weak_type(value: Value) -> DType:
     return value.dtype if isinstance(value, Scalar) else default_type(value.value)  # type: ignore[union-attr]
 
 
-def _check_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> None:
-    if isinstance(value, Scalar) or is_number(value):
-        return
+def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTypeError:
     hint = "give a number, a scalar or a local tile"
     if isinstance(value, Memory) and not value.is_local:
         hint = how_to_load(value)
-    raise ctx.type_error(node, f"{name} takes scalars and local tiles; got {describe(value)}", hint)
+    return ctx.type_error(node, f"{name} takes scalars and local tiles; got {describe(value)}", hint)
 
 
 def _condition(ctx: Context, node: ast.AST, value: Value) -> Expr:

@@ -18,14 +18,13 @@ __all__ = ["as_scalar", "is_single", "scalar_of"]
 
 def is_single(value: Value) -> bool:
     """Whether it is a tile of shape () that a scalar may stand for."""
-    return isinstance(value, Memory) and value.is_value and not value.extents and value.is_whole
+    return isinstance(value, Memory) and not value.extents and value.is_local and value.is_whole
 
 
 def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
     """The one value of a tile of shape (); anything else as it is."""
-    if not is_single(value):
+    if not isinstance(value, Memory) or not is_single(value):
         return value
-    assert isinstance(value, Memory)
     return scalar_of(ctx, value, ctx.span(node))
 
 

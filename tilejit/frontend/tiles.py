@@ -11,14 +11,14 @@ from ..ir.nodes import Expr, Open, Region, TileOp
 from ..ir.verify.operations import shape_and_type_faults
 from ..ops.broadcast import common_shape
 from ..ops.copies import CAST
-from ..ops.elementwise import ELEMENTWISE, result_type
+from ..ops.elementwise import ELEMENTWISE, common_type, result_type
 from ..ops.record import Fault
 from ..scopes import SCOPES, THREAD
 from .arguments import bind
 from .context import Context
 from .empties import is_idle, remaining
 from .mixed_signs import WITH_MIXED_SIGNS
-from .scalars import RANK, as_type, common_type, convert, operate
+from .scalars import RANK, as_type, convert, meeting_type, operate
 from .singles import is_single
 from .values import Memory, Scalar, Value, describe, how_to_load, is_number, owner_scope
 
@@ -137,7 +137,7 @@ def inputs(
     if tiled and all(is_single(v) or isinstance(v, Scalar) or is_number(v) for v in values):
         # tiles of one element count as the scalars that they meet
         tiled += [v.dtype for v in values[conditions:] if isinstance(v, Scalar) and not v.weak]
-    common = ELEMENTWISE[name].common_type(tiled) if tiled else common_type(name, values[conditions:])[0]
+    common = common_type(name, tuple(tiled)) if tiled else meeting_type(name, values[conditions:])[0]
     operands: list[Region | Expr] = []
     dtypes: list[DType] = []
     for k, value in enumerate(values):

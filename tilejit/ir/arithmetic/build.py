@@ -22,7 +22,7 @@ from ...ops.elementwise import ELEMENTWISE, result_type, value_type
 from ...remember import remembered_pair
 from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
 from .affine import affine, affine_sum, product
-from .decide import decided
+from .decide import decided, ordered
 from .facts import bounds, full_range, multiple_of
 from .intern import integer, operation, wrap
 
@@ -276,11 +276,9 @@ def _extreme(name: str, x: Expr, y: Expr) -> Expr:
     folded = _folded(name, (x, y))
     if folded is not None or x.dtype.is_float:
         return folded or _plain(name, (x, y))
-    first, second = (x, y) if name == "minimum" else (y, x)
-    if decided("less_equal", first, second):
-        return x
-    if decided("less_equal", second, first):
-        return y
+    is_first = ordered(x, y) if name == "minimum" else ordered(y, x)
+    if is_first is not None:
+        return x if is_first else y
     return _plain(name, (y, x) if isinstance(x, Const) else (x, y))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..nodes import Expr
 from .affine import affine
-from .facts import bounds
+from .facts import Bounds, bounds
 
-__all__ = ["COMPARISONS", "by_gap", "decided"]
+__all__ = ["COMPARISONS", "by_gap", "decided", "ordered"]
 
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
@@ -15,20 +15,44 @@ def decided(name: str, x: Expr, y: Expr) -> bool | None:
     """The result of a comparison of integers where the facts of its operands decide it, else None."""
     if not x.dtype.is_integer:
         return None
+    gap = _gap_of_bounds(x, y)
+    answer = by_gap(name, *gap)
+    return by_gap(name, *_gap_of_terms(x, y, gap)) if answer is None else answer
+
+
+def ordered(x: Expr, y: Expr) -> bool | None:
+    """True where the facts of two integers tell that x <= y, else False where they tell that y <= x, else None."""
+    gap = low, high = _gap_of_bounds(x, y)
+    if high is not None and high <= 0:
+        return True
+    if low is not None and low > 0:
+        return False
+    low, high = _gap_of_terms(x, y, gap)
+    if high is not None and high <= 0:
+        return True
+    return False if low is not None and low >= 0 else None
+
+
+def _gap_of_bounds(x: Expr, y: Expr) -> Bounds:
+    """Bounds of x - y, from those of each."""
     (low_x, high_x), (low_y, high_y) = bounds(x), bounds(y)
     low = None if low_x is None or high_y is None else low_x - high_y
     high = None if high_x is None or low_y is None else high_x - low_y
-    answer = by_gap(name, low, high)
-    if answer is not None:
-        return answer
+    return low, high
+
+
+def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
+    """Bounds of x - y, in which what they share cancels. gap: what is known of it already."""
     first, second = affine(x), affine(y)
     if first == second:
-        low = high = 0
-    elif first.is_exact and second.is_exact:
-        by_terms = first.gap(second)
-        low = max([g for g in (low, by_terms[0]) if g is not None], default=None)
-        high = min([g for g in (high, by_terms[1]) if g is not None], default=None)
-    return by_gap(name, low, high)
+        return 0, 0
+    if not (first.is_exact and second.is_exact):
+        return gap
+    (low, high), by_terms = gap, first.gap(second)
+    return (
+        max([g for g in (low, by_terms[0]) if g is not None], default=None),
+        min([g for g in (high, by_terms[1]) if g is not None], default=None),
+    )
 
 
 def by_gap(name: str, low: int | None, high: int | None) -> bool | None:

@@ -31,8 +31,8 @@ from . import (
 from .record import RULES, Accuracy, Approximation, Elementwise
 
 __all__ = [
-    "ELEMENTWISE", "FAMILIES", "RULES", "Accuracy", "Approximation", "Elementwise", "reference", "result_type",
-    "value_type",
+    "ELEMENTWISE", "FAMILIES", "RULES", "Accuracy", "Approximation", "Elementwise", "common_type", "reference",
+    "result_type", "value_type",
 ]
 
 Array = np.ndarray
@@ -62,6 +62,15 @@ ELEMENTWISE: dict[str, Elementwise] = {
 def result_type(name: str, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | str:
     """The types in which the operation computes and which it returns, or why it can't take `dtypes`."""
     return ELEMENTWISE[name].result_type(dtypes)
+
+
+@cache
+def common_type(name: str, dtypes: tuple[DType, ...]) -> DType:
+    """The type in which an operation's values meet that have types; of `where` without its condition's.
+
+    raises: KernelTypeError where no type holds all of them.
+    """
+    return ELEMENTWISE[name].common_type(dtypes)
 
 
 @cache
