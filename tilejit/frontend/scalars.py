@@ -94,8 +94,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
             raise _no_scalar(ctx, node, name, value)
     common, weak = meeting_type(name, numbers)
     for value in numbers:
-        is_typed = isinstance(value, Scalar) and not value.weak
-        operands.append(value.expr if is_typed else as_type(ctx, node, value, common))
+        operands.append(as_type(ctx, node, value, common))
     return operands, weak
 
 

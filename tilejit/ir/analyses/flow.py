@@ -103,8 +103,8 @@ class Analysis(ABC, Generic[State]):
 
 def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | None]:
     """The state before each of `walk.statements(body)`, in that order; None where no path goes."""
-    course, count = _course(analysis, body, 0)
-    solver = _Solver(analysis, count)
+    course = _course(analysis, body, 0)
+    solver = _Solver(analysis, course.end)
     solver.block(course, start)
     return solver.states
 
@@ -132,8 +132,8 @@ class _Course:
     end: int
 
 
-def _course(analysis: Analysis[State], body: Block, first: int) -> tuple[_Course, int]:
-    """The course through a block whose first statement has this number, and the number behind it."""
+def _course(analysis: Analysis[State], body: Block, first: int) -> _Course:
+    """The course through a block whose first statement has this number."""
     visits: list[_Visit] = []
     last = number = first
     kinds = analysis.kinds
@@ -143,14 +143,19 @@ def _course(analysis: Analysis[State], body: Block, first: int) -> tuple[_Course
         is_visited = isinstance(stmt, _UNKNOWN) or (type(stmt) in kinds and analysis.concerns(stmt))
         if isinstance(stmt, walk.COMPOUND):
             for block in walk.blocks(stmt):
-                course, behind = _course(analysis, block, behind)
+                held = walk.inventory(block)
+                if held.kinds.isdisjoint(_UNKNOWN) and held.kinds.isdisjoint(kinds):
+                    course = _Course((), behind, behind + held.size)
+                else:
+                    course = _course(analysis, block, behind)
                 blocks.append(course)
+                behind = course.end
                 is_visited = is_visited or bool(course.visits)
         if is_visited:
             visits.append(_Visit(last, number, stmt, tuple(blocks)))
             last = behind
         number = behind
-    return _Course(tuple(visits), last, number), number
+    return _Course(tuple(visits), last, number)
 
 
 @dataclass(slots=True)
@@ -197,23 +202,21 @@ class _Solver(Generic[State]):
                 return None
             # before those that are passed over, too
             self.states[visit.first : visit.number + 1] = [state] * (visit.number + 1 - visit.first)
-            state = self.visit(visit, state)
+            stmt = visit.stmt
+            state = self.control(visit, state) if isinstance(stmt, _CONTROL) else self.analysis.step(stmt, state)
         if state is not None:
             self.states[course.last : course.end] = [state] * (course.end - course.last)
         return state
 
-    def visit(self, visit: _Visit, state: State) -> State | None:
-        """The state behind a statement."""
+    def control(self, visit: _Visit, state: State) -> State | None:
+        """The state behind a statement that is no step to the next one."""
         stmt = visit.stmt
-        if not isinstance(stmt, _CONTROL):
-            return self.analysis.step(stmt, state)
-        match stmt:
-            case If():
-                return self.branch(stmt, visit.blocks, state)
-            case For() | Loop():
-                return self.loop(stmt, visit, state)
-            case Break() | Continue() | Return():
-                return self.jump(stmt, state)
+        if isinstance(stmt, If):
+            return self.branch(stmt, visit.blocks, state)
+        if isinstance(stmt, (For, Loop)):
+            return self.loop(stmt, visit, state)
+        assert isinstance(stmt, (Break, Continue, Return))
+        return self.jump(stmt, state)
 
     def joined(self, first: State | None, second: State | None) -> State | None:
         if first is None or second is None:

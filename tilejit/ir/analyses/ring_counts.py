@@ -8,6 +8,7 @@ where all statements together are come to by fewer, each of them once a step.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from ...dataclass import lean
 from ...errors import KernelTypeError
@@ -62,7 +63,7 @@ def _instances(kernel: ir.Kernel, come: Come) -> int:
     """How many instances of its scope come to an arrival."""
     assert isinstance(come.stmt, ir.Arrive)
     size = SCOPES[come.stmt.scope].threads(kernel.threads)
-    return len({thread // size for thread in range(kernel.threads) if come.comers >> thread & 1})
+    return len([first for first in range(0, kernel.threads, size) if come.comers >> first & (1 << size) - 1])
 
 
 def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelTypeError:
@@ -80,20 +81,31 @@ def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelType
 class _Steps:
     """What the numbers of steps follow from.
 
-    definitions: variable -> where it gets its values. loops: arrival, by identity -> the innermost loop around it.
+    Of most kernels nobody asks: as many arrive as a phase takes.
     """
 
     def __init__(self, kernel: ir.Kernel, comings: Sequence[Come]) -> None:
-        self.definitions: dict[str, list[Come]] = {}
-        for come in comings:
+        self.kernel, self.comings = kernel, comings
+
+    @cached_property
+    def definitions(self) -> dict[str, list[Come]]:
+        """Variable -> where it gets its values."""
+        definitions: dict[str, list[Come]] = {}
+        for come in self.comings:
             defined = come.stmt.var if isinstance(come.stmt, (ir.Assign, ir.For)) else walk.defines(come.stmt)
             if isinstance(defined, ir.Var):
-                self.definitions.setdefault(defined.name, []).append(come)
-        self.loops: dict[int, ir.For | ir.Loop] = {}
-        for stmt in walk.statements(kernel.body):
+                definitions.setdefault(defined.name, []).append(come)
+        return definitions
+
+    @cached_property
+    def loops(self) -> dict[int, ir.For | ir.Loop]:
+        """Arrival, by identity -> the innermost loop around it."""
+        loops: dict[int, ir.For | ir.Loop] = {}
+        for stmt in walk.statements(self.kernel.body):
             if isinstance(stmt, (ir.For, ir.Loop)):
                 # inner loops come later
-                self.loops.update((id(inner), stmt) for inner in walk.within(stmt) if isinstance(inner, ir.Arrive))
+                loops.update((id(inner), stmt) for inner in walk.within(stmt) if isinstance(inner, ir.Arrive))
+        return loops
 
     def are_common(self, come: Come) -> bool:
         """Whether all threads that come to an arrival count the same steps there."""

@@ -43,6 +43,10 @@ __all__ = ["check", "repeated_additions"]
 CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 
 
+#: the classes of statements that all threads of a scope may have to come to
+_COLLECTIVE = (ir.Let, ir.Sync, ir.Arrive, ir.Instruction, ir.TileOp)
+
+
 def check(kernel: ir.Kernel) -> None:
     """Raise DispatchError for a collective operation or barrier that some threads of its scope don't reach.
 
@@ -53,12 +57,15 @@ def check(kernel: ir.Kernel) -> None:
     states = solve(uniformity, kernel.body, uniformity.start())
     settings: list[Setting] = []
     comings: list[Come] = []
+    has_rings = any(alloc.call for alloc in walk.each(kernel.body, ir.Alloc))
     coming_to = comers(kernel, uniformity.values)
     for stmt, state, coming in zip(walk.statements(kernel.body), states, coming_to, strict=True):
         if state is None:
             continue
-        uniformity.report(stmt, state)
-        comings.append(Come(stmt, coming, state.is_certain))
+        if isinstance(stmt, _COLLECTIVE):
+            uniformity.report(stmt, state)
+        if has_rings:
+            comings.append(Come(stmt, coming, state.is_certain))
         if isinstance(stmt, ir.Instruction) and stmt.name in SETTINGS:
             settings.append(Setting(stmt, coming, state.is_certain, state.gates))
     check_pool(kernel, settings)
@@ -131,7 +138,7 @@ class _ThreadState:
 
     def with_level(self, name: str, level: int) -> _ThreadState:
         """The state in which a variable has this level."""
-        if self.level(name) == level:
+        if self.levels.get(name, CTA) == level:
             return self
         levels = dict(self.levels)
         if level == CTA:
@@ -232,16 +239,20 @@ class _Uniformity(Analysis[_ThreadState]):
         return replace(state, partial=frozenset()) if isinstance(jump, ir.Return) else state
 
     def branch(self, stmt: ir.If, state: _ThreadState) -> tuple[_ThreadState, _ThreadState]:
-        entered = self.narrowed(state.active, self.level(stmt.cond, state), "the `if`", stmt.span)
-        is_static = self.values.of(stmt.cond) is not None
-        exact = state.is_exact and (is_static or self.widened(self.level(stmt.cond, state)) == CTA)
-        then, orelse = (
-            replace(
-                state, entered=entered, partial=self.partly(state, threads), is_exact=exact,
-                gates=state.gates if is_static else state.gates | {Gate(id(stmt), truth)},
-            )
-            for truth, threads in zip((True, False), self.values.finding(stmt.cond), strict=True)
-        )
+        level = self.level(stmt.cond, state)
+        entered = self.narrowed(state.active, level, "the `if`", stmt.span)
+        if self.values.of(stmt.cond) is not None:
+            then = orelse = replace(state, entered=entered)
+        else:
+            exact = state.is_exact and self.widened(level) == CTA
+            then, orelse = [
+                replace(state, entered=entered, is_exact=exact, gates=state.gates | {Gate(id(stmt), truth)})
+                for truth in (True, False)
+            ]
+        if state.partial:
+            true, false = self.values.finding(stmt.cond)
+            then = replace(then, partial=self.partly(state, true))
+            orelse = replace(orelse, partial=self.partly(state, false))
         return then, orelse
 
     def merged(self, stmt: ir.If, before: _ThreadState, ends: _ThreadState) -> _ThreadState:
@@ -432,6 +443,8 @@ class _Uniformity(Analysis[_ThreadState]):
         waiting = [expr]
         while waiting:
             part = waiting.pop()
+            if isinstance(part, ir.Const):
+                continue
             values = self.values.of(part)
             if values is not None:
                 level = min(level, self.level_of(values))
