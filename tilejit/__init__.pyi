@@ -1051,7 +1051,7 @@ class _Fast:
 
 fast: _Fast
 
-def alloc_shared(shape: int | Sequence[int], dtype: DType | DTypeLike, layout: TileLayout | None = None, swizzle: str | Swizzle | None = None) -> Region:
+def alloc_shared(shape: int | Sequence[int], dtype: DType | DTypeLike, layout: TileLayout | None = None, swizzle: Literal["32B", "64B", "128B"] | Swizzle | None = None) -> Region:
     """shared memory
 
     Example:

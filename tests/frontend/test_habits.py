@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -117,7 +120,21 @@ WRITTEN = [
     (f"{LOADED}y = tj.ravel(x)", "x.reshape(-1)"),
     (f"{LOADED}y = tj.isinf(x)", "tj.abs(x) == tj.inf"),
     (f"{LOADED}y = tj.histogram(x, 16)", "H.at(x)"),
-    ("for i in tj.range(8):\n        pass", "dir(tilejit) lists its names"),
+    ("for i in tj.range(8):\n        pass", "write for k in range(i): pass"),
+    ("if X[0] in (1, 2):\n        X[0] = 3", "compare with each: x == 1 or x == 2"),
+    ("for k in tj.static_range(len(X)):\n        X[k] = 1", "loop over range(...)"),
+    ("for x in X:\n        X[0] = x", "loop over range(len(X)) and index: X[i]"),
+    (f"{LOADED}X[0] = tj.cta.sum(x)", "as a value: tj.sum(x)"),
+    ("x = tj.cta.zeros(4, tj.float32)\n    for k in range(n):\n        x = tj.cat(x, x, 0)", "keep one shape"),
+    (f"{LOADED}y = x if n > 0 else 0.0", "write tj.cta.full((64, 128), 0.0, tj.float32)"),
+    (f"{LOADED}y = x ^ 2", "a power is x ** y"),
+    ('print("x=%f" % X[0])', "text is for print('x =', x)"),
+    ("X[tj.cta.indices((8,), 0)] = 1.0", "tj.cta.store(X.at(indices), x)"),
+    ("X[tj.thread_id] = 1.0", "call it, and index with what it gives"),
+    ("if X:\n        X[0] = 1.0", "whether it is passed is X is not None"),
+    ("s = tj.alloc_shared((64,), tj.float32)\n    s.fill(0)", "tj.cta.fill(s, ...)"),
+    (f"{LOADED}x.registers[0] = 3", "rebind the name: x = tj.where(condition, value, x)"),
+    ("with X:\n        pass", "leave it out"),
     ("acc = tj.cta.zeros((16, 8), tj.float32)\n    tj.cta.fill(acc, 1)", "acc += a @ b"),
     ("y = X[n : n + 64].view((8, 8))", "X: tj.Tensor = tj.spec(shape, dtype)"),
     ("y = X.view(8, 8)", "X: tj.Tensor = tj.spec(shape, dtype)"),
@@ -136,6 +153,22 @@ def test_a_habit_is_refused_with_what_works(body: str, hint: str) -> None:
 def test_what_is_not_built_is_refused_by_its_name_elsewhere(name: str) -> None:
     with pytest.raises(KernelTypeError, match=rf"tilejit\.{name}, the .* is not available|{name}, what .* available"):
         read(f"{LOADED}y = tj.{name}(x, 0)")
+
+
+def test_a_decorator_between_a_kernel_and_its_def_is_told_to_stand_above() -> None:
+    def logged(fn: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(fn)
+        def call(*args: object) -> None:
+            fn(*args)
+
+        return call
+
+    with pytest.raises(tj.KernelSyntaxError, match="@tj.kernel stands right above the def"):
+
+        @tj.kernel
+        @logged
+        def k(A: tj.Tensor) -> None:
+            A[0] = 1
 
 
 def test_a_spec_as_an_annotation_is_told_to_be_a_default() -> None:

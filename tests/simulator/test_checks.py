@@ -113,7 +113,7 @@ def test_writing_to_a_read_only_array_is_an_error():
 
 
 def test_shared_memory_must_be_written_before_it_is_read():
-    with pytest.raises(UninitializedReadError, match="tile"):
+    with pytest.raises(UninitializedReadError, match="tile.*(\n.*)*help: write it first"):
         attempt(MINE + "ld.shared.u32 %r2, [%r4]; st.global.u32 [%x2], %r2;")
     attempt(MINE + "st.shared.u32 [%r4], %r1; ld.shared.u32 %r2, [%r4];")
 
@@ -325,8 +325,9 @@ def test_a_flag_with_fences_orders_two_warps():
 
 
 def test_ctas_that_write_one_place_race():
-    with pytest.raises(RaceError, match="global memory"):
+    with pytest.raises(RaceError, match="global memory") as caught:
         attempt("st.global.u32 [%x2], %r9;", grid=2)
+    assert "CTAs run in any order" in (caught.value.hint or "")
     attempt("mad.wide.u32 %x2, %r9, 256, %x2; st.global.u32 [%x2], %r9;", grid=2, out=np.zeros(128, "u4"), n=64)
 
 
@@ -410,8 +411,9 @@ def test_spinning_on_a_flag_that_nobody_sets_is_a_deadlock():
 
 
 def test_everybody_spinning_is_a_deadlock():
-    with pytest.raises(DeadlockError, match="63 more spin"):
+    with pytest.raises(DeadlockError, match="63 more spin") as caught:
         attempt("SPIN: ld.volatile.global.u32 %r2, [%x2]; setp.eq.u32 %p1, %r2, 0; @%p1 bra SPIN;")
+    assert "before it waits itself" in (caught.value.hint or "")
 
 
 def test_a_loop_that_counts_its_polls_is_no_deadlock():

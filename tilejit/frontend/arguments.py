@@ -46,11 +46,11 @@ ELSEWHERE = {
 
 
 def bind(
-    ctx: Context, node: ast.Call, what: str, parameters: tuple[str, ...], required: int
+    ctx: Context, node: ast.Call, what: str, parameters: tuple[str, ...], required: int, value: str = ""
 ) -> Arguments:
     """The arguments' expressions by parameter name; a parameter that gets no argument is left out.
 
-    required: how many of the first parameters must be given.
+    required: how many of the first parameters must be given. value: the function that gives what this one writes.
     """
     for argument in (*node.args, *node.keywords):
         if isinstance(argument, ast.Starred) or (isinstance(argument, ast.keyword) and argument.arg is None):
@@ -77,7 +77,10 @@ def bind(
         expressions[keyword.arg] = keyword.value
     missing = [name for name in parameters[:required] if name not in expressions]
     if missing:
-        raise ctx.type_error(node, f"{what} needs {', '.join(missing)}", f"its parameters: {', '.join(parameters)}")
+        hint = f"its parameters: {', '.join(parameters)}"
+        if value:
+            hint = f"{hint}; as a value: tj.{value}({', '.join(map(ast.unparse, node.args)) or '...'})"
+        raise ctx.type_error(node, f"{what} needs {', '.join(missing)}", hint)
     return expressions
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from ..dtypes import DType
 from ..ir.nodes import Strided
 from ..layout import TileLayout
-from ..scopes import SCOPES
+from ..ops.tile import CALLS
+from ..scopes import CTA, SCOPES
 from ..wording import guessed
 from . import barriers, extents, foreign, vocabulary
 from . import memory as mem
@@ -43,6 +44,8 @@ def attribute(ctx: Context, node: ast.Attribute, base: Value) -> Value:
 
 def _missing(ctx: Context, node: ast.Attribute, what: str, names: tuple[str, ...]) -> Exception:
     hint = guessed(node.attr, names, f"it has {', '.join(names)}")
+    if node.attr in CALLS and CTA in CALLS[node.attr].scopes:
+        hint = f"call it on the threads that carry it out: tj.cta.{node.attr}({ast.unparse(node.value)}, ...)"
     return ctx.type_error(node, f"{what} has no attribute {node.attr}", foreign.instead(node.attr) or hint)
 
 

@@ -320,16 +320,17 @@ class Context:
             self._locate(error, node)
             raise
 
-    def constant(self, value: Value, node: ast.AST, what: str) -> Any:
-        """The value when it is known at compile time."""
+    def constant(self, value: Value, node: ast.AST, what: str, hint: str = "") -> Any:
+        """The value when it is known at compile time. hint: what else to write where it isn't."""
         try:
             return as_python(value)
         except ValueError:
-            raise self.type_error(node, *unsuitable(what, value, is_constant=True)) from None
+            message, usual = unsuitable(what, value, is_constant=True)
+            raise self.type_error(node, message, hint or usual) from None
 
-    def integer(self, value: Value, node: ast.AST, what: str) -> int:
-        """A compile-time integer."""
-        number = self.constant(value, node, what)
+    def integer(self, value: Value, node: ast.AST, what: str, hint: str = "") -> int:
+        """A compile-time integer. hint: as in `constant`."""
+        number = self.constant(value, node, what, hint)
         if isinstance(number, bool) or not isinstance(number, int):
             raise self.type_error(node, f"{what} must be an integer; got {shown(number)}", "write a whole number")
         return number
@@ -374,8 +375,8 @@ _INSTEAD: dict[str, tuple[str, str]] = {
     "Starred": ("a starred expression", "write the items out"),
     "Try": ("try", "kernels have no exceptions: test the condition with if"),
     "TryStar": ("try", "kernels have no exceptions: test the condition with if"),
-    "With": ("with", "kernels have no context managers"),
-    "AsyncWith": ("async with", "kernels have no context managers"),
+    "With": ("with", "leave it out: kernels have no context managers"),
+    "AsyncWith": ("async with", "leave it out: kernels have no context managers"),
     "AsyncFor": ("async for", "write for"),
     "AsyncFunctionDef": ("an async function", "write def"),
     "Raise": ("raise", "write assert condition, 'message'"),

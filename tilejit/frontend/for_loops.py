@@ -19,10 +19,11 @@ from .loops import run_loop
 from .mixed_signs import signed_stop
 from .singles import as_scalar
 from .source import assigned_names
-from .values import Binding, Constant, Items, Scalar, Unset, Value, describe
+from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
 
 __all__ = ["for_loop"]
 
+_ITERABLE = "a for loop goes over range(...), tj.static_range(...) or a tuple"
 _MAX_UNROLLED = 4096
 #: a nest of this many rounds takes some seconds to compile
 _MAX_ROUNDS = 16_384
@@ -45,13 +46,16 @@ def _not_iterable(ctx: Context, node: ast.expr) -> Exception:
     bindings = [ctx.frame.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)]
     hints = [turns_of(binding.value) for binding in bindings if binding is not None]
     return ctx.syntax_error(
-        node, "a for loop goes over range(...), tj.static_range(...) or a tuple",
+        node, _ITERABLE,
         next(filter(None, hints), "loop over tj.static_range(len(x)) and index"),
     )
 
 
 def _over_tuple(ctx: Context, node: ast.For, value: Value) -> bool:
     """A tuple's items, unrolled."""
+    if isinstance(value, Memory) and not value.is_local and value.dims:
+        written = ast.unparse(node.iter)
+        raise ctx.syntax_error(node.iter, _ITERABLE, f"loop over range(len({written})) and index: {written}[i]")
     if not isinstance(value, Items):
         raise _not_iterable(ctx, node.iter)
     if len(value.items) > _MAX_UNROLLED:
@@ -168,7 +172,8 @@ def _extreme(choose: Callable[[int, int], int], a: int | None, b: int | None) ->
 
 def _static_range(ctx: Context, node: ast.Call) -> Sequence[Value]:
     values = _range_arguments(ctx, node, "tj.static_range")
-    limits = [ctx.integer(v, node, "a limit of tj.static_range") for v in values]
+    hint = "loop over range(...), or give a literal, a captured constant or a tj.constexpr parameter"
+    limits = [ctx.integer(v, node, "a limit of tj.static_range", hint) for v in values]
     if limits[2] == 0:
         raise ctx.type_error(node, "tj.static_range with a step of 0 doesn't end", "give a step other than 0")
     count = -((limits[0] - limits[1]) // limits[2])

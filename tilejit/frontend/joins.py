@@ -43,7 +43,7 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     number = next((v.value for v in values if isinstance(v, Constant) and is_number(v)), None)
     if tile is not None and number is not None:
         made = f"tj.{owner_scope(tile.buffer)}.full({tile.shape}, {_written(number)}, tj.{tile.dtype})"
-        return conflict(name, *sides, f"begin with a tile: {name} = {made}")
+        return conflict(name, *sides, f"begin with a tile: {name} = {made}" if name.isidentifier() else f"write {made}")
     return conflict(name, *sides)
 
 

@@ -40,7 +40,8 @@ def _merge_tiles(name: str, bindings: Sequence[Binding]) -> Kind:
         if a.dtype != b.dtype:
             return conflict(name, (first, str(a.dtype)), (other, str(b.dtype)))
         if a.shape != b.shape:
-            return conflict(name, (first, f"of shape {a.shape}"), (other, f"of shape {b.shape}"))
+            shapes = (first, f"of shape {a.shape}"), (other, f"of shape {b.shape}")
+            return conflict(name, *shapes, "keep one shape, unroll the loop with tj.static_range")
         if owner_scope(b.buffer) != scope:
             scopes = (first, f"a tile of a {scope}"), (other, f"a tile of a {owner_scope(b.buffer)}")
             return conflict(name, *scopes, "make both on one scope")

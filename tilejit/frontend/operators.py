@@ -82,7 +82,8 @@ def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: V
     if isinstance(op, (ast.Is, ast.IsNot)):
         return _identity(ctx, node, op, left, right)
     if isinstance(op, (ast.In, ast.NotIn)):
-        sought, among = (Constant(ctx.constant(v, node, "each side of in")) for v in (left, right))
+        hint = "compare with each: x == 1 or x == 2"
+        sought, among = (Constant(ctx.constant(v, node, "each side of in", hint)) for v in (left, right))
         wanted = isinstance(op, ast.In)
         answer = fold(ctx, node, lambda item, items: (item in items) == wanted, (sought, among))
         assert answer is not None

@@ -63,8 +63,11 @@ def parameters(source: KernelSource) -> tuple[Parameter, ...]:
         )
     for stars, star in (("*", a.vararg), ("**", a.kwarg)):
         if star is not None:
+            is_wrapper = hasattr(source.function, "__wrapped__")
             raise KernelSyntaxError(
-                f"a kernel can't have {stars}{star.arg}", span=source.span(star), hint="name every parameter"
+                f"a kernel can't have {stars}{star.arg}", span=source.span(star),
+                hint="@tj.kernel stands right above the def, below other decorators" if is_wrapper
+                else "name every parameter",
             )
     defaults, annotations = source.defaults, _Annotations(source)
     listed = (*a.posonlyargs, *a.args, *a.kwonlyargs)

@@ -237,6 +237,8 @@ def _other_index(value: Value, buffer: Buffer) -> str:
     """What to write for an index that is no integer."""
     if isinstance(value, Scalar):
         return "convert it: int(x)"
+    if isinstance(value, Constant) and callable(value.value):
+        return "call it, and index with what it gives"
     if not isinstance(value, Memory):
         return barriers.number_of(value) or "index with integers and slices"
     if value.dtype == bool_:
@@ -244,7 +246,9 @@ def _other_index(value: Value, buffer: Buffer) -> str:
     if buffer.space == "local":
         return "no tile indexes registers: put x in shared memory, s.at(indices), or choose with tj.where"
     name = buffer.root.name
-    return f"a tile of indices names rows: tj.cta.load({name}.at(indices)); for one element each, index by thread"
+    place = f"{name}.at(indices)"
+    rows = f"tj.cta.load({place}), tj.cta.store({place}, x)"
+    return f"a tile of indices names rows: {rows}; for one element each, index by thread"
 
 
 def _box(ctx: Context, node: ast.AST, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
@@ -521,6 +525,6 @@ def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
         )
     if not memory.writable:
         raise ctx.type_error(
-            node, f"{memory.buffer.name} is the result of an expression: it can't be written",
-            "make a buffer with tj.alloc_local, or rebind the name: x = ..., acc += a @ b",
+            node, f"{memory.buffer.root.name} is the result of an expression: it can't be written",
+            "rebind the name: x = tj.where(condition, value, x), acc += a @ b; or make a buffer with tj.alloc_local",
         )

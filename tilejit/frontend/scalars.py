@@ -134,6 +134,8 @@ def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTy
     hint = "give a number, a scalar or a local tile"
     if isinstance(value, Memory) and not value.is_local:
         hint = how_to_load(value)
+    elif isinstance(value, Constant) and isinstance(value.value, str):
+        hint += "; text is for print('x =', x)"
     return ctx.type_error(node, f"{name} takes scalars and local tiles; got {describe(value)}", hint)
 
 
@@ -152,11 +154,13 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
     if isinstance(value, Scalar):
         expr = value.expr if value.dtype == bool_ else build.op("not_equal", value.expr, build.const(0, value.dtype))
         return bool(expr.value) if isinstance(expr, Const) else expr
-    raise ctx.type_error(
-        node, f"a condition must be a scalar; this is {describe(value)}",
-        "on tiles use &, |, ~ and tj.where" if isinstance(value, Memory)
-        else number_of(value) or "call it, or compare what it gives",
-    )
+    if not isinstance(value, Memory):
+        hint = number_of(value) or "call it, or compare what it gives"
+    elif value.is_local:
+        hint = "on tiles use &, |, ~ and tj.where"
+    else:
+        hint = f"compare an element; whether it is passed is {value.buffer.root.name} is not None"
+    raise ctx.type_error(node, f"a condition must be a scalar; this is {describe(value)}", hint)
 
 
 def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Scalar:

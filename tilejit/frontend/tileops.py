@@ -34,7 +34,8 @@ def _spelled(operation: ScopedOperation) -> str:
 
 
 def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: str) -> Value:
-    arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required)
+    value = record.name if record.elementwise or record.reduction else ""
+    arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required, value)
     operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
     attrs = attributes(ctx, arguments, record, operands)
     tiles.emit_sound(ctx, node, TileOp(record.name, scope, record.ordered(operands), attrs, ctx.span(node)))

@@ -221,10 +221,12 @@ def scalar_dtype(parameter: Parameter, value: Any) -> DType:
         return int32 if -(2**31) <= value < 2**31 else int64
     elif isinstance(value, float):
         return float32
-    raise LaunchError(
-        f"{parameter.name} can't be {with_article(type(value).__name__)}",
-        hint=f"pass an array or a number, or annotate it: `{parameter.name}: tj.constexpr`",
-    )
+    hint = f"pass an array or a number, or annotate it: `{parameter.name}: tj.constexpr`"
+    if isinstance(value, list):
+        hint = f"pass np.array(...), or a tuple where it is annotated: `{parameter.name}: tj.constexpr`"
+    elif isinstance(value, dict):
+        hint = "pass its values, each as an argument"
+    raise LaunchError(f"{parameter.name} can't be {with_article(type(value).__name__)}", hint=hint)
 
 
 def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float:
@@ -246,7 +248,8 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
     if not low <= number < high:
         raise LaunchError(
             f"{parameter.name} is {dtype.name}, which holds {low} to {high - 1}; got {number}",
-            hint=f"annotate {parameter.name} with a wider type",
+            hint=f"annotate {parameter.name} with a wider type" if -(2**63) <= number < 2**64
+            else "no integer type holds it: pass parts of it, or a float",
         )
     return int(number)
 

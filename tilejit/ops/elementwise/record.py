@@ -170,7 +170,8 @@ class Elementwise:
         """What to do where it can't take `dtypes`."""
         if any(d != bool_ for d in dtypes[: self.conditions]):
             return "compare it: mask != 0"
-        return "convert the operands first: x.astype(...)"
+        hint = "convert the operands first: x.astype(...)"
+        return f"{hint}; a power is x ** y" if self.name == "bitwise_xor" else hint
 
     def common_type(self, dtypes: Sequence[DType]) -> DType:
         """The type in which values that have types meet.

@@ -12,7 +12,7 @@ from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
 from ..machine.operations import Operations
 from ..opcodes.memory import Site
-from .definedness import Definedness
+from .definedness import UNWRITTEN_HINT, Definedness
 from .findings import Findings
 from .places import PtxPlaces
 from .precedence import Precedence
@@ -29,6 +29,7 @@ _WAITS = (
     ("", "copy", "cp.async.bulk.wait_group, .read if it is only about the source"),
 )
 _VERBS = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "makes an mbarrier of"}
+_CTAS_HINT = "CTAs run in any order: give each its own place, use atomic operations, or a barrier of the whole grid"
 _RING_HINT = "let a barrier lie between: one waits in front of its access for what the other releases behind its own"
 
 
@@ -161,7 +162,7 @@ class AccessFindings:
         self.findings.add(
             "undefined",
             self.unwritten_text(region, int(cells[first]), int(me[first]), site),
-            site.pc, None, self.threads(me[at]), at.size,
+            site.pc, None, self.threads(me[at]), at.size, hint=UNWRITTEN_HINT,
         )
 
     def changed(
@@ -204,6 +205,8 @@ class AccessFindings:
                 at = at[~same]
                 continue
             strong = site.strong and bool(self.precedence.strong[pc])
+            is_of_one_cta = self.lanes.cta_of(int(me[first])) == self.lanes.cta_of(record & int(WHO))
+            hint = _HINTS[strong] if strong or is_of_one_cta else _CTAS_HINT
             self.findings.add(
                 "scope" if strong else "race",
                 f"race in {region.space} memory: {self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} "
@@ -212,7 +215,7 @@ class AccessFindings:
                 f"and {self.lanes.describe(record & int(WHO))} {did} it, with nothing that orders the two\n"
                 f"  {self.places.describe(pc)}",
                 site.pc, pc, self.threads(me[at[same]]), int(np.count_nonzero(same)),
-                hint=_RING_HINT if self.precedence.facts.clocks and region.space == "shared" else _HINTS[strong],
+                hint=_RING_HINT if self.precedence.facts.clocks and region.space == "shared" else hint,
                 level="warning" if self.before_exchange(site, pc) else "error",
             )
             at = at[~same]

@@ -29,6 +29,8 @@ from .records import UNWRITTEN, LocalShadow, Shadow
 # For each thread the number of the read that its value comes from, 0 where it is defined.
 Marks = NDArray[np.int32]
 
+UNWRITTEN_HINT = "write it first: what a kernel allocates holds nothing, not even zeros"
+
 #: whoever takes part sees the others' arguments
 _COLLECTIVES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "wmma", "wgmma", "ldmatrix", "stmatrix",
                           "tcgen05", "bar", "barrier", "call", "atom", "red", "cp"})
@@ -208,7 +210,7 @@ class Definedness:
         self.findings.add(
             "undefined",
             f"{message}\nand {self.lanes.describe_position(first)} {how}\n  {self.places.describe(pc)}",
-            read_pc, pc, threads, at.size,
+            read_pc, pc, threads, at.size, hint=UNWRITTEN_HINT,
         )
         # once is enough: what comes of it is defined from here on
         self.mark(name, positions, None)

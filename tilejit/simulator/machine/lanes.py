@@ -132,10 +132,14 @@ class Lanes:
         values = (cta % x, cta // x % y, cta // (x * y))[axis].astype(np.uint32)
         return values[0] if (values == values[0]).all() else np.repeat(values, self.threads)
 
+    def cta_of(self, gid: int) -> int:
+        """The number of the CTA that has a thread, which is given as for `describe`."""
+        return (gid - 1) // self.threads
+
     def describe(self, gid: int) -> str:
         """'thread 5 (warp 0, lane 5) of CTA (0, 0, 0)' for a global thread number that counts from 1."""
         thread = (gid - 1) % self.threads
-        cta = self.cta_coordinates((gid - 1) // self.threads)
+        cta = self.cta_coordinates(self.cta_of(gid))
         return f"thread {thread} (warp {thread // WARP}, lane {thread % WARP}) of CTA {cta}"
 
     def party(self, positions: Index) -> str:

@@ -411,7 +411,7 @@ class Machine(Units):
             waits.extend(self.made_pool.describe_waits())
         waits.extend(self.describe_group(b, g, "wait") for b, g in self.held.items())
         waits.extend(self.barriers.describe_waiting())
-        hint = None
+        hint = "whoever should write there, or arrive, does so before it waits itself"
         if self.mbarriers.waits is not None:
             waits.extend([gone] if (gone := self.describe_others()) else [])
             hint = "a phase takes all its arrivals and bytes: producers commit, and consumers release, once a step"
