@@ -55,6 +55,11 @@ def test_an_error_in_a_cell_names_the_cell_and_hides_our_frames():
     assert "ipython-input" not in text and "tilejit/errors.py" not in text and "hidden" not in text
 
 
+def test_a_variant_names_the_cell_that_made_it():
+    made = "@tj.kernel(threads=32)\ndef one(A):\n    A[0] = 1\none[1](np.zeros(1))\n"
+    assert " by Cell In[2]:4; ms: " in shown(IMPORTS, made, "print(one.signatures[0])")
+
+
 def test_all_frames_are_shown_where_that_is_asked_for():
     text = shown(IMPORTS, UNKNOWN, full="1")
     assert "at Cell In[2]:3:12" in text and "errors.py" in text
@@ -146,6 +151,10 @@ def test_what_a_cell_ends_with_is_shown_in_a_line(simulator):
     assert repr(report).startswith("<report of ones: grid (1, 1, 1), ") and repr(report).endswith("0 findings>")
     assert repr(tj.to_device(np.zeros((1000, 1000)))) == "DeviceArray([1000, 1000], float64, 'sim')"
     assert repr(ones) == "<kernel ones(A)>"
+    assert repr(ones[2]) == "<ones with grid (2, 1, 1), 32 threads>"
+    assert repr(ones[lambda A: 1]) == "<ones with grid a function, 32 threads>"
+    assert repr(ones[1].bind(np.zeros(64, np.float32))) == "<prepared launch: <ones with grid (1, 1, 1), 32 threads>>"
+    assert repr(ones.signatures[-1]).startswith("<variant (") and "\n" not in repr(ones.signatures[-1])
     assert repr(compiled.explain()) == "<explanation of ones for sm_90a: 0 tile operations>"
     sides = (tj.operand(space, (32, 32), tj.float16) for space in ("shared", "global"))
     assert repr(tj.dispatch("copy", "warp", *sides, threads=32)) == "<verdict: warp.copy by gmem_smem>"

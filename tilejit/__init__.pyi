@@ -189,8 +189,8 @@ class _Operations:
         """a local tile of int32: each element's index along an axis
 
         Example:
-            rows = tj.S[(32, 8) : (1 @ tj.laneid, 1)]
-            x = tj.warp.indices((32, 8), 0, layout=rows)
+            y = tj.thread.load(A[0:32, 0:8])
+            x = tj.thread.indices((32, 8), 0) * y
         """
     def add(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
         """dst = add(...): x + y; integers wrap
@@ -707,15 +707,15 @@ class _Operations:
         """a local tile with what the place holds
 
         Example:
-            y = tj.thread.load(A[0:32, 0:8], fill=1)
-            x = tj.thread.load(A[0:32, 0:8], mask=y > 0)
+            y = tj.thread.load(A[tj.thread_id(), 0:8], fill=1)
+            x = tj.thread.load(A[tj.thread_id(), 0:8], mask=y > 0)
         """
     def store(self, place: Region | _Gather, tile: Tile, mask: Tile | bool | None = None, cache: Literal["evict_first", "evict_last", "streaming"] | None = None, variant: str | None = None) -> None:
         """writes a local tile to a place
 
         Example:
-            x = tj.thread.load(A[0:32, 0:8])
-            tj.thread.store(A[0:32, 0:8], x * 2)
+            x = tj.thread.load(A[tj.thread_id(), 0:8])
+            tj.thread.store(A[tj.thread_id(), 0:8], x * 2)
         """
     def zeros(self, shape: int | Sequence[int], dtype: DType | DTypeLike, layout: TileLayout | None = None) -> Tile:
         """a local tile of zeros

@@ -161,6 +161,10 @@ class Launcher(LaunchBase):
             f"a kernel with a grid has no attribute {name!r}: write {self.kernel.name}.{name}, without [...]"
         )
 
+    def __repr__(self) -> str:
+        grid = self.grid if isinstance(self.grid, tuple) else "a function"
+        return f"<{self.kernel.name} with grid {grid}, {self.threads} threads>"
+
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
         """Resolves everything now, so that `p()` only launches."""
@@ -232,6 +236,9 @@ class PreparedLaunch(LaunchBase):
         warn_of_equals(self.kernel.name, launch.grid, self._resolved.function.compiled.executable.grid_axes)
         self._quick, self._run = self._resolved.function.prepare(launch, self._resolved.call)
         self.fixed = launcher.fixed
+
+    def __repr__(self) -> str:
+        return f"<prepared launch: {self._launcher!r}>"
 
     @property
     def compiled(self) -> Compiled:

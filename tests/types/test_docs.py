@@ -9,7 +9,7 @@ import pydoc
 import re
 import runpy
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ import pytest
 import tilejit as tj
 from tests.support.notebooks import GUIDE, notebooks, program, prose
 from tilejit.frontend.language import Intrinsic
-from tilejit.frontend.vocabulary import NOT_YET, Namespace, ScopeNamespace, intrinsics
+from tilejit.frontend.vocabulary import LAYOUTS, NOT_YET, Namespace, ScopeNamespace, intrinsics
 from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.scopes import SCOPES
 
@@ -136,6 +136,22 @@ def test_every_call_has_a_signature_a_docstring_and_an_example_of_two_lines() ->
         has_registers = word.name.partition(".")[0] in SCOPES and re.search("layout|alloc_(local|ring)", word.example)
         called = rf"\w+\.{word.__name__}" if has_registers else re.escape(word.name)
         assert re.search(rf"\btj\.{called}\(", word.example), f"the example of {word} doesn't call it"
+
+
+def test_every_group_of_words_lists_them_and_has_an_example() -> None:
+    for group in intrinsics().values():
+        if isinstance(group, (Namespace, ScopeNamespace)):
+            text = pydoc.render_doc(group, renderer=pydoc.plaintext)
+            assert repr(group) in example_of(group), group
+            assert all(re.search(rf"\b{name}\b", text) for name in dir(group)), group
+
+
+@pytest.mark.parametrize("function", [f for functions in LAYOUTS.values() for f in functions], ids=repr)
+def test_every_function_for_layouts_has_an_example_that_works(
+    function: Callable[..., object], tmp_path: Path
+) -> None:
+    assert "apply" in example_of(function)
+    run(example_of(function), tmp_path)
 
 
 def test_help_teaches() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,8 +14,8 @@ from ..dataclass import dataclass, field
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgroup
 from ..ops.record import BARRIER, CONDITION, SCALAR, TILE, Attribute, Fault, TileOperation
 from ..ops.tile import CALLS, Shorthand
-from ..scopes import SCOPES, Scope
-from ..wording import guessed
+from ..scopes import SCOPES, THREAD, Scope
+from ..wording import guessed, with_article
 from .foreign_words import foreign_word
 from .language import CallParameter, Intrinsic, LanguageName
 from .words import parameter, words
@@ -24,9 +25,20 @@ __all__ = ["LAYOUTS", "NOT_YET", "Namespace", "ScopeNamespace", "intrinsics"]
 
 @dataclass(frozen=True, slots=True)
 class ScopeNamespace(LanguageName):
-    """The operations that can be called on the threads of one scope: `tj.cta`, `tj.warp` and the others."""
+    # its docstring is that of each one: the operations that can be called on the threads of one scope, as `tj.cta`
 
     scope: Scope
+
+    @property
+    def __name__(self) -> str:
+        return self.scope.name
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        what = f"what the threads of {with_article(self.scope.name)} carry out together; help({self}.load) tells of one"
+        if self.scope is THREAD:
+            what = f"what each thread carries out by itself; help({self}.load) tells of one"
+        return _group(self, what, ", ".join(self.operations), _operation(self.scope, "store").example)
 
     @property
     def operations(self) -> tuple[str, ...]:
@@ -66,13 +78,21 @@ def _operations(scope: Scope) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Namespace(LanguageName):
-    """A group of intrinsics, such as `tj.cp_async`.
-
-    members: calls that stand in kernels only, and plain functions, which the host may call too.
-    """
+    # its docstring is that of each one: a group of intrinsics, such as `tj.cp_async`
+    # members: calls that stand in kernels only, and plain functions, which the host may call too
 
     name: str
     members: Mapping[str, Callable[..., Any]] = field(compare=False)
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        calls = [f"{name}{inspect.signature(call)}" for name, call in self.members.items()]
+        example = next(iter(self.members.values())).__doc__ or ""
+        return _group(self, "", "\n".join(calls), inspect.cleandoc(example.partition("Example:\n")[2]))
 
     def __getattr__(self, member: str) -> Any:
         if member in self.members:
@@ -84,6 +104,12 @@ class Namespace(LanguageName):
 
     def __repr__(self) -> str:
         return f"tj.{self.name}"
+
+
+def _group(group: object, what: str, members: str, example: str) -> str:
+    """The docstring of a group of words."""
+    example = "\n".join(["Example:", *(f"    {line}" for line in example.splitlines())])
+    return "\n\n".join([f"{group!r}: {what}" if what else f"{group!r}", members, example])
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +222,9 @@ def _operation(scope: Scope, name: str) -> Intrinsic:
 
 
 def _example(scope: Scope, call: TileOperation | Shorthand) -> str:
-    """The record's; on this scope, unless what it has in registers is other threads'."""
+    """The record's; on this scope, unless what it has in registers is other threads'; each thread has its own place."""
     if _REGISTERS.search(call.example):
         return call.example
-    return re.sub(r"tj\.(?:thread|warp|warpgroup|cta)\.", f"tj.{scope}.", call.example)
+    example = re.sub(r"tj\.(?:thread|warp|warpgroup|cta)\.", f"tj.{scope}.", call.example)
+    is_of_any_shape = scope is THREAD and "(32, 8)" not in example
+    return example.replace("A[0:32, 0:8]", "A[tj.thread_id(), 0:8]") if is_of_any_shape else example

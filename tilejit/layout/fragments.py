@@ -48,6 +48,10 @@ def layout_a(
     warps: (wm, wn): warp wn*y + x owns the rows of block y of wm, and shares them with all x.
     scope: "cta" or "warpgroup": what the warps are counted in.
     raises: LayoutError where the shape doesn't divide.
+
+    Example:
+        a = tj.mma.layout_a((16, 16), tj.float16)
+        assert a.apply(1, 2, shape=(16, 16)) == {"laneid": 5, "m": 0}
     """
     return _a(matrix_shape(shape, "A", "(M, K)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
 
@@ -69,6 +73,10 @@ def layout_b(
     """The layout of B for `s.gemm`, of shape (K, N); as `layout_a`, but block x of wn is the columns' of warp wn*y + x.
 
     dtype: of B's elements.
+
+    Example:
+        b = tj.mma.layout_b((16, 8), tj.float16)
+        assert b.apply(2, 1, shape=(16, 8)) == {"laneid": 5, "m": 0}
     """
     return _b(matrix_shape(shape, "B", "(K, N)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
 
@@ -88,6 +96,10 @@ def layout_c(
     """The layout of the accumulator for `s.gemm`, of shape (M, N): warp wn*y + x owns block (y, x) of (wm, wn).
 
     dtype: float32, float16 or int32.
+
+    Example:
+        c = tj.mma.layout_c((16, 8), tj.float32)
+        assert c.apply(1, 2, shape=(16, 8)) == {"laneid": 5, "m": 0}
     """
     return _c(matrix_shape(shape, "the accumulator", "(M, N)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
 

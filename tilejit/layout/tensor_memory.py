@@ -26,6 +26,10 @@ def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
     "B": 64 rows, the right half of the columns in lanes 64 to 127.
     columns: in elements.
     source: PTX ISA, "tcgen05: data path layout organization".
+
+    Example:
+        path = tj.tmem.datapath("F", 64, 32)
+        assert path.apply(16, 0, shape=(64, 32)) == {"TLane": 32, "TCol": 0}
     """
     return tmem_datapath_layout(path, rows, columns, half)
 
@@ -37,6 +41,10 @@ def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayo
     rows: of the tile: 128, where a `.16x*b` shape takes two instructions, or 64, for data paths F and B.
     dtype: of 8, 16 or 32 bits; narrow elements share a register and a 32-bit column.
     returns: a layout of (rows, columns) elements.
+
+    Example:
+        row = tj.tcgen05.atom_layout("32x32b", 8, tj.float32)
+        assert row.apply(1, 2, shape=(128, 8)) == {"tid_in_wg": 1, "m": 2}
     """
     if not isinstance(shape, str) or shape not in TCGEN05_SHAPES:
         raise LayoutError(f"no tcgen05 shape {shown(shape)}", hint=f"one of {', '.join(TCGEN05_SHAPES)}")

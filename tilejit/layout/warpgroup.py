@@ -23,7 +23,12 @@ _ROWS, _WARPS, _DEPTH_BYTES = 64, 4, 32
 
 
 def layout_c(shape: Sequence[int]) -> TileLayout:
-    """The layout of the accumulator for `tj.wg.gemm_async`, of shape (64 * i, N)."""
+    """The layout of the accumulator for `tj.wg.gemm_async`, of shape (64 * i, N).
+
+    Example:
+        c = tj.wgmma.layout_c((64, 16))
+        assert c.apply(17, 2, shape=(64, 16)) == {"wid_in_wg": 1, "laneid": 5, "m": 0}
+    """
     rows, columns = matrix_shape(shape, "the accumulator", "(M, N)")
     _need_multiples("M", rows, _ROWS)
     _need_multiples("N", columns, 8)
@@ -31,7 +36,12 @@ def layout_c(shape: Sequence[int]) -> TileLayout:
 
 
 def layout_a(shape: Sequence[int], dtype: DType) -> TileLayout:
-    """The layout of A in registers for `tj.wg.gemm_async`, of shape (64 * i, K). dtype: of A's elements."""
+    """The layout of A in registers for `tj.wg.gemm_async`, of shape (64 * i, K). dtype: of A's elements.
+
+    Example:
+        a = tj.wgmma.layout_a((64, 16), tj.float16)
+        assert a.apply(17, 2, shape=(64, 16)) == {"wid_in_wg": 1, "laneid": 5, "m": 0}
+    """
     rows, depth = matrix_shape(shape, "A", "(M, K)")
     _need_multiples("M", rows, _ROWS)
     pack, words = registers_of(depth, dtype)

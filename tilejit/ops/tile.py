@@ -87,7 +87,7 @@ _SHORTHANDS = (
         required=2,
         operation=INDICES,
         meaning=INDICES.meaning,
-        example=INDICES.example,
+        example="y = tj.cta.load(A[0:32, 0:8])\nx = tj.cta.indices((32, 8), 0) * y",
     ),
 )
 

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..dataclass import dataclass, field
-from ..errors import LaunchError
+from ..errors import LaunchError, shown_file
 from ..frontend import Parameter
 from ..ir.types import Signature
 from ..target import Target
@@ -95,11 +95,15 @@ class CompiledVariant:
     compiled: Compiled = field(repr=False)
     captured: int = field(repr=False)
 
+    def __repr__(self) -> str:
+        return f"<variant ({describe(self.signature)}) for {self.target}, {self.threads} threads>"
+
     def __str__(self) -> str:
         when = time.strftime("%H:%M:%S", time.localtime(self.made))
         stages = ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.timings.items())
         head = f"({describe(self.signature)}) for {self.target}, {self.threads} threads"
-        return f"{head}; made {when} by {self.call}; ms: {stages}"
+        file, _, line = self.call.rpartition(":")
+        return f"{head}; made {when} by {shown_file(file)}:{line}; ms: {stages}"
 
 
 class _Overtaken(Exception):
