@@ -299,6 +299,9 @@ class TileOp:
 
     def region(self, name: str) -> Region:
         """The operand of this name, a region."""
+        tile = self.tiles.get(name)
+        if tile is not None:
+            return tile
         operand = self.operand(name)
         assert isinstance(operand, Region), f"{name} of {self.name} is no region"
         return operand
@@ -386,10 +389,7 @@ class TileOp:
     def attr(self, name: str) -> AttributeValue:
         """The attribute's value, its default where it isn't given, None where there is neither."""
         value = dict(self.attrs).get(name)
-        if value is not None:
-            return value
-        attribute = self.record.attribute(name)
-        return None if attribute is None else attribute.default
+        return self.record.defaults.get(name) if value is None else value
 
 
 @lean(frozen=True, slots=True)

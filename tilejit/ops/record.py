@@ -172,7 +172,7 @@ class TileOperation:
         first = [o.name for o in named if o.name not in options]
         return (*first, *(a.name for a in self.attrs), *options)
 
-    @property
+    @cached_property
     def required(self) -> int:
         """How many of the parameters, the first ones, must be given."""
         return self.arity[0]
@@ -234,6 +234,11 @@ class TileOperation:
         if needed:
             return f"needs {', '.join(needed)}"
         return f"ends with {missing[-1].name}, which isn't given" if missing and operands[-1] is None else None
+
+    @cached_property
+    def defaults(self) -> dict[str, AttributeValue]:
+        """The attributes' values where they aren't given, by name."""
+        return {attribute.name: attribute.default for attribute in self.attrs}
 
     def attribute(self, name: str) -> Attribute | None:
         """The attribute of this name, or None."""

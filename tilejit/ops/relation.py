@@ -7,8 +7,10 @@ that runs along no axis: its extent is 1, or nothing is known of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from ..dataclass import dataclass
+from ..remember import LIMIT
 
 __all__ = [
     "COPY", "ELEMENTWISE", "GENERATED", "PRODUCT", "REDUCTION", "RELATIONS", "RESHAPE", "UPDATE", "Labels",
@@ -41,6 +43,7 @@ def _tiles(shapes: Shapes) -> dict[str, tuple[int, ...]]:
     return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
+@lru_cache(LIMIT)
 def _broadcast(shape: tuple[int, ...], rank: int) -> Labels:
     """Counted from the right, in a destination of `rank` dimensions."""
     return tuple(None if n == 1 else rank - len(shape) + d for d, n in enumerate(shape))

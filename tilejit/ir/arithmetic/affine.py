@@ -57,15 +57,15 @@ class Affine:
         for term, coefficient in self.terms:
             if coefficient == 0:
                 continue
-            ends = [None if end is None else end * coefficient for end in bounds(term)]
-            if coefficient < 0:
-                ends.reverse()
-            low = None if low is None or ends[0] is None else low + ends[0]
-            high = None if high is None or ends[1] is None else high + ends[1]
+            least, most = bounds(term) if coefficient > 0 else bounds(term)[::-1]
+            low = None if low is None or least is None else low + least * coefficient
+            high = None if high is None or most is None else high + most * coefficient
         return low, high
 
     def gap(self, other: Affine) -> Bounds:
         """Bounds of the true sum `self` minus the true sum `other`; what they share cancels."""
+        if not other.terms:
+            return Affine(self.dtype, self.terms, self.constant - other.constant).bounds()
         coefficients = dict(self.terms)
         for term, coefficient in other.terms:
             coefficients[term] = coefficients.get(term, 0) - coefficient

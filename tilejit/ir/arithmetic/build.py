@@ -71,16 +71,18 @@ def op(name: str, *args: Expr) -> Expr:
         raise KernelTypeError(rule, hint=ELEMENTWISE[name].remedy(dtypes))
     compute, result = rule
     conditions = ELEMENTWISE[name].conditions
-    converted = [a if a.dtype is compute else cast(a, compute) for a in args[conditions:]]
+    pairs = zip(args[conditions:], dtypes[conditions:], strict=True)
+    converted = [a if dtype is compute else cast(a, compute) for a, dtype in pairs]
     value = again(name, (*args[:conditions], *converted))
     return value if value.dtype is result else cast(value, result)
 
 
 def again(name: str, args: tuple[Expr, ...]) -> Expr:
     """The operation on arguments that have the types in which it computes."""
-    folded = _folded(name, args)
-    if folded is not None:
-        return folded
+    if {Const}.issuperset(map(type, args)):
+        folded = _folded(name, args)
+        if folded is not None:
+            return folded
     if args[0].dtype.is_float:
         # nothing is known of floats that aren't constants
         return _plain(name, args)
@@ -117,7 +119,8 @@ def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
             raise TypeError(f"at least one of {a!r} and {b!r} must be an expression")
         a = _weak(a, b.dtype)
     elif isinstance(b, _NUMBER):
-        b = _weak(b, a.dtype)
+        # most are integers beside integers
+        b = integer(b, a.dtype) if type(b) is int and a.dtype.is_integer else _weak(b, a.dtype)
     if a.dtype is b.dtype:
         return a, b
     if a.dtype.is_float or b.dtype.is_float:
@@ -158,6 +161,10 @@ def add(x: Expr, y: Expr) -> Expr:
     """x + y."""
     if x.dtype.is_float:
         return _as_it_is("add", x, y)
+    if isinstance(y, Const) and y.value == 0:
+        return x
+    if isinstance(x, Const) and x.value == 0:
+        return y
     return affine(x).plus(affine(y)).expr()
 
 
@@ -200,6 +207,8 @@ def mul(x: Expr, y: Expr) -> Expr:
         return _as_it_is("mul", x, y)
     if isinstance(x, Const):
         x, y = y, x
+    if isinstance(y, Const) and y.value == 1:
+        return x
     scaled = product(affine(x), affine(y))
     return _plain("mul", (x, y)) if scaled is None else scaled.expr()
 
@@ -407,7 +416,9 @@ _OPPOSITE = {
 
 
 def _truth(a: ExprLike) -> Expr:
-    return const(a, bool_) if isinstance(a, _NUMBER) else cast(a, bool_)
+    if isinstance(a, _NUMBER):
+        return const(a, bool_)
+    return a if a.dtype is bool_ else cast(a, bool_)
 
 
 def where(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:

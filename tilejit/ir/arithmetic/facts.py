@@ -93,7 +93,7 @@ def _op_bounds(op: Op) -> Bounds:
         return dtype_range(dtype)
     # a loop, as a comprehension is one more call of Python's
     of_values: list[Bounds] = []
-    for value in _values(op):
+    for value in op.args[1:] if op.name == "where" else op.args:
         if value.dtype is not dtype:
             return dtype_range(dtype)
         of_values.append(bounds(value))
@@ -108,10 +108,6 @@ def _in_range(ends: Bounds, dtype: DType) -> Bounds:
     least, greatest = full_range(dtype)
     low = None if ends[0] is None or ends[0] < least else ends[0]
     return low, (None if ends[1] is None or ends[1] > greatest else ends[1])
-
-
-def _values(op: Op) -> tuple[Expr, ...]:
-    return op.args[1:] if op.name == "where" else op.args
 
 
 def _add(a: Bounds, b: Bounds) -> Bounds:
@@ -284,7 +280,7 @@ def _wrapped(number: int, dtype: DType) -> int:
 
 
 def _op_multiple(op: Op) -> int:
-    values, dtype = _values(op), op.dtype
+    values, dtype = op.args[1:] if op.name == "where" else op.args, op.dtype
     if dtype is bool_ or op.name not in _MULTIPLES:
         return 1
     for value in values:
@@ -301,7 +297,7 @@ def _op_multiple(op: Op) -> int:
 
 
 def _common(values: tuple[Expr, ...]) -> int:
-    return gcd(*[multiple_of(v) for v in values])
+    return gcd(*map(multiple_of, values))
 
 
 def _floordiv_multiple(values: tuple[Expr, ...]) -> int:
