@@ -80,7 +80,7 @@ class Emission:
 
     def base(self, buffer: Buffer) -> str:
         """The address at which a buffer starts."""
-        return self.bases[_start(buffer).name]
+        return self.bases[buffer.start.name]
 
     def number(self, buffer: Buffer) -> str:
         """As `base`, of a buffer in shared memory, as a number of 32 bits.
@@ -88,7 +88,7 @@ class Emission:
         That of a buffer by itself is a constant, which each use takes for itself: as a value it would hold a register
         from the first use on.
         """
-        start = _start(buffer)
+        start = buffer.start
         if start.offset is not None:
             return self.numbers[start.name]
         return f"ptrtoint (ptr addrspace(3) {self.bases[start.name]} to i32)"
@@ -121,13 +121,6 @@ class Emission:
             return [result]
         self.writer.declarations[call.definition] = None
         return [self.writer.fresh(f"extractvalue {call.result} {result}, {i}") for i in range(call.results)]
-
-
-def _start(buffer: Buffer) -> Buffer:
-    """The buffer or the one of its bases that says where it starts."""
-    while buffer.offset is None and buffer.base is not None:
-        buffer = buffer.base
-    return buffer
 
 
 TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "i32", "b": "i1"}

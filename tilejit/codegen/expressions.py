@@ -20,11 +20,13 @@ from .operations import one_instruction, operation
 
 def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
     """The value of `expr` where the writer stands."""
-    if type(expr) is Const:
-        return constant(expr)
-    leaf = _LEAVES.get(type(expr))
-    if leaf is not None:
-        return leaf(emission, expr)
+    if isinstance(expr, Const):
+        return integer(int(expr.value), expr.dtype) if expr.dtype.is_integer else constant(expr)
+    if isinstance(expr, Var):
+        known = emission.scalars.get(expr.name)
+        return _changing(emission, expr) if known is None else known
+    if isinstance(expr, Special):
+        return _asked(emission, expr.name)
     w = emission.writer
     value = w.results.get(id(expr))
     if value is not None:
@@ -89,11 +91,10 @@ def _converted(emission: Emission, conversion: Cast) -> LLVMValue:
     return cast(emission, evaluate(emission, conversion.x), conversion.dtype, conversion.saturate)
 
 
-def _variable(emission: Emission, var: Var) -> LLVMValue:
-    slot = emission.slots.get(var.name)
-    if slot is not None:
-        return LLVMValue(emission.writer.read(slot, slot.kind), var.dtype)
-    return emission.scalars[var.name]
+def _changing(emission: Emission, var: Var) -> LLVMValue:
+    """What a variable that may change has at present."""
+    slot = emission.slots[var.name]
+    return LLVMValue(emission.writer.read(slot, slot.kind), var.dtype)
 
 
 def _operation(emission: Emission, op: Op) -> LLVMValue:
@@ -166,11 +167,11 @@ _COMPUTED: dict[type, Callable[[Emission, Any], LLVMValue]] = {Op: _operation, C
 
 @lasting
 def constant(const: Const) -> LLVMValue:
-    """A constant as a value; by identity, as 0.0 and -0.0 are equal.
+    """A constant that is no integer as a value; by identity, as 0.0 and -0.0 are equal.
 
     Unrolled loops name one many times, and the bits of a float take 8 µs.
     """
-    return integer(int(const.value), const.dtype) if const.dtype.is_integer else LLVMValue.of(const)
+    return LLVMValue.of(const)
 
 
 @lru_cache(4096)
@@ -182,11 +183,6 @@ def integer(value: int, dtype: DType) -> LLVMValue:
     return LLVMValue.of(Const(wrapped, dtype))
 
 
-#: what gives the expressions that aren't made of others, but for constants
-_LEAVES: dict[type, Callable[[Emission, Any], LLVMValue]] = {
-    Var: _variable,
-    Special: lambda emission, expr: _asked(emission, expr.name),
-}
 
 def _proved(op: Op) -> bool:
     """Whether facts prove what makes an integer operation cheaper.

@@ -9,7 +9,7 @@ from ..dtypes import DType, bool_, float32, int32
 from ..ir.nodes import Buffer, BufferView, Descriptor, Instruction, Vector
 from ..isa import ROWS, Kind, Operand
 from ..isa.opaque import COPY
-from ..isa.row import F32
+from ..isa.row import F32, Register
 from . import memory
 from .casts import cast
 from .emission import TYPES, Emission, LLVMValue
@@ -99,14 +99,15 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
     if vector.buffer.space == "local":
         words = memory.words_of(vector.buffer.dtype, vector.width)
         values = memory.read(emission, vector, offset, words)
-        return _regrouped(emission, values, (words.word, words.bits), _type_and_bits(operand))
+        return _regrouped(emission, values, (words.word, words.bits), _type_and_bits(operand.register))
     pointer, place = memory.address(emission, vector.buffer, offset)
-    return [w.value(f"ptrtoint {pointer} {place} to {_type_and_bits(operand)[0]}")]
+    return [w.value(f"ptrtoint {pointer} {place} to {_type_and_bits(operand.register)[0]}")]
 
 
-def _type_and_bits(operand: Operand) -> tuple[str, int]:
-    """The LLVM type of an operand's registers, and their bits in a tile: a predicate is a byte there."""
-    return TYPES[operand.register.constraint], operand.register.bits
+@cache
+def _type_and_bits(register: Register) -> tuple[str, int]:
+    """The LLVM type of registers, and their bits in a tile: a predicate is a byte there."""
+    return TYPES[register.constraint], register.bits
 
 
 def _regrouped(emission: Emission, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
@@ -163,7 +164,7 @@ def view(emission: Emission, stmt: BufferView) -> None:
 
 def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
     """A scalar in the type of the operand's register: its bit pattern, zero-extended."""
-    kind, width = _type_and_bits(operand)
+    kind, width = _type_and_bits(operand.register)
     if register_type(value.dtype) == kind:
         return value.text
     bits = memory.as_bits(emission, value)
@@ -182,7 +183,7 @@ def _store_results(
     w = emission.writer
     at = 0
     for vector in stmt.outputs:
-        words, (kind, bits) = memory.words_of(vector.buffer.dtype, vector.width), _type_and_bits(registers[at])
+        words, (kind, bits) = memory.words_of(vector.buffer.dtype, vector.width), _type_and_bits(registers[at].register)
         count = words.bits * words.number // bits
         chosen = results[at : at + count]
         if registers[at].kind is Kind.PREDICATE:
@@ -195,7 +196,7 @@ def _store_results(
 
 def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
     """The bits of a scalar in as many registers as they need, zero-extended where they fill none."""
-    kind, width = _type_and_bits(operand)
+    kind, width = _type_and_bits(operand.register)
     bits = value.dtype.bits
     if bits <= width:
         return [converted(emission, value, operand)]
@@ -205,7 +206,7 @@ def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
 
 def _joined(emission: Emission, words: list[str], operand: Operand, dtype: DType) -> str:
     """The value whose bits some registers hold: what `_words` made, or a predicate."""
-    w, (kind, width) = emission.writer, _type_and_bits(operand)
+    w, (kind, width) = emission.writer, _type_and_bits(operand.register)
     if operand.kind is Kind.PREDICATE:
         return words[0]
     if dtype == bool_:

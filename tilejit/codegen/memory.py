@@ -380,14 +380,14 @@ def splat(emission: Emission, value: LLVMValue, words: WordFormat) -> str:
     dtype = value.dtype
     if dtype.bits == words.bits and register_type(dtype) == words.word:
         return value.text
+    # of each element the lowest bit
+    ones = ((1 << words.bits) - 1) // ((1 << dtype.bits) - 1)
     if value.const is not None:
-        pattern, bits = bits_of(value.const), dtype.bits
-        return str(sum(pattern << at for at in range(0, words.bits, bits)))
+        return str(bits_of(value.const) * ones)
     bits_text = as_bits(emission, value)
     if dtype.bits == words.bits:
         return bits_text
     wide = emission.writer.value(f"zext i{dtype.bits} {bits_text} to {words.word}")
-    ones = sum(1 << at for at in range(0, words.bits, dtype.bits))
     return emission.writer.value(f"mul {words.word} {wide}, {ones}")
 
 

@@ -124,8 +124,7 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
         f"define ptx_kernel void @{entry}({_parameters(emission)}) #0{table.function_attachment} {{",
         "entry:",
         *emission.writer.entry,
-        *(line for word in emission.slots.values() for line in word.entry()),
-        *(line for registers in emission.registers.values() for line in registers.entry()),
+        *_places(emission),
         *emission.writer.lines(),
         "}",
         *(functions.definition(*key) for key in reversed(emission.functions)),
@@ -133,6 +132,16 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
         *table.metadata(),
         "",
     ])
+
+
+def _places(emission: Emission) -> list[str]:
+    """The places on the stack of what registers hold from block to block."""
+    lines: list[str] = []
+    for word in emission.slots.values():
+        lines += word.entry()
+    for registers in emission.registers.values():
+        lines += registers.entry()
+    return lines
 
 
 def _is_finished(emission: Emission) -> bool:
@@ -248,5 +257,5 @@ def _registers(emission: Emission, buffer: Buffer) -> None:
     address = emission.writer.label("%r.")
     registers = emission.registers[buffer.name] = Registers(address, words, bits, kind, narrow)
     if narrow:
-        emission.writer.begin_as_zero(registers.words)
+        emission.writer.begin_as_zero(registers.words, kind)
 

@@ -6,17 +6,10 @@ block to block a word goes through a place on the stack, which LLVM turns into r
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..dataclass import dataclass, field
 
-
-class Held(NamedTuple):
-    """What a word holds: an LLVM value and its type, and the source location of what wrote it."""
-
-    kind: str
-    value: str
-    location: str
+#: what a word holds: an LLVM type, a value of it, and the source location of what wrote it
+Held = tuple[str, str, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +52,8 @@ class Registers:
     words: list[Word] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.words += [Word(f"{self.address}.{index}", self.kind) for index in range(self.number)]
+        for index in range(self.number):
+            self.words.append(Word(f"{self.address}.{index}", self.kind))
 
     def index(self) -> None:
         """Makes the words one array on the stack."""
@@ -71,7 +65,11 @@ class Registers:
     def entry(self) -> list[str]:
         """The entry block's lines: an array, or a place for each word that goes through the stack."""
         if not self.indexed:
-            return [line for word in self.words if word.placed for line in word.entry()]
+            lines: list[str] = []
+            for word in self.words:
+                if word.placed:
+                    lines += word.entry()
+            return lines
         size = self.bits // 8
         lines = [f"  {self.address} = alloca [{self.number} x i{self.bits}], align 16"]
         if self.shared:

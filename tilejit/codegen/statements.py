@@ -52,8 +52,10 @@ def block(emission: Emission, body: Sequence[Stmt]) -> None:
         if stmt.span is not span:
             # unrolled turns have the span of one statement
             span = stmt.span
-            w.restore(before)
-            w.at(span)
+            if span is None:
+                w.restore(before)
+            else:
+                w.at(span)
         EMITTERS[type(stmt)](emission, stmt)
     w.restore(before)
 
@@ -201,13 +203,9 @@ def _store(emission: Emission, stmt: Store) -> None:
 
 def _move(emission: Emission, stmt: Move) -> None:
     words = memory.words_of(stmt.src.buffer.dtype, stmt.src.width)
-    if stmt.predicate is None:
-        _transfer(emission, stmt, words)
-    else:
+    if stmt.predicate is not None:
         _guarded(emission, stmt, words, evaluate(emission, stmt.predicate))
-
-
-def _transfer(emission: Emission, stmt: Move, words: memory.WordFormat) -> None:
+        return
     values = memory.read(emission, stmt.src, offset_of(emission, stmt.src.offset), words, stmt.order, stmt.cache)
     memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, values, stmt.order, stmt.cache)
 
@@ -226,12 +224,15 @@ def _guarded(emission: Emission, stmt: Move, words: memory.WordFormat, predicate
     then, after = w.label("move"), w.label("moved")
     _fill(emission, stmt, words)
     # in front of the branch, so that other moves share the addresses
-    for vector in (stmt.src, stmt.dst):
-        memory.locate(emission, vector.buffer, offset_of(emission, vector.offset))
+    src = offset_of(emission, stmt.src.offset)
+    memory.locate(emission, stmt.src.buffer, src)
+    dst = offset_of(emission, stmt.dst.offset)
+    memory.locate(emission, stmt.dst.buffer, dst)
     available = w.available()
     w.branch(predicate.text, then, after)
     w.start(then, available)
-    _transfer(emission, stmt, words)
+    values = memory.read(emission, stmt.src, src, words, stmt.order, stmt.cache)
+    memory.write(emission, stmt.dst, dst, words, values, stmt.order, stmt.cache)
     w.jump(after)
     w.start(after, available)
 

@@ -6,6 +6,7 @@ must have addresses, local memory.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from ..ir import walk
@@ -76,4 +77,4 @@ def shared_globals(memory: Iterable[MemoryPlacement]) -> tuple[list[str], dict[s
 
 def legal(name: str) -> str:
     """`name` with only what both LLVM and PTX take in an identifier; another character becomes its code point."""
-    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"${ord(c):x}" for c in name)
+    return re.sub(r"[^0-9A-Za-z_]", lambda found: f"${ord(found[0]):x}", name)

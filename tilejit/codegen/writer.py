@@ -55,10 +55,6 @@ class _Words:
     held: dict[Word, Held] = field(default_factory=dict)
     read: list[Word] = field(default_factory=list)
 
-    def load(self, word: Word, held: Held) -> None:
-        self.held[word] = held
-        self.read.append(word)
-
     def cut(self, reads: int, written: Iterable[Word]) -> None:
         """Forgets what was loaded behind the first `reads`, and the words that were written."""
         for word in (*self.read[reads:], *written):
@@ -192,13 +188,13 @@ class Writer:
         if kind == to:
             return value
         result = self.value(f"bitcast {kind} {value} to {to}")
-        self.stands_for(f"bitcast {to} {result} to {kind}", value)
+        self._values.setdefault(f"bitcast {to} {result} to {kind}", value)
         return result
 
     def extended(self, opcode: str, kind: str, value: str, to: str) -> str:
         """An integer in a wider type; a truncation that undoes that gives the first value back."""
         result = self.value(f"{opcode} {kind} {value} to {to}")
-        self.stands_for(f"trunc {to} {result} to {kind}", value)
+        self._values.setdefault(f"trunc {to} {result} to {kind}", value)
         return result
 
     def inserted(self, parts: str, vector: str, count: int, element: tuple[str, str], at: int) -> str:
@@ -208,28 +204,32 @@ class Writer:
         for place in range(count):
             part = value if place == at else self._values.get(f"extractelement {parts} {vector}, i32 {place}")
             if part is not None:
-                self.stands_for(f"extractelement {parts} {result}, i32 {place}", part)
+                self._values.setdefault(f"extractelement {parts} {result}, i32 {place}", part)
         return result
 
     def read(self, word: Word, kind: str) -> str:
         """What the word holds, as a value of type `kind`."""
         held = self._words.held.get(word)
         if held is None:
-            word.placed, computes = True, self._computes
-            held = Held(word.kind, self.fresh(f"load {word.kind}, ptr {word.address}"), "")
-            self._computes = computes
-            self._words.load(word, held)
-        return held.value if held.kind == kind else self.bitcast(held.kind, held.value, kind)
+            # not `fresh`: what reads words only may still do nothing but compute
+            held = word.kind, f"%{len(self.body)}", ""
+            self.body.append(f"  {held[1]} = load {word.kind}, ptr {word.address}{self._location}")
+            word.placed = True
+            self._words.held[word] = held
+            self._words.read.append(word)
+        there, value, _ = held
+        return value if there == kind else self.bitcast(there, value, kind)
 
-    def begin_as_zero(self, words: Iterable[Word]) -> None:
-        """Takes words as zero that nothing has written yet; only in the entry block."""
+    def begin_as_zero(self, words: Iterable[Word], kind: str) -> None:
+        """Takes words of type `kind` as zero that nothing has written yet; only in the entry block."""
         for word in words:
-            self._words.load(word, Held(word.kind, "zeroinitializer", ""))
+            self._words.held[word] = kind, "zeroinitializer", ""
+            self._words.read.append(word)
 
     def write(self, word: Word, kind: str, value: str) -> None:
         """Gives the word a value of type `kind`."""
         self._writes.append(word)
-        self._words.held[word] = Held(kind, value, self._location)
+        self._words.held[word] = kind, value, self._location
         self._unsaved[word] = None
 
     def save(self, words: Iterable[Word]) -> None:
@@ -238,11 +238,11 @@ class Writer:
         for word in words:
             if word in self._unsaved:
                 del self._unsaved[word]
-                held = self._words.held[word]
-                self._location = held.location
-                value = held.value if held.kind == word.kind else self.bitcast(held.kind, held.value, word.kind)
+                kind, value, self._location = self._words.held[word]
+                if kind != word.kind:
+                    value = self.bitcast(kind, value, word.kind)
                 self._stores.append((len(self.body), word))
-                self.body.append(f"  store {word.kind} {value}, ptr {word.address}{held.location}")
+                self.body.append(f"  store {word.kind} {value}, ptr {word.address}{self._location}")
         self._location = here
 
     def forget(self, words: Iterable[Word]) -> None:
@@ -266,8 +266,9 @@ class Writer:
     def jump(self, target: str) -> None:
         """Ends the block with a jump, unless it has ended already."""
         if self.open:
-            self.foldable = self.foldable or (self._computes and bool(self._unsaved))
-            self.save(list(self._unsaved))
+            if self._unsaved:
+                self.foldable = self.foldable or self._computes
+                self.save(list(self._unsaved))
             self.effect(f"br label %{target}")
             self.open = False
 

@@ -183,8 +183,8 @@ class Buffer:
     base does.
     slots: of a local tile, the shape that its layout has where that is larger: an extent for each dimension, or one
     for all in row-major order. A slot past the shape is padding, and holds anything. Empty where there is none.
-    root: the buffer that owns the storage. index_dtype: of indices and of offsets: int32 suffices for what fits in an
-    SM.
+    root: the buffer that owns the storage. start: the buffer, or the one of its bases that says where it starts.
+    index_dtype: of indices and of offsets: int32 suffices for what fits in an SM.
     """
 
     name: str
@@ -198,10 +198,13 @@ class Buffer:
     slots: tuple[int, ...] = ()
     offset: Expr | None = None
     root: Buffer = field(init=False, compare=False, repr=False)
+    start: Buffer = field(init=False, compare=False, repr=False)
     index_dtype: DType = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "root", self if self.base is None else self.base.root)
+        base = self.base
+        object.__setattr__(self, "root", self if base is None else base.root)
+        object.__setattr__(self, "start", self if base is None or self.offset is not None else base.start)
         object.__setattr__(self, "index_dtype", int64 if self.space == "global" else int32)
 
     def __hash__(self) -> int:

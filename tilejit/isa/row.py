@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from enum import Enum
 from functools import cache, cached_property
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ..dataclass import dataclass
 from ..dtypes import DType, bool_
@@ -39,8 +39,7 @@ class Direction(Enum):
     INOUT = "inout"
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
+class Register(NamedTuple):
     """A kind of register. constraint: its letter in LLVM's inline assembly."""
 
     constraint: str
