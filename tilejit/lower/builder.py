@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 
 from ..dataclass import replace
 from ..dtypes import DType, int32, int64
@@ -13,6 +14,7 @@ from ..ir.names import FreshNames
 from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Move, Special, Stmt, Sync, Var, Vector
 from ..ir.params import TensorMapParam, TensorMapSpec
 from ..layout import TileLayout
+from ..remember import LIMIT
 from ..scopes import SCOPES
 from ..source import Span
 from .opaque import opaque_zero
@@ -34,6 +36,15 @@ def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
     return count, build.const(0, int32) if number is None or count == 1 else Special(number.name)
 
 
+_ZERO, _ONE = (build.const(number, int32) for number in (0, 1))
+
+
+@lru_cache(LIMIT)
+def _in_a_row(count: int) -> TileLayout:
+    """The layout of so many elements one after the other; most of what is allocated has few."""
+    return TileLayout.row_major((count,))
+
+
 class Builder:
     """Collects the statements of one kernel's lowering; names are fresh within it.
 
@@ -48,7 +59,8 @@ class Builder:
         self, taken: Set[str] = frozenset(), addressed: Mapping[str, Span | None] | None = None, *,
         has_checks: bool = False,
     ) -> None:
-        self._names = FreshNames(taken)
+        #: a stem with a number, which no other name of the kernel is
+        self.name = FreshNames(taken).name
         self.addressed = dict(addressed or {})
         self.head: list[Stmt] = []
         self.span: Span | None = None
@@ -73,9 +85,10 @@ class Builder:
         self._maps[spec] = TensorMapParam(var, spec, written or made is not None and made.written)
         return var
 
-    def name(self, stem: str) -> str:
-        """`stem` with a number, which no other name of the kernel is."""
-        return self._names.name(stem)
+    @property
+    def made(self) -> list[Stmt]:
+        """The statements of the block that is being written."""
+        return self._open[-1]
 
     def append(self, stmt: Stmt) -> None:
         self._open[-1].append(stmt)
@@ -103,9 +116,14 @@ class Builder:
         """
         if isinstance(value, Const) or (isinstance(value, Var) and within is None):
             return value
-        low, high = within or facts.bounds(value)
-        bounds = None if low is None or high is None or high >= 2**63 else (low, high)
-        var = Var(self.name(stem), value.dtype, facts.multiple_of(value), bounds)
+        dtype = value.dtype
+        if dtype.is_float:
+            # nothing is known of floats
+            var = Var(self.name(stem), dtype)
+        else:
+            low, high = within or facts.bounds(value)
+            bounds = None if low is None or high is None or high >= 2**63 else (low, high)
+            var = Var(self.name(stem), dtype, facts.multiple_of(value), bounds)
         self.append(Let(var, value, span=self.span))
         return var
 
@@ -122,7 +140,7 @@ class Builder:
 
     def scratch(self, stem: str, dtype: DType, count: int) -> Buffer:
         """Registers of each thread's own."""
-        buffer = Buffer(self.name(stem), "local", dtype, (count,), TileLayout.row_major((count,)), dtype.bytes)
+        buffer = Buffer(self.name(stem), "local", dtype, (count,), _in_a_row(count), dtype.bytes)
         self.head.append(Alloc(buffer, span=self.span))
         return buffer
 
@@ -145,7 +163,7 @@ class Builder:
         """
         part = layout.footprint()
         instances, number = instances_of(scope, threads)
-        whole = TileLayout.row_major((instances * part,))
+        whole = _in_a_row(instances * part)
         made = Buffer(self.name(stem), "shared", dtype, whole.shape, whole, alignment("shared", dtype, layout))
         buffer = self.hand_over(scope, made, is_idle=is_idle)
         return buffer, build.mul(self.let("instance", number, (0, instances - 1)), part)
@@ -177,7 +195,7 @@ class Builder:
             return self.scratch(stem, dtype, count)
         key = (dtype, count)
         if key not in self._passages:
-            buffer = Buffer(self.name(stem), "local", dtype, (count,), TileLayout.row_major((count,)), dtype.bytes)
+            buffer = Buffer(self.name(stem), "local", dtype, (count,), _in_a_row(count), dtype.bytes)
             self.head.append(Alloc(buffer, addressed=True, span=self.span))
             self._passages[key] = buffer
         return self._passages[key]
@@ -203,13 +221,12 @@ class Builder:
     def loop(self, stem: str, trips: int, *, unrolled: bool) -> Iterator[Expr]:
         """A counted loop; of one trip only its body, with the constant 0."""
         if trips == 1:
-            yield build.const(0, int32)
+            yield _ZERO
             return
         var = Var(self.name(stem), int32, bounds=(0, trips - 1))
         with self.block() as body:
             yield var
-        zero, one = build.const(0, int32), build.const(1, int32)
-        self.append(For(var, zero, build.const(trips, int32), one, tuple(body), unrolled, span=self.span))
+        self.append(For(var, _ZERO, build.const(trips, int32), _ONE, tuple(body), unrolled, span=self.span))
 
     def rounds(self, trips: int, *buffers: Buffer) -> AbstractContextManager[Expr]:
         """A loop whose turns touch `buffers`."""

@@ -199,18 +199,15 @@ class _Walk:
         self.verdicts.append(verdict)
         if self.debug:
             prove(verdict.plan, op)
-        head = len(self.builder.head)
-        with self.builder.block() as made:
-            verdict.emit(self.builder)
+        head, made = len(self.builder.head), self.builder.made
+        before = len(made)
+        verdict.emit(self.builder)
         cache = op.attr(CACHE.name)
-        statements = tuple(made)
         if isinstance(cache, str):
-            statements = walk.rewrite(statements, lambda stmt: (_cached(stmt, cache),))
-        for stmt in statements:
-            self.builder.append(stmt)
+            made[before:] = walk.rewrite(tuple(made[before:]), lambda stmt: (_cached(stmt, cache),))
         # what it has at the kernel's beginning is its own
         if alike is not None and head == len(self.builder.head):
-            self.written[alike] = Written(verdict, statements)
+            self.written[alike] = Written(verdict, tuple(made[before:]))
 
     def offset(self, place: Element) -> Expr:
         try:

@@ -78,7 +78,9 @@ class Variant(Generic[P]):
         tested: what the conditions say that other variants of the operation have, too; each is tested once.
         """
         failed = _failed(self.operands, op, context, tested)
-        failed += [self._refusal(op, name) for name in op.options if name not in self.honours]
+        for name in op.options:
+            if name not in self.honours:
+                failed.append(self._refusal(op, name))
         return tuple(failed or _failed(self.when, op, context, tested))
 
     def _refusal(self, op: TileOp, option: str) -> str:
@@ -472,8 +474,11 @@ def _shapes(op: TileOp, context: DispatchContext) -> str | None:
 
 def outside(op: TileOp, *spaces: str) -> str:
     """The tiles that live in none of `spaces`, as a list for a reason."""
-    strangers = (r.buffer for r in op.tiles.values() if r.buffer.space not in spaces)
-    return ", ".join(f"{buffer.name} is {buffer.space}" for buffer in strangers)
+    strangers: list[str] = []
+    for tile in op.tiles.values():
+        if tile.buffer.space not in spaces:
+            strangers.append(f"{tile.buffer.name} is {tile.buffer.space}")
+    return ", ".join(strangers)
 
 
 def copy_sides(op: TileOp) -> tuple[Region, Region]:

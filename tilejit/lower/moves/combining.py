@@ -73,7 +73,7 @@ class Combining:
         self, b: Builder, low: tuple[Partial, Expr], high: tuple[Partial, Expr], *, in_order: bool
     ) -> tuple[Partial, Expr]:
         """What is kept of two, each with the condition under which it counts."""
-        if low[1] == high[1]:
+        if low[1] is high[1] or low[1] == high[1]:
             return self.combined(b, low[0], high[0], in_order=in_order), low[1]
         return self.combined(b, self._counted(*low), self._counted(*high), in_order=in_order), TRUE
 

@@ -28,7 +28,8 @@ Turn = Literal["each", "whole", "cut"]
 class MaskedVector:
     """Elements [start, start + width) of a vector in memory, of which only those inside the tensor are accessed.
 
-    view: its operand over the digits that count vectors, whose `values` lead to it. mask: what of it is inside.
+    view: its operand over the digits that count vectors. values: gives those that lead to it, where somebody asks for
+    coordinates. mask: what of it is inside.
     address: of the vector's first element, swizzled.
     allowed: which elements are accessed; None for all.
     order: in which it is stored, one of `ORDERS["move"]`.
@@ -38,7 +39,7 @@ class MaskedVector:
     view: View
     mask: Mask
     address: Expr
-    values: Sequence[Expr]
+    values: Callable[[], Sequence[Expr]]
     start: int
     width: int
     allowed: VectorMask | None = None
@@ -62,7 +63,7 @@ class MaskedVector:
 
     def coordinate(self, dim: int, dtype: DType) -> Expr:
         """The index of the vector's first element in a dimension of the space."""
-        return self.view.coordinate(dim, self.values, dtype)
+        return self.view.coordinate(dim, self.values(), dtype)
 
     def inside(self, step: Expr) -> Expr:
         """Whether the vector's element number `step` lies inside the tensor."""

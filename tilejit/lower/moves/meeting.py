@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...dataclass import dataclass
 from ...dtypes import DType, bool_, int32
 from ...ir.arithmetic import build
+from ...ir.arithmetic.intern import integer
 from ...ir.nodes import Buffer, BufferView, Expr, Instruction, Load, Store, Sync, Var, Vector
 from ...isa import Row
 from ...isa.access import WIDEST_BITS
@@ -284,4 +285,4 @@ def _read(b: Builder, buffer: Buffer, first: Expr, count: int) -> list[Expr]:
 
 
 def _element(buffer: Buffer, k: int) -> Vector:
-    return Vector(buffer, build.const(k, int32))
+    return Vector(buffer, integer(k, int32))

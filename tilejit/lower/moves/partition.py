@@ -236,7 +236,7 @@ class _Rounds:
         vectors: dict[str, MaskedVector] = {}
         for view in self.plan.vectors.views:
             part = (0, 1) if view.name in self.plan.single else (start, width)
-            vectors[view.name] = MaskedVector(view, self.masks[view.name], addresses[view.name], values, *part)
+            vectors[view.name] = MaskedVector(view, self.masks[view.name], addresses[view.name], lambda: values, *part)
         return vectors
 
     def _address(self, name: str, first: Expr) -> Expr:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 
 from ...dataclass import lean, replace
 from ...dtypes import int32, int64
@@ -83,7 +84,7 @@ class OwnedVectors:
         view = self.vectors[name]
         if view.buffer.space == "local":
             return view.located(round)
-        return view.swizzled(build.add(self._first(name, thread), view.steps(round)))
+        return view.swizzled(build.add(self._first(name, self._of_thread(thread)), view.steps(round)))
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
         """Whether a thread moves its vectors between "registers" and "memory"."""
@@ -122,16 +123,17 @@ class OwnedVectors:
         condition: what "mask" says of each element, where it needn't be read.
         loads: whole vectors are moved first, so that they are on their way while a warp waits for single elements.
         """
-        first = self._first("memory", thread)
+        own = self._of_thread(thread)
+        first = self._first("memory", own)
         base = b.let("memory", self.vectors["memory"].swizzled(first))
         for starts in self.starts(b):
             with b.when(takes_part):
-                yield from self._rounds(b, thread, first, base, starts, index, condition, loads)
+                yield from self._rounds(b, own, first, base, starts, index, condition, loads)
 
     def _rounds(
         self,
         b: Builder,
-        thread: Expr,
+        own: Sequence[Expr],
         first: Expr,
         base: Expr,
         starts: Mapping[str, RegisterVectors],
@@ -139,11 +141,10 @@ class OwnedVectors:
         condition: IndexCondition | None,
         loads: bool,
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
-        """first: where the first vector lies in memory, before swizzling; base: its address."""
+        """own: the thread's values. first: where its first vector lies in memory, unswizzled; base: that address."""
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
         memory = self.vectors["memory"]
         every, elements = (self.threads_share.then(part)["memory"] for part in (self.vectors, self.elements))
-        which = self.threads_share["registers"].of_thread(thread)
         # one number for all of a thread's vectors
         common: Expr | None = None
         if index is not None and (numbers is None or numbers.view.reach == 0):
@@ -151,10 +152,10 @@ class OwnedVectors:
 
         def vector(round: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
             """That of a round, and the number that says where it lies; 0 where nothing does."""
-            values = [*which, *self.vectors.digits_of(round)]
+            values = cache(lambda: [*own, *self.vectors.digits_of(round)])
             allowed: VectorMask | None = None if tile is None else tile.mask(round)
             if condition is not None:
-                allowed = self._computed(b, condition, every, values)
+                allowed = self._computed(b, condition, every, values())
             distance: Expr = memory.steps(round)
             number: Expr = build.const(0, int64)
             if index is not None:
@@ -231,9 +232,13 @@ class OwnedVectors:
         run = self.elements.digits[-1]
         return run.dim is not None and condition.is_tested_by_ends(run.dim, self.width)
 
-    def _first(self, name: str, thread: Expr) -> Expr:
-        """Where a thread's first vector lies in memory, before swizzling."""
-        return self.threads_share[name].at(self.threads_share["registers"].of_thread(thread))
+    def _of_thread(self, thread: Expr) -> list[Expr]:
+        """A thread's values of the digits that are spread over threads."""
+        return self.threads_share["registers"].of_thread(thread)
+
+    def _first(self, name: str, own: Sequence[Expr]) -> Expr:
+        """Where the first vector of a thread with these values lies in memory, before swizzling."""
+        return self.threads_share[name].at(own)
 
 
 #: Threads may store to one place of a gathered region, where one of the values lands: of plain stores that is a race.

@@ -13,10 +13,11 @@ __all__ = ["need_all_threads", "need_own_registers", "need_same_threads", "need_
 
 def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
     """Raise LayoutError where the threads that own a tile, replicas included, aren't exactly those of the scope."""
-    name = placement.buffer.name
     need_own_registers(placement)
+    if placement.owners == threads:
+        return
     need_thread_axes(placement, scope, threads)
-    reached = 1
+    name, reached = placement.buffer.name, 1
     for step in placement.threads:
         if step.threads != reached:
             chain = ", ".join(f"{s.extent}:{s.threads}" for s in placement.threads)
@@ -26,17 +27,17 @@ def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
                 hint=f"use a layout whose thread axes count 0 to {threads - 1} without a gap",
             )
         reached *= step.extent
-    if reached != threads:
-        raise LayoutError(
-            f"{reached} threads own the region of {name}; the {scope} has {threads}",
-            hint="take a region that all threads share, or call it on the scope that owns it",
-        )
+    raise LayoutError(
+        f"{reached} threads own the region of {name}; the {scope} has {threads}",
+        hint="take a region that all threads share, or call it on the scope that owns it",
+    )
 
 
 def need_own_registers(placement: Placement) -> None:
     """Raise LayoutError where a thread holds a value in several registers."""
-    if any(not isinstance(s.stride, Thread) for s in placement.replicas):
-        raise LayoutError(f"{placement.buffer.name} holds each value in several registers of one thread")
+    for step in placement.replicas:
+        if not isinstance(step.stride, Thread):
+            raise LayoutError(f"{placement.buffer.name} holds each value in several registers of one thread")
 
 
 def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
@@ -54,7 +55,6 @@ def need_same_threads(schedule: Schedule, owner: str, name: str) -> None:
     Both are owned by the whole scope, so where `name` doesn't move along one of the owner's thread digits, its
     replicas do.
     """
-    one, other = schedule[owner].buffer, schedule[name].buffer
     for digit in schedule.digits:
         strides = dict(digit.strides)
         stride, of_owner = strides[name], strides[owner]
@@ -62,6 +62,7 @@ def need_same_threads(schedule: Schedule, owner: str, name: str) -> None:
         if stride == of_owner or (is_spread and stride == 0):
             continue
         if is_spread or isinstance(stride, Thread):
+            one, other = schedule[owner].buffer, schedule[name].buffer
             raise LayoutError(
                 f"{other.name} and {one.name} give dimension {digit.dim} to different threads", hint=_moved(one, other)
             )

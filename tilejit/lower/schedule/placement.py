@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
+from typing import NamedTuple
 
-from ...dataclass import lean, replace
+from ...dataclass import field, lean, replace
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.analyses.elements import fixed_shape
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.decide import decided
+from ...ir.arithmetic.intern import integer
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
 from ...layout import Axis, Swizzle, TileLayout, TLane
 from ...layout.iters import Iter, merged, refined, sliced, weights
@@ -32,8 +34,7 @@ __all__ = [
 ]
 
 
-@lean(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One digit of an index: `extent` values, each `stride` further."""
 
     extent: int
@@ -47,7 +48,8 @@ class Step:
 
     def of_thread(self, thread: Expr) -> Expr:
         """Which of the values a thread has."""
-        return build.mod(build.floordiv(thread, self.threads), self.extent)
+        apart = self.threads
+        return build.mod(build.floordiv(thread, apart) if apart > 1 else thread, self.extent)
 
 
 @lean(frozen=True, slots=True)
@@ -85,10 +87,10 @@ class Placement:
     swizzle: Swizzle | None = None
     edges: tuple[int, ...] = ()
     first_thread: int = 0
+    buffer: Buffer = field(init=False, compare=False, repr=False)
 
-    @property
-    def buffer(self) -> Buffer:
-        return self.region.buffer
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "buffer", self.region.buffer)
 
     @property
     def terms(self) -> list[Term]:
@@ -100,7 +102,7 @@ class Placement:
         """Where the region starts, before swizzling."""
         if not self.offsets:
             # most regions are whole tiles
-            return build.const(0, self.buffer.index_dtype)
+            return integer(0, self.buffer.index_dtype)
         return total_along(self.terms, self.buffer.index_dtype)
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
@@ -119,11 +121,26 @@ class Placement:
         """The steps among the threads, replicas included, nearest first."""
         return _threads(self.dims, self.replicas)
 
+    @property
+    def owners(self) -> int | None:
+        """How many threads own it, replicas included; None where they leave a gap, or overlap."""
+        return _owners(self.dims, self.replicas)
+
 
 @remembered_pair
 def _threads(dims: tuple[tuple[Step, ...], ...], replicas: tuple[Step, ...]) -> tuple[Step, ...]:
     spread = [s for steps in (*dims, replicas) for s in steps if isinstance(s.stride, Thread)]
     return tuple(sorted(spread, key=lambda s: s.threads))
+
+
+@remembered_pair
+def _owners(dims: tuple[tuple[Step, ...], ...], replicas: tuple[Step, ...]) -> int | None:
+    reached = 1
+    for step in _threads(dims, replicas):
+        if step.threads != reached:
+            return None
+        reached *= step.extent
+    return reached
 
 
 def place(region: Region, scope: str) -> Placement:
@@ -136,9 +153,10 @@ def place(region: Region, scope: str) -> Placement:
     strides = global_strides(buffer) if buffer.space == "global" else None
     if strides is not None:
         return _strided(region, strides)
-    if buffer.tile_layout.offset:
-        _no_thread_offset(buffer.tile_layout, buffer)
-    return _tiled(region, buffer.tile_layout, scope)
+    layout = buffer.tile_layout
+    if layout.offset:
+        _no_thread_offset(layout, buffer)
+    return _tiled(region, layout, scope)
 
 
 def owned(buffer: Buffer, scope: str) -> Placement:

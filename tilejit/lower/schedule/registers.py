@@ -52,8 +52,9 @@ class Choice:
 
 def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
     """The first register of each run, for which the caller writes its code: as often as it takes, under a condition."""
-    if all(isinstance(run.first, Const) for run in runs):
-        yield tuple(run.first for run in runs)
+    firsts = tuple([run.first for run in runs])
+    if {Const}.issuperset(map(type, firsts)):
+        yield firsts
         return
     _address(b, runs)
     choices = {run: choice(b, run) for run in runs}

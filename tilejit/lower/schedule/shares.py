@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
-from operator import mul
+from operator import lt, mul
 
 import numpy as np
 
@@ -193,8 +193,8 @@ def _slots(shares: Shares) -> tuple[Slot, ...]:
         at = [0] * len(weights)
         for (dim, step), value in zip(steps, values, strict=True):
             at[dim] += value * step
-        if all(x < n for x, n in zip(at, extents, strict=True)):
-            slots.append(Slot(register, tuple(at), sum(x * weight for x, weight in zip(at, weights, strict=True))))
+        if all(map(lt, at, extents)):
+            slots.append(Slot(register, tuple(at), sum(map(mul, at, weights))))
     return tuple(slots)
 
 

@@ -89,7 +89,8 @@ def total_along(terms: Iterable[Term], dtype: DType) -> Expr:
             for k, (divisor, extent, step) in enumerate(stride.parts):
                 digit = build.floordiv(at, divisor)
                 weighted.append((build.mod(digit, extent) if k else digit, step))
-    return build.weighted_sum(weighted, dtype)
+    # most lead along one stride; a product is remembered, for other operands that lead as far
+    return build.mul(*weighted[0]) if len(weighted) == 1 else build.weighted_sum(weighted, dtype)
 
 
 def shown(stride: Stride, scale: int = 1) -> str:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import count
 from math import prod
 
-from ...dataclass import lean
+from ...dataclass import field, lean
 from ...dtypes import DType
 from ...errors import LayoutError
 from ...ir.arithmetic import build
@@ -63,6 +63,7 @@ class View:
     """One operand over the digits of a schedule.
 
     dims: for each dimension of the space the buffer's that goes along it, None where the operand doesn't move.
+    strides: of each digit, how far a step leads.
     """
 
     name: str
@@ -70,14 +71,16 @@ class View:
     dims: tuple[int | None, ...]
     digits: tuple[Digit, ...]
     space: Space
+    strides: tuple[Stride, ...] = field(init=False, compare=False, repr=False)
+    buffer: Buffer = field(init=False, compare=False, repr=False)
 
-    @property
-    def buffer(self) -> Buffer:
-        return self.placement.region.buffer
-
-    @property
-    def strides(self) -> tuple[Stride, ...]:
-        return _strides(self)
+    def __post_init__(self) -> None:
+        # a loop, as a comprehension is one more call of Python's
+        strides: list[Stride] = []
+        for digit in self.digits:
+            strides.append(dict(digit.strides)[self.name])
+        object.__setattr__(self, "strides", tuple(strides))
+        object.__setattr__(self, "buffer", self.placement.buffer)
 
     @property
     def start(self) -> Expr:
@@ -87,7 +90,11 @@ class View:
     @property
     def reach(self) -> int:
         """How far the last values of all digits lead from the first."""
-        return sum((d.extent - 1) * s for d in self.digits if isinstance(s := d[self.name], int) and s > 0)
+        reach = 0
+        for digit, stride in zip(self.digits, self.strides, strict=True):
+            if isinstance(stride, int) and stride > 0:
+                reach += (digit.extent - 1) * stride
+        return reach
 
     def access(self, verb: str, width: int) -> str:
         """The PTX mnemonic of one access of `width` elements."""
@@ -133,15 +140,14 @@ class View:
 
         a: any multiple of `step`, and b below it, their sum below `count`.
         """
-        chained = _chained(self)
-        below = [prod(extent for extent, _ in chained[k:]) for k in range(1, len(chained))]
-        folded = any(isinstance(stride, Folded) for _, stride in chained)
+        extents, strides = _chained(self)
+        below = [prod(extents[k:]) for k in range(1, len(extents))]
+        folded = any(isinstance(stride, Folded) for stride in strides)
         return not folded and all(step % b == 0 or b % step == 0 or b >= count for b in below)
 
     def _counted(self, index: Expr) -> list[Term]:
-        chained = _chained(self)
-        values = digits_of(index, [extent for extent, _ in chained])
-        return [(stride, value) for (_, stride), value in zip(chained, values, strict=True)]
+        extents, strides = _chained(self)
+        return list(zip(strides, digits_of(index, extents), strict=True))
 
     # swizzles
 
@@ -275,7 +281,7 @@ class Schedule:
 
     def ordered(self, by: Callable[[Digit], float]) -> Schedule:
         """The digits by falling values of `by`."""
-        return self.over(sorted(self.digits, key=by, reverse=True))
+        return self.over(sorted(self.digits, key=by, reverse=True)) if len(self.digits) > 1 else self
 
     def joined(self) -> Schedule:
         """Neighbouring digits merged where every operand goes on evenly.
@@ -283,6 +289,8 @@ class Schedule:
         Those of different dimensions only where there is no padding and no operand may leave its tensor in them: a mask
         needs to tell them apart.
         """
+        if len(self.digits) < 2:
+            return self
         edges = set(self.space.padded) | {
             dim
             for each in self.operands
@@ -311,9 +319,10 @@ class Schedule:
         if tuple(names) == self.names:
             return self
         digits = [
-            Digit(d.extent, d.dim, d.weight, tuple((name, d[name]) for name in names)) for d in self.digits
+            Digit(d.extent, d.dim, d.weight, tuple([(name, d[name]) for name in names])) for d in self.digits
         ]
-        return Schedule(self.space, tuple(digits), tuple(each for each in self.operands if each.name in names))
+        return Schedule(self.space, tuple(digits), tuple([each for each in self.operands if each.name in names]))
+
 
 @remembered
 def _views(schedule: Schedule) -> dict[str, View]:
@@ -322,21 +331,18 @@ def _views(schedule: Schedule) -> dict[str, View]:
 
 
 @remembered
-def _strides(view: View) -> tuple[Stride, ...]:
-    name = view.name
-    return tuple([digit[name] for digit in view.digits])
-
-
-@remembered
-def _chained(view: View) -> list[tuple[int, Stride]]:
-    """(extent, stride) of the digits, merged as far as this operand alone goes on evenly."""
-    run: list[tuple[int, Stride]] = []
+def _chained(view: View) -> tuple[list[int], list[Stride]]:
+    """Extents and strides of the digits, merged as far as this operand alone goes on evenly."""
+    extents: list[int] = []
+    strides: list[Stride] = []
     for digit, stride in zip(view.digits, view.strides, strict=True):
         extent = digit.extent
-        while run and goes_on(run[-1][1], stride, extent):
-            extent *= run.pop()[0]
-        run.append((extent, stride))
-    return run
+        while strides and goes_on(strides[-1], stride, extent):
+            extent *= extents.pop()
+            strides.pop()
+        extents.append(extent)
+        strides.append(stride)
+    return extents, strides
 
 
 def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tuple[Step, ...]]) -> None:

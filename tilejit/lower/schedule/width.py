@@ -63,8 +63,11 @@ def _obstacle(schedule: Schedule, width: int, ragged: bool) -> str | None:
         return f"only {run} elements follow each other on both sides; {width} make a vector"
     if not ragged and run % width:
         return f"runs of {run} elements don't divide into vectors of {width}"
-    reasons = (misaligned(view.placement, view.strides[:-1], width) for view in schedule.views)
-    return next((reason for reason in reasons if reason is not None), None)
+    for view in schedule.views:
+        reason = misaligned(view.placement, view.strides[:-1], width)
+        if reason is not None:
+            return reason
+    return None
 
 
 def _no_run(schedule: Schedule) -> str:

@@ -140,6 +140,9 @@ class Window:
     def holds(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
         """Whether a coordinate lies inside, `step` further where that is given."""
         at = self._at(coordinate, step)
+        low = facts.bounds(at)[0]
+        if low is not None and low >= 0:
+            return build.less(at, self.size)
         begins = build.greater_equal(at, 0)
         if isinstance(begins, Const):
             return build.logical_and(begins, build.less(at, self.size))

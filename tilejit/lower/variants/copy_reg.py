@@ -71,9 +71,11 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     schedule, loads = register_copy(op, context.count(op.scope))
     single = OwnedVectors.of(schedule, "registers")
     width = single.widest("registers", "memory")
-    along_memory = OwnedVectors.of(schedule, "registers", "memory") if width.limit else single
-    if along_memory.rounds > 1 and along_memory.widest("memory").elements > width.elements:
-        single, width = along_memory, along_memory.widest("memory")
+    if width.limit:
+        along_memory = OwnedVectors.of(schedule, "registers", "memory")
+        wider = along_memory.widest("memory")
+        if along_memory.rounds > 1 and wider.elements > width.elements:
+            single, width = along_memory, wider
     owned = single.of_width(width.elements)
     condition = IndexCondition.of(op, context.recomputed)
     return Plan(
