@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..dtypes import DType
+from ..ir import walk
 from ..scopes import CTA
 from ..wording import counted
 from .carried import is_literal
@@ -23,8 +24,7 @@ __all__ = ["annotated", "assign", "assign_to", "augmented", "named"]
 def assign(ctx: Context, node: ast.Assign) -> bool:
     """`target = value`."""
     name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
-    with ctx.hinted(name):
-        value = ctx.evaluate(node.value)
+    value = ctx.evaluate_for(name, node.value)
     for target in node.targets:
         assign_to(ctx, target, value)
     return True
@@ -35,8 +35,7 @@ def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
     if node.value is None:
         raise ctx.syntax_error(node, "a declaration without a value can't be used in a kernel", "assign a value")
     name = node.target.id if isinstance(node.target, ast.Name) else None
-    with ctx.hinted(name):
-        value = ctx.evaluate(node.value)
+    value = ctx.evaluate_for(name, node.value)
     annotation = ctx.evaluate(node.annotation)
     if isinstance(annotation, Constant) and isinstance(annotation.value, DType) and not isinstance(value, Memory):
         value = convert(ctx, node, value, annotation.value)
@@ -114,9 +113,10 @@ def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
 def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
     """The value as a name holds it: computed once."""
     if isinstance(value, Scalar):
-        return Scalar(ctx.let(name, value.expr, ctx.span(node)), value.weak)
+        is_computed = not isinstance(value.expr, walk.LEAVES)
+        return Scalar(ctx.let(name, value.expr, ctx.span(node)), value.weak) if is_computed else value
     if isinstance(value, Items):
-        return Items(tuple(named(ctx, node, f"{name}.{k}", item) for k, item in enumerate(value.items)))
+        return Items(tuple([named(ctx, node, f"{name}.{k}", item) for k, item in enumerate(value.items)]))
     return value
 
 

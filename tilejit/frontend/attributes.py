@@ -33,8 +33,9 @@ OF_ROWS = ("dtype", "ndim", "shape", "size")
 OF_SCALAR = ("astype", "dtype")
 
 
-def attribute(ctx: Context, node: ast.Attribute, base: Value) -> Value:
+def attribute(ctx: Context, node: ast.Attribute) -> Value:
     """`base.name`."""
+    base = ctx.evaluate(node.value)
     handler = _ATTRIBUTES.get(type(base))
     if handler is None:
         hint = "tensors, tiles and scalars have some"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..ir.nodes import Loop
 from .context import Context
 from .enclosures import Construct, Enclosure, Way
-from .exits import close, exit_kinds, leave, opened
+from .exits import Inside, close, exit_kinds, leave
 
 __all__ = ["run_block"]
 
@@ -30,7 +30,7 @@ def run_block(
     span = ctx.span(node)
     before = dict(ctx.frame.env)
     enclosure = Enclosure(construct, step, span, ctx.depth)
-    with opened(ctx, enclosure) as block:
+    with Inside(ctx, enclosure) as block:
         reached = body()
         if reached and enclosure.exits:
             leave(ctx, enclosure, Way.BREAK, span)

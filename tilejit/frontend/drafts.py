@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ..dataclass import dataclass, field
 from ..ir.nodes import Stmt
@@ -30,14 +30,12 @@ Draft = list[Stmt | Late | Nest]
 
 def sealed(block: Draft) -> tuple[Stmt, ...]:
     """The statements, with every place filled in."""
-    return tuple(_sealed(block))
-
-
-def _sealed(block: Draft) -> Iterator[Stmt]:
+    made: list[Stmt] = []
     for item in block:
         if not isinstance(item, (Late, Nest)):
-            yield item
+            made.append(item)
         elif isinstance(item, Late):
-            yield from sealed(item.block)
+            made += sealed(item.block)
         else:
-            yield item.make(*map(sealed, item.bodies))
+            made.append(item.make(*map(sealed, item.bodies)))
+    return tuple(made)

@@ -6,9 +6,9 @@ between, the `Break` itself) are written once the whole enclosure has been read:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
+from ..dataclass import dataclass, field
 from ..dtypes import bool_
 from ..ir.nodes import FALSE, TRUE, Assign, Break, Continue, Declare, If, Stmt, Var
 from ..source import Span
@@ -21,7 +21,7 @@ from .memory_joins import outlived
 from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Unset
 
-__all__ = ["close", "exit_kinds", "innermost", "leave", "opened"]
+__all__ = ["Inside", "close", "exit_kinds", "innermost", "leave"]
 
 
 def innermost(ctx: Context, *constructs: Construct) -> Enclosure | None:
@@ -29,18 +29,25 @@ def innermost(ctx: Context, *constructs: Construct) -> Enclosure | None:
     return next((e for e in reversed(ctx.enclosures) if e.construct in constructs), None)
 
 
-@contextmanager
-def opened(ctx: Context, enclosure: Enclosure) -> Iterator[Draft]:
-    """Read what an enclosure holds, into a block of its own."""
-    ctx.enclosures.append(enclosure)
-    outer, ctx.block = ctx.block, []
-    # of all enclosures only a loop doesn't always run
-    ctx.depth = enclosure.depth + enclosure.is_loop
-    try:
-        yield ctx.block
-    finally:
-        ctx.enclosures.pop()
-        ctx.block, ctx.depth = outer, enclosure.depth
+@dataclass(slots=True)
+class Inside:
+    """Reads what an enclosure holds into a block of its own, in a `with`."""
+
+    ctx: Context
+    enclosure: Enclosure
+    outer: Draft = field(init=False)
+
+    def __enter__(self) -> Draft:
+        ctx = self.ctx
+        ctx.enclosures.append(self.enclosure)
+        self.outer, ctx.block = ctx.block, []
+        # of all enclosures only a loop doesn't always run
+        ctx.depth = self.enclosure.depth + self.enclosure.is_loop
+        return ctx.block
+
+    def __exit__(self, *_: object) -> None:
+        self.ctx.enclosures.pop()
+        self.ctx.block, self.ctx.depth = self.outer, self.enclosure.depth
 
 
 def leave(ctx: Context, enclosure: Enclosure, way: Way, span: Span) -> None:

@@ -30,10 +30,6 @@ def _constant(ctx: Context, node: ast.Constant) -> Value:
     return captured(ctx, node, node.value)
 
 
-def _attribute(ctx: Context, node: ast.Attribute) -> Value:
-    return attribute(ctx, node, ctx.evaluate(node.value))
-
-
 def _tuple(ctx: Context, node: ast.Tuple) -> Value:
     return Items(tuple([ctx.evaluate(item) for item in node.elts]))
 
@@ -117,7 +113,7 @@ def _conditional(ctx: Context, node: ast.IfExp) -> Value:
 EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     ast.Constant: _constant,
     ast.Name: lookup,
-    ast.Attribute: _attribute,
+    ast.Attribute: attribute,
     ast.Subscript: loaded,
     ast.Tuple: _tuple,
     ast.BinOp: _binary,

@@ -21,7 +21,7 @@ Extents: TypeAlias = Sequence[int | Expr | None]
 
 def shape(extents: Extents) -> Items:
     """The extents that there are."""
-    return Items(tuple(Constant(e) if isinstance(e, int) else Scalar(e) for e in extents if e is not None))
+    return Items(tuple([Constant(e) if isinstance(e, int) else Scalar(e) for e in extents if e is not None]))
 
 
 def size(ctx: Context, node: ast.AST, extents: Extents) -> Value:

@@ -72,7 +72,7 @@ def _arguments(ctx: Context, node: ast.Call, closure: Closure) -> dict[str, Bind
     a = closure.node.args
     if a.vararg is not None or a.kwarg is not None:
         raise ctx.syntax_error(node, f"{closure.node.name} has *args or **kwargs", "name its parameters")
-    names = tuple(arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs))
+    names = tuple([arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)])
     arguments = bind(ctx, node, closure.node.name, names, 0)
     env: dict[str, Binding] = {}
     for name in names:

@@ -25,7 +25,10 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     for binding in bindings:
         if isinstance(binding.value, Unset):
             return Same(binding.value)
-    if all(_equal(b.value, first.value) for b in bindings):
+    for binding in bindings[1:]:
+        if not _equal(binding.value, first.value):
+            break
+    else:
         return Same(first.value)
     bindings = _numbers(bindings)
     values = [b.value for b in bindings]

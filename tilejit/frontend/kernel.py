@@ -104,9 +104,9 @@ def _verify(kernel: Kernel) -> None:
 
 def _without_unread(body: Block) -> Block:
     """The statements; an atomic update whose old values nobody reads doesn't fetch them."""
-    every = list(walk.statements(body))
-    if not any(isinstance(s, Atomic) or (isinstance(s, TileOp) and s.name == ATOMIC.name) for s in every):
+    if not walk.each(body, Atomic) and ATOMIC.name not in [op.name for op in walk.each(body, TileOp)]:
         return body
+    every = walk.statements(body)
     read = {
         part.name
         for stmt in every
@@ -145,5 +145,6 @@ def _is_by_element(update: TileOp) -> bool:
 
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
     """The parameters; the pointers through which the kernel may write are marked."""
-    written = {place.buffer.root.name for statement in walk.statements(body) for place in walk.writes(statement)}
+    writing = [stmt for stmt in walk.statements(body) if isinstance(stmt, walk.WRITING)]
+    written = {place.buffer.root.name for stmt in writing for place in walk.writes(stmt)}
     return tuple(replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params)

@@ -16,7 +16,7 @@ from ..ir.nodes import Stmt
 from .carried import Carried, is_literal
 from .context import Context
 from .enclosures import Construct, Enclosure, Way
-from .exits import close, exit_kinds, leave, opened
+from .exits import Inside, close, exit_kinds, leave
 from .kinds import Heads, ScalarKind
 from .readings import Reading, through_copies
 from .slots import make_slot, value_of
@@ -83,7 +83,7 @@ def _read(
         for name, kind in guess.kinds.items()
         if isinstance(kind, ScalarKind) and is_literal(entry[name].value)
     }
-    with _carrying(ctx, carried), opened(ctx, loop) as block:
+    with _carrying(ctx, carried), Inside(ctx, loop) as block:
         if body(loop):
             leave(ctx, loop, Way.END, span)
     ends = [exit_.env for exit_ in loop.by(Way.BREAK)] + ([] if only_breaks else [before])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterable, Sized
-from types import ModuleType, NoneType
+from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ from .values import Constant, Items, Unset, Value, from_python
 __all__ = ["captured", "lookup"]
 
 #: types whose values can all be used as they are; asking whether something is an array takes longer
-_USABLE = frozenset((bool, float, NoneType, ModuleType, DType, TileLayout, Function))
+_USABLE = frozenset((
+    bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function
+))
 
 #: types whose values must not be too large
 _SIZED = (int, str)

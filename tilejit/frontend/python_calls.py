@@ -31,11 +31,13 @@ _PURE: tuple[Any, ...] = (
     language.cdiv, language.next_power_of_2,
     *(function for functions in LAYOUTS.values() for function in functions),
 )
+#: what is called may be nothing that a set takes
+_PURE_IDS = frozenset(map(id, _PURE))
 
 
 def runs_in_python(callee: Any) -> bool:
     """Whether Python computes a function's result while the kernel is compiled."""
-    if any(callee is function for function in _PURE) or callee in (TileLayout, Swizzle):
+    if id(callee) in _PURE_IDS or callee in (TileLayout, Swizzle):
         return True
     if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
         return True

@@ -129,19 +129,19 @@ def _item(ctx: Context, node: ast.Subscript, base: Items) -> Value:
 
 def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
     """The box of `memory` that an index names."""
-    parts = _parts(ctx, node, memory)
-    axes = any(part is None for part in parts)
+    parts, dims = _parts(ctx, node, memory), memory.dims
+    indices = [part for part in parts if part is not None]
+    axes = len(indices) < len(parts)
     if axes and not memory.is_local:
         raise ctx.type_error(node, "None adds a dimension to local tiles only", "use .view(shape)")
-    indices = [part for part in parts if part is not None]
-    if len(indices) > len(memory.dims):
+    if len(indices) > len(dims):
         raise ctx.type_error(
             node,
-            f"{counted(len(indices), 'index')} for {counted(len(memory.dims), 'dimension')} of {memory.buffer.name}",
+            f"{counted(len(indices), 'index')} for {counted(len(dims), 'dimension')} of {memory.buffer.name}",
             "give one index or slice for each dimension",
         )
-    box = _box(ctx, node, memory, indices)
-    return _with_axes(ctx, node, box, memory.dims, parts) if axes else box
+    box = _box(ctx, node, memory, dims, indices)
+    return _with_axes(ctx, node, box, dims, parts) if axes else box
 
 
 def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -> Rows:
@@ -251,11 +251,14 @@ def _other_index(value: Value, buffer: Buffer) -> str:
     return f"a tile of indices names rows: {rows}; for one element each, index by thread"
 
 
-def _box(ctx: Context, node: ast.AST, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
+def _box(
+    ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At]
+) -> Memory:
+    """The box that an index or slice for each of the first of these dimensions names."""
     starts, extents = list(memory.starts), list(memory.extents)
     inside = memory.in_bounds
     zero = build.const(0, memory.buffer.index_dtype)
-    for dim, part in zip(memory.dims, parts, strict=False):
+    for dim, part in zip(dims, parts, strict=False):
         extent = extents[dim]
         assert extent is not None
         if isinstance(part, _At):
@@ -414,7 +417,7 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
     parts = []
     for extent, coordinate in zip(shape, at, strict=True):
         parts.append(_Slice(build.mul(coordinate, extent), None, node, extent))
-    return _box(ctx, node, memory, parts)
+    return _box(ctx, node, memory, dims, parts)
 
 
 def _with_axes(

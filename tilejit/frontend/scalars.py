@@ -50,13 +50,17 @@ def fold(
     keywords: Mapping[str, Any] = _NO_KEYWORDS,
 ) -> Value | None:
     """What Python makes of compile-time values; None where one is known only at run time."""
+    arguments: list[Any] = []
     for value in values:
-        if not isinstance(value, (Constant, Items)):
+        if isinstance(value, Constant):
+            arguments.append(value.value)
+            continue
+        if not isinstance(value, Items):
             return None
-    try:
-        arguments = [as_python(value) for value in values]
-    except ValueError:
-        return None
+        try:
+            arguments.append(as_python(value))
+        except ValueError:
+            return None
     try:
         check_call(compute, arguments, keywords)
         return from_python(compute(*arguments, **keywords))

@@ -23,9 +23,11 @@ __all__ = [
     "Block",
     "COMPOUND",
     "Inventory",
+    "LEAVES",
     "NAMELESS",
     "Place",
     "VARIABLES",
+    "WRITING",
     "accesses",
     "assigned",
     "blocks",
@@ -58,8 +60,8 @@ Block = tuple[ir.Stmt, ...]
 Place = ir.Region | ir.Element | ir.Vector
 _PLACES = (ir.Region, ir.Element, ir.Vector)
 
-#: the expressions that most places begin at
-_LEAVES = (ir.Const, ir.Var, ir.Special)
+#: the classes of expressions that are made of no others
+LEAVES = (ir.Const, ir.Var, ir.Special)
 
 #: the classes of statements that hold blocks: few statements are of these
 COMPOUND = (ir.If, ir.For, ir.Loop)
@@ -329,7 +331,7 @@ def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
         return ()
     places = [*_read_directly(stmt)]
     for expr in expressions(stmt):
-        if not isinstance(expr, _LEAVES):
+        if not isinstance(expr, LEAVES):
             places += [part.place for part in subexpressions(expr) if isinstance(part, ir.Load)]
     return tuple(places)
 
@@ -386,6 +388,10 @@ def _writes(stmt: ir.Stmt) -> Sequence[Place]:
 
 #: remembered, as `reads` is
 writes = remembered(_writes, limit=1 << 14)
+
+
+#: the classes of the other statements
+WRITING = (ir.TileOp, ir.Store, ir.Atomic, ir.Move, ir.Instruction)
 
 
 #: the classes of statements that access no place but with an expression or an instruction
@@ -455,7 +461,7 @@ def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:
 
 def subexpressions(expr: ir.Expr) -> Sequence[ir.Expr]:
     """The expression and all that it is made of, from the left."""
-    if isinstance(expr, _LEAVES):
+    if isinstance(expr, LEAVES):
         return (expr,)
     parts: list[ir.Expr] = []
     waiting: list[ir.Expr] = [expr]
@@ -468,14 +474,14 @@ def subexpressions(expr: ir.Expr) -> Sequence[ir.Expr]:
             waiting.append(part.x)
         elif isinstance(part, ir.Load) and isinstance(part.place, ir.Vector):
             waiting.append(part.place.offset)
-        elif not isinstance(part, _LEAVES):
+        elif not isinstance(part, LEAVES):
             waiting.extend(reversed(operands(part)))
     return parts
 
 
 def loads(expr: ir.Expr) -> Sequence[ir.Load]:
     """The loads in an expression."""
-    if isinstance(expr, _LEAVES):
+    if isinstance(expr, LEAVES):
         return ()
     return [part for part in subexpressions(expr) if isinstance(part, ir.Load)]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...dataclass import dataclass
+from ...dataclass import dataclass, field
 from ...dtypes import DType, bool_, float32, int32, mixes_signs, promote, unsigned
 from ...errors import KernelTypeError
 from ..scalar import Code
@@ -94,6 +94,8 @@ class Elementwise:
     approximation: the bound of one that asks for the hardware's; None of the others, which give one result everywhere.
     special: rows of arguments and the result, for zeros, infinities and NaN; NumPy has the same.
     symmetry: of a function of one float: "odd", "even" or "". rising: whether no step of it goes down.
+    conditions: how many of the operands, the first ones, are conditions: of bool_, and not converted.
+    gives_bool: whether it gives bool_ whatever its operands are.
     """
 
     name: str
@@ -111,6 +113,12 @@ class Elementwise:
     special: tuple[tuple[float, ...], ...] = ()
     symmetry: str = ""
     rising: bool = False
+    conditions: int = field(init=False)
+    gives_bool: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "conditions", 1 if self.kind == "select" else 0)
+        object.__setattr__(self, "gives_bool", self.kind in ("comparison", "logical"))
 
     @property
     def arity(self) -> int:
@@ -120,16 +128,6 @@ class Elementwise:
     def issue(self) -> int:
         """Quarter cycles of a multiprocessor that it takes for a warp; a function as many as an exponential."""
         return 16 if self.kind == "function" else 1
-
-    @property
-    def conditions(self) -> int:
-        """How many of the operands, the first ones, are conditions: of bool_, and not converted."""
-        return 1 if self.kind == "select" else 0
-
-    @property
-    def gives_bool(self) -> bool:
-        """Whether it gives bool_ whatever its operands are."""
-        return self.kind in ("comparison", "logical")
 
     def code(self, dtype: DType) -> Code | None:
         """How it computes in a type, or None where it doesn't."""
