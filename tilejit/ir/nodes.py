@@ -451,8 +451,13 @@ class Instruction:
     @property
     def places(self) -> tuple[Vector, ...]:
         """The places that its inputs name: registers, and where in memory the addresses lead that it takes."""
-        places = (x.place if isinstance(x, Descriptor) else x for x in self.inputs)
-        return tuple([x for x in places if isinstance(x, Vector)])
+        places: list[Vector] = []
+        for x in self.inputs:
+            if isinstance(x, Vector):
+                places.append(x)
+            elif isinstance(x, Descriptor):
+                places.append(x.place)
+        return tuple(places)
 
 
 #: a statement that holds no other statements, and after which the next one is executed

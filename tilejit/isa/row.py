@@ -271,6 +271,11 @@ class Row(Capability):
         return any(o.among is not None for o in self.operands)
 
     @cached_property
+    def cuts(self) -> bool:
+        """Whether other operands may have it leave some of the bytes alone whose address it takes."""
+        return any(o.is_cut for o in self.operands)
+
+    @cached_property
     def results(self) -> tuple[Operand, ...]:
         """For each register that it writes its operand, without what it carries."""
         return tuple(o for o in self.operands if o.is_result for _ in range(o.count or 0))
@@ -317,9 +322,10 @@ class OpenFamily(Generic[Form]):
     ) -> None:
         self.name, self.target = name, target
         self.row = cache(make)
+        self.named = cache(self._named)
         self._called = called
 
-    def named(self, name: str) -> Row | None:
+    def _named(self, name: str) -> Row | None:
         """The row of this name, None where there is none."""
         form = self._called(name)
         return None if form is None else self.row(form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 
 from ...dtypes import DType, bool_
-from ...isa import Kind, Operand, Row, nearest, row_called
+from ...isa import Kind, Operand, Row, nearest
 from ...target import TARGETS
 from .. import nodes as ir
 
@@ -17,9 +17,11 @@ Item = ir.Input
 _SOUND: set[tuple[Hashable, ...]] = set()
 
 
-def instruction_faults(stmt: ir.Instruction, target: str | None) -> list[str]:
-    """What is wrong with an instruction's name and operands; unless it is None, with the target, too."""
-    row = row_called(stmt.name)
+def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None) -> list[str]:
+    """What is wrong with an instruction's name and operands; unless it is None, with the target, too.
+
+    row: that of its name, None where there is none.
+    """
     limited = stmt.inputs if row is not None and row.limits_constants else ()
     key = (stmt.name, target, *map(_shape, _results(stmt)), "<-", *map(_shape, stmt.inputs), limited)
     if key in _SOUND:
@@ -36,11 +38,8 @@ def instruction_faults(stmt: ir.Instruction, target: str | None) -> list[str]:
     return faults + list(_unequal(row, stmt))
 
 
-def cut_inputs(stmt: ir.Instruction) -> frozenset[int]:
-    """Which inputs are addresses of bytes that other operands may have the instruction leave alone."""
-    row = row_called(stmt.name)
-    if row is None or not [operand for operand in row.operands if operand.is_cut]:
-        return frozenset()
+def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
+    """Which inputs are addresses of bytes that other operands may have the instruction leave alone. row: its own."""
     carried = len(stmt.outputs) if row.carries is not None else 0
     positions = _positions(row.arguments, stmt.inputs[carried:])
     return frozenset(

@@ -145,8 +145,9 @@ class _Statements:
 
     def branch(self, stmt: ir.If) -> None:
         self.values.value(stmt.cond, bool_, stmt.span, "a condition")
-        self.block(stmt.then)
-        self.block(stmt.orelse)
+        for block in (stmt.then, stmt.orelse):
+            if block:
+                self.block(block)
 
     def endless(self, stmt: ir.Loop) -> None:
         outer, self.loop = self.loop, "loop"
@@ -346,7 +347,8 @@ class _Statements:
             self.values.vector(output, stmt.span)
             if output.buffer.space != "local":
                 self.fault(f"{stmt.name} fills registers; {output.buffer.name} is {output.buffer.space}", stmt.span)
-        cut = instructions.cut_inputs(stmt)
+        row = row_called(stmt.name)
+        cut = instructions.cut_inputs(row, stmt) if row is not None and row.cuts else ()
         for k, value in enumerate(stmt.inputs):
             if isinstance(value, ir.Descriptor):
                 self.values.vector(value.place, stmt.span)
@@ -354,20 +356,19 @@ class _Statements:
                 self.values.vector(value, stmt.span, is_masked=k in cut)
             else:
                 self.values.exprs((value,), stmt.span)
-        self.fault(self.pending_fault(stmt), stmt.span)
-        for message in instructions.instruction_faults(stmt, None if self.is_tile else self.target):
+        if row is not None and row.starts is not None:
+            self.pending(stmt)
+        for message in instructions.instruction_faults(row, stmt, None if self.is_tile else self.target):
             self.fault(message, stmt.span)
         if stmt.var is not None:
             self.values.define(stmt.var, stmt.span)
 
-    def pending_fault(self, stmt: ir.Instruction) -> str | None:
+    def pending(self, stmt: ir.Instruction) -> None:
         """What an asynchronous instruction reads or fills later can't be memory, which is read or written now."""
-        row = row_called(stmt.name)
-        if row is None or row.starts is None:
-            return None
-        vectors = (*stmt.outputs, *stmt.places)
-        addressed = next((v.buffer.name for v in vectors if v.buffer.root.name in self.values.addressed), None)
-        return None if addressed is None else f"{stmt.name} needs registers until its wait; {addressed} is addressed"
+        for vector in (*stmt.outputs, *stmt.places):
+            if vector.buffer.root.name in self.values.addressed:
+                self.fault(f"{stmt.name} needs registers until its wait; {vector.buffer.name} is addressed", stmt.span)
+                return
 
     def lane_only(self, stmt: ir.Stmt, span: Span | None) -> None:
         if self.is_tile:
