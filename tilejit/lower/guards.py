@@ -60,7 +60,7 @@ def _takes_all(kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int
     for stmt in at:
         arriving |= coming[id(stmt)]
     size = SCOPES[at[0].scope].threads(kernel.threads)
-    instances = {thread // size for thread in range(kernel.threads) if arriving >> thread & 1}
+    instances = [first for first in range(0, kernel.threads, size) if arriving >> first & (1 << size) - 1]
     return len(instances) == arrivals and not waiting & ~arriving
 
 
@@ -98,7 +98,8 @@ class _Waited(Analysis[_Behind]):
         return isinstance(stmt, (WaitPhase, Arrive)) or id(stmt) in self.stages.changes
 
     def step(self, stmt: Simple | Jump, state: _Behind) -> _Behind:
-        state = self.defined(stmt, state)
+        if id(stmt) in self.stages.changes:
+            state = self.defined(stmt, state)
         match stmt:
             case WaitPhase(place, var=None):
                 waits = [_Waiting(name, place.buffer.name, stage_of(stmt)) for name in self.barriers]

@@ -112,21 +112,20 @@ class _Since:
     current: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
 class _Meetings(Analysis[_Since]):
-    """guards: a barrier's, both by their buffers. coming: the threads that may come to a statement, by its identity."""
+    """The analysis for a CTA of so many `threads`.
+
+    guards: a barrier's, both by their buffers. coming: the threads that may come to a statement, by its identity.
+    has_leaders: leaders are found by `elect.sync`, behind which all lanes of their warp have passed their waits.
+    leading: the threads of the warps of a scope's leaders, thread i as bit i.
+    """
 
     kinds = frozenset({Sync, WaitPhase, Arrive, Instruction, Store, Move, *CHANGING})
 
-    stages: Stages
-    guards: Mapping[str, str]
-    coming: Mapping[int, int]
-    threads: int
-
-    @property
-    def has_leaders(self) -> bool:
-        """Whether leaders are found by `elect.sync`, behind which all lanes of their warp have passed their waits."""
-        return self.threads % WARP_THREADS == 0
+    def __init__(self, stages: Stages, guards: Mapping[str, str], coming: Mapping[int, int], threads: int) -> None:
+        self.stages, self.guards, self.coming = stages, guards, coming
+        self.has_leaders = threads % WARP_THREADS == 0
+        self.leading = {scope: _leading(scope, threads) for scope in _ALL}
 
     def must_meet(self, stmt: Arrive, since: _Since) -> bool:
         scope = SCOPES[stmt.scope]
@@ -156,10 +155,11 @@ class _Meetings(Analysis[_Since]):
     def concerns(self, stmt: Simple | If | For) -> bool:
         if isinstance(stmt, (Sync, WaitPhase, Arrive, Instruction)) or id(stmt) in self.stages.changes:
             return True
-        return bool(walk.in_memory(stmt))
+        return isinstance(stmt, walk.ACCESSING) and bool(walk.in_memory(stmt))
 
     def step(self, stmt: Simple | Jump, state: _Since) -> _Since:
-        state = self.defined(stmt, state)
+        if id(stmt) in self.stages.changes:
+            state = self.defined(stmt, state)
         match stmt:
             case Sync(scope):
                 return _met(SCOPES[scope], state)
@@ -193,18 +193,13 @@ class _Meetings(Analysis[_Since]):
 
     def comes_beside_leader(self, stmt: Stmt, scope: Scope) -> bool:
         """Whether threads may come to a statement whom `elect.sync` doesn't keep together with a scope's leader."""
-        return not self.has_leaders or bool(self.coming[id(stmt)] & ~self.leading(scope))
+        return not self.has_leaders or bool(self.coming[id(stmt)] & ~self.leading[scope])
 
     def waits(self, stmt: WaitPhase) -> Iterator[_Wait]:
         """The waits at which threads of other warps than the leader's may stand, one for each scope that has such."""
         for scope in BARRIERS:
             if scope is WARP or self.comes_beside_leader(stmt, scope):
                 yield _Wait(scope, stmt.place.buffer.name, stage_of(stmt))
-
-    def leading(self, scope: Scope) -> int:
-        """The threads of the leaders' warps, thread i as bit i."""
-        size = scope.threads(self.threads)
-        return sum([(1 << WARP_THREADS) - 1 << first for first in range(0, self.threads, size)])
 
     def defined(self, stmt: Stmt, state: _Since) -> _Since:
         """The state with what is still known of stages, where a statement defines a variable."""
@@ -220,6 +215,11 @@ class _Meetings(Analysis[_Since]):
 
     def repeat(self, loop: For | Loop, head: _Since, ends: _Since) -> _Since:
         return ends if isinstance(loop, Loop) else self.defined(loop, ends)
+
+
+def _leading(scope: Scope, threads: int) -> int:
+    """The threads of the warps of a scope's leaders in a CTA, thread i as bit i."""
+    return sum([(1 << WARP_THREADS) - 1 << first for first in range(0, threads, scope.threads(threads))])
 
 
 def _fewest_products(waits: Iterable[_Wait]) -> frozenset[_Wait]:

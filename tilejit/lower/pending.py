@@ -22,7 +22,7 @@ Which work there is, and what it does with registers, is the instruction table's
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from ..dataclass import dataclass, replace
@@ -76,7 +76,8 @@ def carry(kernel: Kernel) -> Kernel:
     raises: KernelTypeError where a register is used that may be pending, with the places of both.
     """
     instructions = walk.each(kernel.body, Instruction)
-    if not any(work is not None and work.holds_registers for work in (ROWS[s.name].starts for s in instructions)):
+    started = {ROWS[name].starts for name in {stmt.name for stmt in instructions}}
+    if not any(work is not None and work.holds_registers for work in started):
         return kernel
     # a thread that comes to the end ends there as by a `return`
     body = _with_joints(kernel.body) if any(map(_settles, instructions)) else kernel.body
@@ -161,16 +162,18 @@ class _InFlight(Analysis[_State]):
         if not isinstance(stmt, Instruction):
             return state
         if stmt.name == _JOINT:
-            return frozenset(replace(p, settled=True) if p.work.settles_at_joins else p for p in state)
+            return frozenset([replace(p, settled=True) if p.work.settles_at_joins else p for p in state])
         if stmt.name == _ABSENCE:
-            return frozenset(p for p in state if not p.is_absent(stmt))
+            return frozenset([p for p in state if not p.is_absent(stmt)])
         committed = ROWS[stmt.name].commits
-        left = (p for p in state if not _completes(stmt, p) and not _succeeds(stmt, p))
-        every = (*left, *_started(stmt))
-        return frozenset(self.grouped(p) if p.work is committed else p for p in every)
+        every = [p for p in state if not _completes(stmt, p) and not _succeeds(stmt, p)]
+        every += _started(stmt)
+        return frozenset(every if committed is None else [self.grouped(p, committed) for p in every])
 
-    def grouped(self, pending: _Pending) -> _Pending:
-        """As it is after one more group has been made."""
+    def grouped(self, pending: _Pending, committed: AsyncWork) -> _Pending:
+        """As it is after one more group has been made of such work."""
+        if pending.work is not committed:
+            return pending
         return replace(pending, groups=min(pending.groups + 1, self.most_groups))
 
 
@@ -184,16 +187,15 @@ def _is_of_work(stmt: Instruction) -> bool:
 
 def _forgetting(state: _State, stmt: Stmt) -> _State:
     """The state behind a statement that may give another value to a variable of which something was known."""
-    name = _defined(stmt)
-    if name is None or not any(p.least for p in state):
+    name = _defined(stmt) if state else None
+    if name is None or not [p for p in state if p.least]:
         return state
-    return frozenset(replace(p, least=frozenset(x for x in p.least if x[0] != name)) for p in state)
+    return frozenset([replace(p, least=frozenset([x for x in p.least if x[0] != name])) for p in state])
 
 
 def _defined(stmt: Stmt) -> str | None:
-    """The name to which a statement gives a value."""
-    defined = stmt.var if isinstance(stmt, Assign) else walk.defines(stmt)
-    return None if defined is None else defined.name
+    """The name of the variable to which a statement gives a value."""
+    return stmt.var.name if isinstance(stmt, (Assign, *walk.VARIABLES)) and stmt.var is not None else None
 
 
 def _least_stop(loop: For | Loop) -> tuple[str, int] | None:
@@ -236,16 +238,14 @@ def _raised(expr: Expr, least: Mapping[str, int]) -> Expr:
     return replace(expr, bounds=(max(low, least[expr.name]), high))
 
 
-def _started(stmt: Instruction) -> _State:
+def _started(stmt: Instruction) -> list[_Pending]:
     work = ROWS[stmt.name].starts
     if work is None:
-        return frozenset()
+        return []
     filled = stmt.outputs if work.fills else ()
     # what is taken and returned counts as filled
     read = [v for v in _registers(walk.reads(stmt)) if v not in filled] if work.reads else []
-    return frozenset(_Pending(work, v, stmt.span, True) for v in filled) | frozenset(
-        _Pending(work, v, stmt.span, False) for v in read
-    )
+    return [_Pending(work, v, stmt.span, True) for v in filled] + [_Pending(work, v, stmt.span, False) for v in read]
 
 
 def _succeeds(stmt: Instruction, pending: _Pending) -> bool:
@@ -333,7 +333,10 @@ def _touches(stmt: Stmt) -> bool:
 def _settles(stmt: Instruction) -> bool:
     """Whether an instruction starts work that settles at joins or waits for it."""
     row = ROWS[stmt.name]
-    return any(work is not None and work.settles_at_joins for work in (row.starts, row.completes))
+    for work in (row.starts, row.completes):
+        if work is not None and work.settles_at_joins:
+            return True
+    return False
 
 
 def _jumps(stmt: Stmt) -> bool:
@@ -398,10 +401,10 @@ def _check(stmt: Stmt, state: _State) -> None:
     if isinstance(stmt, Return):
         _check_end(stmt, state)
         return
-    reads, writes = list(_registers(walk.reads(stmt))), list(_registers(walk.writes(stmt)))
-    names = {vector.buffer.root.name for vector in (*reads, *writes)}
-    if not names:
+    reads, writes = _registers(walk.reads(stmt)), _registers(walk.writes(stmt))
+    if not reads and not writes:
         return
+    names = {vector.buffer.root.name for vector in (*reads, *writes)}
     near = [pending for pending in state if pending.vector.buffer.root.name in names]
     started = ROWS[stmt.name].starts if isinstance(stmt, Instruction) else None
     for pending in _in_order(near):
@@ -475,6 +478,6 @@ def _in_order(state: Collection[_Pending]) -> list[_Pending]:
     return sorted(state, key=lambda p: (p.vector.buffer.root.name, p.range, p.work.name, p.groups, str(p.span)))
 
 
-def _registers(places: Iterable[Place]) -> Iterator[Vector]:
+def _registers(places: Sequence[Place]) -> list[Vector]:
     """Those of the places that are registers."""
-    yield from (place for place in places if isinstance(place, Vector) and place.buffer.space == "local")
+    return [p for p in places if isinstance(p, Vector) and p.buffer.space == "local"] if places else []

@@ -12,7 +12,7 @@ kinds of accesses. None is needed behind the wait for an asynchronous access, no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 
 from ..dataclass import dataclass, replace
 from ..dtypes import barrier
@@ -76,12 +76,12 @@ def _fence(space: str, span: Span | None) -> Instruction:
 class _Accesses:
     """What a kernel does with memory.
 
-    arguments: the argument of each tensor map, by the map's name. overlapping: arguments that may be one another's
-    memory. touched: what it accesses asynchronously; overwritten: of that, what it writes so. staged: the shared memory
-    that cp.async writes.
+    issued: what each instruction accesses asynchronously that does so, by its identity. overlapping: arguments that may
+    be one another's memory. touched: what is accessed asynchronously; overwritten: of that, what is written so.
+    staged: the shared memory that cp.async writes.
     """
 
-    arguments: dict[str, str]
+    issued: Mapping[int, _State]
     overlapping: frozenset[str]
     touched: _State
     overwritten: _State
@@ -90,43 +90,27 @@ class _Accesses:
     @staticmethod
     def of(kernel: Kernel) -> _Accesses:
         maps = {p.var.name: p.of for p in kernel.params if isinstance(p, TensorMapParam)}
-        overlapping = frozenset(p.of for p in kernel.params if isinstance(p, PointerParam) and not p.noalias)
-        found = _Accesses(maps, overlapping, frozenset(), frozenset(), frozenset())
-        instructions = walk.each(kernel.body, Instruction)
-        every = [access for stmt in instructions for access in found.asynchronous(stmt)]
-        staged = (
-            memory for stmt in instructions if ROWS[stmt.name].starts is CP_ASYNC
-            for memory, writes in found.ordinary(stmt) if writes
-        )
-        return replace(
-            found,
-            touched=frozenset(memory for memory, _ in every),
-            overwritten=frozenset(memory for memory, writes in every if writes),
-            staged=frozenset(staged),
-        )
-
-    def asynchronous(self, stmt: Stmt) -> Iterator[tuple[_Memory, bool]]:
-        """The memory that a statement accesses asynchronously, and whether it writes it."""
-        if not isinstance(stmt, Instruction) or not ROWS[stmt.name].asynchronous:
-            return
-        row = ROWS[stmt.name]
-        yield from _addressed(row, stmt)
-        for each in stmt.inputs:
-            if isinstance(each, Descriptor):
-                yield ("shared", each.place.buffer.root.name), False
-            if isinstance(each, Var) and each.name in self.arguments:
-                yield ("global", self.arguments[each.name]), any(
-                    o.space == "shared" and o.direction is Direction.IN for o in row.operands
-                )
+        overlapping = frozenset([p.of for p in kernel.params if isinstance(p, PointerParam) and not p.noalias])
+        issued: dict[int, _State] = {}
+        overwritten, staged = set[_Memory](), set[_Memory]()
+        for stmt in walk.each(kernel.body, Instruction):
+            row = ROWS[stmt.name]
+            if row.asynchronous:
+                accesses = [*_addressed(row, stmt), *_described(row, stmt, maps)]
+                issued[id(stmt)] = frozenset([memory for memory, _ in accesses])
+                overwritten.update([memory for memory, writes in accesses if writes])
+            elif row.starts is CP_ASYNC:
+                staged.update([memory for memory, writes in _addressed(row, stmt) if writes])
+        touched = frozenset[_Memory]().union(*issued.values())
+        return _Accesses(issued, overlapping, touched, frozenset(overwritten), frozenset(staged))
 
     def ordinary(self, stmt: Stmt) -> list[tuple[_Memory, bool]]:
         """The memory, no registers, that a statement accesses ordinarily, and whether it writes it."""
-        accesses = [
-            ((place.buffer.space, place.buffer.root.name), writes) for place, writes in walk.in_memory(stmt)
-        ]
-        if isinstance(stmt, Instruction) and not ROWS[stmt.name].asynchronous:
-            accesses += _addressed(ROWS[stmt.name], stmt)
-        return accesses
+        if isinstance(stmt, Instruction):
+            return [] if id(stmt) in self.issued else _addressed(ROWS[stmt.name], stmt)
+        if not isinstance(stmt, walk.ACCESSING):
+            return []
+        return [((place.buffer.space, place.buffer.root.name), writes) for place, writes in walk.in_memory(stmt)]
 
     def dirtied(self, stmt: Stmt) -> _State:
         """What is dirty behind a statement, whatever was before it."""
@@ -148,8 +132,9 @@ class _Accesses:
             return dirty
         if isinstance(stmt, If) and not self._issues(stmt):
             return frozenset()
-        within = stmt.then if isinstance(stmt, If) else (stmt,)
-        return dirty & {memory for each in within for memory, _ in self.asynchronous(each)}
+        if not isinstance(stmt, If):
+            return dirty & self.issued.get(id(stmt), frozenset())
+        return dirty.intersection([memory for each in stmt.then for memory in self.issued.get(id(each), ())])
 
     def _issues(self, stmt: If) -> bool:
         """Whether a branch is that of a leader, which starts what its instance does."""
@@ -165,13 +150,31 @@ class _Accesses:
         return frozenset({memory})
 
 
-def _addressed(row: Row, stmt: Instruction) -> Iterator[tuple[_Memory, bool]]:
-    """The memory whose address an instruction takes, without barriers."""
+def _addressed(row: Row, stmt: Instruction) -> list[tuple[_Memory, bool]]:
+    """The memory whose address an instruction takes, without barriers, and whether it writes it."""
+    vectors = [v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space != "local"]
+    if not vectors:
+        return []
     operands = [operand for operand in row.operands if operand.kind is Kind.ADDRESS]
-    vectors: Iterable[Vector] = (v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space != "local")
-    for operand, vector in zip(operands, vectors, strict=False):
-        if vector.buffer.dtype != barrier:
-            yield (vector.buffer.space, vector.buffer.root.name), operand.direction is not Direction.IN
+    return [
+        ((vector.buffer.space, vector.buffer.root.name), operand.direction is not Direction.IN)
+        for operand, vector in zip(operands, vectors, strict=False) if vector.buffer.dtype != barrier
+    ]
+
+
+def _described(row: Row, stmt: Instruction, arguments: Mapping[str, str]) -> list[tuple[_Memory, bool]]:
+    """The memory that an instruction takes by descriptors and tensor maps, and whether it writes it.
+
+    arguments: the argument of each tensor map, by the map's name.
+    """
+    stores = any(o.space == "shared" and o.direction is Direction.IN for o in row.operands)
+    accesses: list[tuple[_Memory, bool]] = []
+    for each in stmt.inputs:
+        if isinstance(each, Descriptor):
+            accesses.append((("shared", each.place.buffer.root.name), False))
+        elif isinstance(each, Var) and each.name in arguments:
+            accesses.append((("global", arguments[each.name]), stores))
+    return accesses
 
 
 def _releases(stmt: Stmt) -> bool:
@@ -193,23 +196,27 @@ class _Dirty(Analysis[_State]):
 
     def __init__(self, accesses: _Accesses) -> None:
         self._accesses = accesses
+        # by the identities of statements, of those behind which something is
+        self._dirtied: dict[int, _State] = {}
 
     def join(self, first: _State, second: _State) -> _State:
         return first | second
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        if not (isinstance(stmt, (If, Sync, Arrive, Instruction)) or walk.in_memory(stmt)):
+        if not isinstance(stmt, (If, Sync, Arrive, Instruction)) and not walk.in_memory(stmt):
             return False
-        is_fenced = bool(self._accesses.fenced(stmt, self._accesses.touched))
-        return is_fenced if isinstance(stmt, If) else is_fenced or bool(self._accesses.dirtied(stmt))
+        dirtied = self._accesses.dirtied(stmt)
+        if dirtied:
+            self._dirtied[id(stmt)] = dirtied
+        return bool(dirtied) or bool(self._accesses.fenced(stmt, self._accesses.touched))
 
     def step(self, stmt: Simple | Jump, state: _State) -> _State:
-        return self._behind_fence(stmt, state) | self._accesses.dirtied(stmt)
+        return self._behind_fence(stmt, state) | self._dirtied.get(id(stmt), frozenset())
 
     def branch(self, stmt: If, state: _State) -> tuple[_State, _State]:
         inside = self._behind_fence(stmt, state)
         return inside, inside
 
     def _behind_fence(self, stmt: Stmt, state: _State) -> _State:
-        spaces = {space for space, _ in self._accesses.fenced(stmt, state)}
-        return frozenset(memory for memory in state if memory[0] not in spaces)
+        spaces = [space for space, _ in self._accesses.fenced(stmt, state)]
+        return frozenset([memory for memory in state if memory[0] not in spaces]) if spaces else state

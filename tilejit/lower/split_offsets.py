@@ -176,7 +176,8 @@ class _Splitting:
             if isinstance(item, Descriptor):
                 place = self._vector(item.place)
                 item = item if place is item.place else Descriptor(place, item.constant)
-            elif isinstance(item, Vector):
+            elif isinstance(item, Vector) and type(item.offset) is not Const:
+                # most are registers
                 item = self._vector(item)
             inputs.append(item)
         return stmt if all(map(is_, inputs, stmt.inputs)) else replace(stmt, inputs=tuple(inputs))
