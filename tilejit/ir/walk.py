@@ -112,7 +112,8 @@ def _inventory(body: Block) -> Inventory:
     size, kinds = len(body), set(map(type, body))
     assigned = {stmt.var.name for stmt in body if isinstance(stmt, ir.Assign)} if ir.Assign in kinds else set[str]()
     if not kinds.isdisjoint(COMPOUND):
-        for held in [inventory(block) for stmt in body if isinstance(stmt, COMPOUND) for block in blocks(stmt)]:
+        inner = [block for stmt in body if isinstance(stmt, COMPOUND) for block in blocks(stmt) if block]
+        for held in map(inventory, inner):
             size += held.size
             kinds |= held.kinds
             assigned |= held.assigned
@@ -137,7 +138,8 @@ def _statements(body: Block) -> tuple[ir.Stmt, ...]:
         listed.append(stmt)
         if isinstance(stmt, COMPOUND):
             for block in blocks(stmt):
-                listed += statements(block)
+                if block:
+                    listed += statements(block)
     return tuple(listed)
 
 
@@ -209,6 +211,8 @@ class _Edits:
         self.at = 0
 
     def block(self, body: Block) -> Block:
+        if not body:
+            return body
         behind = self.at + inventory(body).size
         if bisect_left(self.numbers, self.at) == bisect_left(self.numbers, behind):
             self.at = behind

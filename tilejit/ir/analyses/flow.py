@@ -143,11 +143,7 @@ def _course(analysis: Analysis[State], body: Block, first: int) -> _Course:
         is_visited = isinstance(stmt, _UNKNOWN) or (type(stmt) in kinds and analysis.concerns(stmt))
         if isinstance(stmt, walk.COMPOUND):
             for block in walk.blocks(stmt):
-                held = walk.inventory(block)
-                if held.kinds.isdisjoint(_UNKNOWN) and held.kinds.isdisjoint(kinds):
-                    course = _Course((), behind, behind + held.size)
-                else:
-                    course = _course(analysis, block, behind)
+                course = _course(analysis, block, behind) if block else _Course((), behind, behind)
                 blocks.append(course)
                 behind = course.end
                 is_visited = is_visited or bool(course.visits)

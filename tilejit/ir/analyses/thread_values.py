@@ -116,6 +116,8 @@ _PARTING = (ir.If, ir.Break, ir.Continue, ir.Return)
 
 def _come(body: Block, coming: int, values: ThreadValues, listed: list[int]) -> int:
     """Lists who comes to the statements of a block; returns who comes to its end."""
+    if not body:
+        return coming
     held = walk.inventory(body)
     if held.kinds.isdisjoint(_PARTING):
         listed += [coming] * held.size
