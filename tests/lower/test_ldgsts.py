@@ -109,6 +109,8 @@ def test_a_region_may_start_before_the_tensor_by_whole_vectors() -> None:
 def test_older_targets_are_refused() -> None:
     sides = operand("shared", (32, 32), float16), operand("global", (32, 32), float16)
     assert refusal(*sides, arch="sm_75") == "cp.async needs sm_80 or newer; target is sm_75"
+    with pytest.raises(DispatchError, match='help: compile for target="sm_80" or newer'):
+        ask(*sides, arch="sm_75")
     assert ask(*sides, arch="sm_80").variant == "ldgsts"
 
 

@@ -184,6 +184,13 @@ def test_lines_are_named_by_locate():
         attempt(body, locate=lambda file, line, column: f"kernel.py:{line} inlined {column}")
 
 
+def test_what_has_no_line_of_the_source_names_none():
+    body = MINE + ".loc 1 0 0\nst.shared.u32 [tile], %r1;"
+    with pytest.raises(RaceError, match="PTX line") as caught:
+        attempt(body, locate=lambda file, line, column: f"line {line}")
+    assert "from line 0" not in str(caught.value)
+
+
 def test_overwriting_what_others_still_read_is_a_race():
     body = MINE + """
     st.shared.u32 [%r4], %r1; bar.sync 0;

@@ -97,5 +97,5 @@ def _result(ctx: Context, frame: Frame) -> Value:
     value = frame.env[RESULT].value
     if isinstance(value, Unset):
         named = replace(value, name=value.name.replace(RESULT, f"the result of {frame.node.name}"))
-        raise ctx.type_error(frame.node, named.reason, "return one kind of value")
+        raise ctx.type_error(frame.node, named.reason, "return one kind of value, on every path")
     return value

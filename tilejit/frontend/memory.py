@@ -44,7 +44,8 @@ def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
     name = ctx.constant(value, node, "the element type")
     dtype = as_dtype(name)
     if dtype is None:
-        raise ctx.type_error(node, f"{shown(name)} is not an element type", "write tj.float32, or A.dtype")
+        hint = "write tj.int32, or another width" if name is int else "write tj.float32, or A.dtype"
+        raise ctx.type_error(node, f"{shown(name)} is not an element type", hint)
     return dtype
 
 
@@ -207,6 +208,9 @@ def along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | None])
 def axes_of(ctx: Context, node: ast.AST, value: Value, rank: int) -> tuple[int, ...]:
     """Axes of a tile that a call names by a number or a tuple of these, from 0 and rising; -1 is the last."""
     items = value.items if isinstance(value, Items) else (value,)
+    if any(isinstance(item, Constant) and isinstance(item.value, float) for item in items):
+        hint = "of two values, element by element, there are tj.maximum(a, b) and tj.minimum(a, b)"
+        raise ctx.type_error(node, "a number with a fraction is no axis", hint)
     numbers = [ctx.integer(item, node, "an axis") for item in items]
     wrong = [n for n in numbers if not -rank <= n < rank]
     if wrong:

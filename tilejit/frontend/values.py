@@ -362,6 +362,8 @@ def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[s
         hint = "index it, as in A[i, j], or use an operation on tiles such as tj.maximum and &"
     elif isinstance(value, (Barrier, RingStep)):
         hint = "a barrier is passed by its parameter's name: barrier=..."
+    elif isinstance(value, Constant) and value.value is None:
+        hint = "None is what a function without return gives, and what is left out: return a value, or pass one"
     return f"{what} is needed here; this is {describe(value)}", hint
 
 

@@ -98,12 +98,14 @@ def _emit_vector(b: Builder, to: Vector, source: MaskedVector) -> None:
     b.append(Instruction(row.name, (), (to, source.place, build.where(cond, count, 0)), span=b.span))
 
 
+_TO_TARGET = 'compile for target="sm_80" or newer; copy does it on all, and waits itself'
+
 VARIANT = Variant(
     name="ldgsts",
     operations=("copy_async",),
     priority=20,
     operands=(KINDS, from_to("global", "shared")),
-    when=(*COPY_CONDITIONS, needs(COPIES), Condition("fill", _zero_fill)),
+    when=(*COPY_CONDITIONS, needs(COPIES, hint=_TO_TARGET), Condition("fill", _zero_fill)),
     honours=("fill",),
     starts=(CP_ASYNC,),
     plan=plan,

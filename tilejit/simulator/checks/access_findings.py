@@ -103,7 +103,7 @@ class AccessFindings:
             f"{what}\nbefore the asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} to it was waited "
             f"for\n  {self.places.describe(batch.pc)}",
             site.pc, batch.pc, self.threads(me[at]), at.size,
-            hint="wait for the copy (cp.async.wait_group), then let a barrier tell the other threads",
+            hint="wait for the copy (cp.async.commit_group and wait_group), then let a barrier tell the other threads",
         )
 
     def of_barrier(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:

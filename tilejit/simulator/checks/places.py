@@ -34,7 +34,7 @@ class PtxPlaces:
 
     def location(self, pc: int) -> Location | None:
         loc = self.function.body[pc].loc
-        if loc is None:
+        if loc is None or loc.line == 0:
             return None
         if self.locate is not None:
             return Location(*loc[:3], self.locate(*loc[:3]))
