@@ -237,6 +237,7 @@ class _Statements:
             self.values.use_buffer(buffer.base, span)
             if buffer.offset is not None:
                 self.displaced(buffer, buffer.base, buffer.offset, span)
+                self.scopes.define_view(buffer)
 
     def displaced(self, view: ir.Buffer, base: ir.Buffer, offset: ir.Expr, span: Span | None) -> None:
         if self.is_tile or self.values.unrolled:

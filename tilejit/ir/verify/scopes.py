@@ -21,6 +21,7 @@ class Scopes:
     vars: the variables that are visible. of: the number of each one's scope. mutable: those that may be assigned.
     sound: identities of expressions without a violation, each with the number of the scope that it ends with.
     ending: of each scope, the identities of those that end with it.
+    gone: the views that started behind their bases, by name, where their scopes have ended.
     """
 
     def __init__(self) -> None:
@@ -29,7 +30,9 @@ class Scopes:
         self.mutable: set[str] = set()
         self.sound: dict[int, int] = {}
         self.ending: list[list[int]] = [[]]
+        self.gone: set[str] = set()
         self._names: list[list[str]] = [[]]
+        self._views: list[list[str]] = [[]]
 
     def define(self, var: ir.Var) -> None:
         if var.name not in self.vars:
@@ -37,8 +40,13 @@ class Scopes:
             self._names[-1].append(var.name)
         self.vars[var.name] = var
 
+    def define_view(self, view: ir.Buffer) -> None:
+        """A view with an address of its own, which is computed where it is defined."""
+        self._views[-1].append(view.name)
+
     def begin(self) -> None:
         self._names.append([])
+        self._views.append([])
         self.ending.append([])
 
     def end(self) -> None:
@@ -47,3 +55,4 @@ class Scopes:
             self.mutable.discard(name)
         for identity in self.ending.pop():
             del self.sound[identity]
+        self.gone.update(self._views.pop())

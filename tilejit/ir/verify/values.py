@@ -74,7 +74,10 @@ class Values:
             self.fault(f"buffer {buffer.name} is used before its definition", span)
         elif definition is not buffer and definition != buffer:
             self.fault(f"buffer {buffer.name} isn't the one that was defined", span)
-        else:
+        elif buffer.start.name in self.scopes.gone:
+            self.fault(f"buffer {buffer.start.name} is used outside the block that defines it", span)
+        elif buffer.start.offset is None:
+            # any other is asked again: behind its block it isn't visible
             self._sound_buffers.add(id(buffer))
 
     def var(self, var: ir.Var, span: Span | None) -> int:
