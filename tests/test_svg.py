@@ -159,6 +159,8 @@ def test_every_table_says_what_it_leaves_out_and_shows_the_gaps() -> None:
     drawn = lines(beside([table], []).svg)
     assert " ".join(drawn).endswith("A: tile: 3 of 10 rows, 2 of 5 columns; … stands for those left out")
     assert drawn.count("…") == 2
+    whole, cut = (beside([CellTable([0, 1], [0], (n, n - 1), ["0", "1"], [cell] * 2)], []) for n in (2, 3))
+    assert lines(whole.svg).count("…") == 0 and lines(cut.svg).count("…") == 2 and cut.height > whole.height
 
 
 def test_a_picture_is_saved_as_a_file(tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ class Cell:
 class CellTable:
     """Cells in rows and columns, of which some may be left out.
 
-    rows, columns: the numbers of those that are shown; where one doesn't follow the other a gap stands, with "…".
+    rows, columns: the numbers of those that are shown; where one doesn't follow the other, and behind the
+    last where more follow, a gap stands, with "…".
     of: how many there are with those that are left out. row_names: a heading for each row.
     cells: those of the rows, one after the other. heading: above all, or "".
     """
@@ -177,10 +178,21 @@ class CellTable:
         return f"{self.heading}{': ' if self.heading else ''}{what}; … stands for those left out"
 
     def width(self) -> float:
-        return max(self.side + _places(self.columns, self.column)[-1] + self.column, _width(len(self.heading)))
+        across = _places(self.columns, self.column)[-1] + self.column + _GAP * self.more_columns
+        return max(self.side + across, _width(len(self.heading)))
 
     def height(self) -> float:
-        return self.top + _places(self.rows, _ROW)[-1] + _ROW
+        return self.top + _places(self.rows, _ROW)[-1] + _ROW + _GAP * self.more_rows
+
+    @property
+    def more_rows(self) -> bool:
+        """Whether rows behind the last that is shown are left out."""
+        return self.rows[-1] + 1 < self.of[0]
+
+    @property
+    def more_columns(self) -> bool:
+        """Whether columns behind the last that is shown are left out."""
+        return self.columns[-1] + 1 < self.of[1]
 
     @property
     def top(self) -> float:
@@ -195,11 +207,13 @@ class CellTable:
             yield TextLine(x, y + 10, self.heading, INK, "start")
         for number, at in zip(self.columns, across, strict=True):
             yield TextLine(left + at + column / 2, top - 4, str(number), QUIET)
-        for at in _gaps(self.columns, across):
+        behind = [across[-1] + column + _GAP] if self.more_columns else []
+        for at in (*_gaps(self.columns, across), *behind):
             yield TextLine(left + at - _GAP / 2, top - 4, "…", QUIET)
         for name, at in zip(self.row_names, down, strict=True):
             yield TextLine(left - 4, top + at + 13, name, QUIET, "end")
-        for at in _gaps(self.rows, down):
+        below = [down[-1] + _ROW + _GAP] if self.more_rows else []
+        for at in (*_gaps(self.rows, down), *below):
             yield TextLine(left - 4, top + at - _GAP / 2 + 2, "…", QUIET, "end")
         cells = iter(self.cells)
         for r in down:
