@@ -302,6 +302,14 @@ MISTAKES: dict[str, Mistake] = {
         without(RING, "s[ring[i].stage, tj.lane_id()] =", "s[ring[i], tj.lane_id()] ="), KernelTypeError,
         "this is a step of ring", "ring[i]", "ring[i].stage",
     ),
+    "a step that the whole CTA commits": Mistake(
+        without(RING, "tj.warp.commit(ring[i])", "tj.cta.commit(ring[i])"), DispatchError,
+        "cta.commit at", "tj.warp_id() == 0", "move it out of the branch",
+    ),
+    "a shape that isn't a tuple": Mistake(
+        without(LOADED, "layout_c((64, 64))", "layout_c(64, 64)"), KernelTypeError, "takes 1 positional argument",
+        "tj.wgmma.layout_c(64, 64)", "its parameters: shape; a shape is a tuple",
+    ),
     "several steps at once": Mistake(
         without(RING, "ring[i].acquire()", "ring[0:2].acquire()"), KernelTypeError, "has one index", "ring[0:2]",
         "ring[i]",

@@ -366,7 +366,7 @@ def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> Ri
 
 
 def _arrived(ctx: Context, node: ast.Call, operation: ScopedOperation, value: Barrier) -> Value:
-    ctx.emit(Arrive(_place(ctx, node, value), operation.scope, None, ctx.span(node)))
+    ctx.emit(Arrive(_place(ctx, node, value), operation.scope, None, ctx.span(node), operation.name))
     return Constant(None)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from ..dataclass import replace
@@ -67,8 +69,22 @@ def fold(
     except (ArithmeticError, MemoryError, TypeError, ValueError) as error:
         raise ctx.type_error(
             node, f"{type(error).__name__} in a compile-time expression: {error}",
-            "Python computes this when the kernel is compiled: change its operands",
+            _usage(compute, arguments, keywords)
+            or "Python computes this when the kernel is compiled: change its operands",
         ) from None
+
+
+def _usage(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
+    """What to write where a function doesn't take so many arguments, or those names; empty where it does."""
+    if not isinstance(compute, FunctionType):
+        return ""
+    signature = inspect.signature(compute)
+    try:
+        signature.bind(*arguments, **keywords)
+    except TypeError:
+        names = ", ".join(signature.parameters)
+        return f"its parameters: {names}{'; a shape is a tuple' if 'shape' in signature.parameters else ''}"
+    return ""
 
 
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:

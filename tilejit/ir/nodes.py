@@ -202,12 +202,14 @@ class Arrive:
     What the instance's threads did before comes before what others do who wait for the phase.
     place: an `Element` at tile level, a `Vector` of width 1 at lane level.
     bytes: how many bytes of copies the phase awaits besides, as an int32; None for none.
+    word: by which messages call it.
     """
 
     place: Element | Vector
     scope: str
     bytes: Expr | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    word: str = field(default="arrive", compare=False, repr=False)
 
 
 @lean(frozen=True, slots=True)

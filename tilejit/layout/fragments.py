@@ -155,7 +155,7 @@ def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:
 def matrix_shape(shape: Sequence[int], operand: str, wanted: str) -> tuple[int, int]:
     """A matrix's two extents. operand, wanted: what messages call it, and its shape."""
     if not isinstance(shape, Sequence) or len(shape) != 2 or not all(isinstance(n, int) for n in shape):
-        raise LayoutError(f"{operand} has shape {wanted}; got {shown(shape)}", hint="give two ints")
+        raise LayoutError(f"{operand} has shape {wanted}; got {shown(shape)}", hint="give a tuple of two ints")
     return shape[0], shape[1]
 
 

@@ -319,8 +319,9 @@ class _Uniformity(Analysis[_ThreadState]):
                 within = scope if scope in SCOPES else scopes.CTA.name
                 self.collective(f"{scope}_sync", within, stmt.span, state)
             case ir.Arrive(place, scope):
-                self.collective(f"{scope}.arrive", scope, stmt.span, state)
-                self.barrier(place.buffer, walk.indices(place), f"{scope}.arrive is an arrival at", stmt, state)
+                what = f"{scope}.{stmt.word}"
+                self.collective(what, scope, stmt.span, state)
+                self.barrier(place.buffer, walk.indices(place), f"{what} is an arrival at", stmt, state)
             case ir.Instruction(name):
                 self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
                 self.common(stmt, ROWS[name], state)
