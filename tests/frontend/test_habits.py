@@ -136,6 +136,7 @@ WRITTEN = [
     (f"{LOADED}x.registers[0] = 3", "rebind the name: x = tj.where(condition, value, x)"),
     ("with X:\n        pass", "leave it out"),
     (f"{LOADED}y = x.astype(int)", "write tj.int32"),
+    ("x = tj.cta.load(X[0:64])\n    y = x.view(tj.int32)", "tj.cta.load(A.view(tj.int32)[...])"),
     (f"{LOADED}y = tj.max(x, 0.5)", "tj.maximum(a, b)"),
     ("def f(x):\n        y = x\n    X[0] = f(1.0)", "None is what a function without return gives"),
     ("def f(x):\n        if x > 0:\n            return x\n    X[0] = f(X[1])", "on every path"),

@@ -349,6 +349,11 @@ def _with_element_type(
     ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout | Strided, dtype: DType
 ) -> Memory:
     shape = memory.buffer.shape if memory.is_whole else memory.shape
+    if memory.is_local and isinstance(layout, TileLayout) and layout.size() != math.prod(memory.shape):
+        raise ctx.type_error(
+            node, f"a tile of shape {memory.shape} with {layout.size()} places in registers can't be seen as {dtype}",
+            f"view the memory: tj.cta.load(A.view(tj.{dtype})[...]); or lay it out over as many elements",
+        )
     before, after = memory.dtype.bits, dtype.bits
     if before == after:
         return reinterpreted(ctx, node, memory, shape, dtype, layout)
