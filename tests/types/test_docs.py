@@ -146,7 +146,11 @@ def test_every_group_of_words_lists_them_and_has_an_example() -> None:
             assert all(re.search(rf"\b{name}\b", text) for name in dir(group)), group
 
 
-@pytest.mark.parametrize("function", [f for functions in LAYOUTS.values() for f in functions], ids=repr)
+def _named(function: Callable[..., object]) -> str:
+    return f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+
+
+@pytest.mark.parametrize("function", [f for functions in LAYOUTS.values() for f in functions], ids=_named)
 def test_every_function_for_layouts_has_an_example_that_works(
     function: Callable[..., object], tmp_path: Path
 ) -> None:
