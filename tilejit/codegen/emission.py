@@ -42,8 +42,8 @@ class OffsetParts(NamedTuple):
 class Emission:
     """The state of one kernel's emission.
 
-    scalars: the value of each variable in scope. changing: variables that have several values in their scope.
-    settled: the identities of expressions that have none of these, and no loads.
+    scalars: the value of each variable in scope that has one. varies: what is being evaluated has another value
+    elsewhere, as it loads something or names a variable that may change.
     slots: the register of each variable that may change. registers: those of each local buffer that lives in registers.
     bases: the address of each other buffer that owns storage, and of each view that starts behind its base.
     numbers: the same as a number of 32 bits, of views in shared memory whose address instructions take.
@@ -60,8 +60,7 @@ class Emission:
     target: Target
     writer: Writer
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
-    changing: frozenset[str] = frozenset()
-    settled: set[int] = field(default_factory=set)
+    varies: bool = False
     slots: dict[str, Word] = field(default_factory=dict)
     registers: dict[str, Registers] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from ..dtypes import DType, bool_, int32, int64
-from ..ir import walk
 from ..ir.arithmetic import facts
 from ..ir.nodes import Cast, Const, Element, Expr, Load, Op, Special, Var
 from ..remember import lasting, remembered
@@ -31,34 +30,18 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
     value = w.results.get(id(expr))
     if value is not None:
         return value
-    compute = _COMPUTED[type(expr)]
+    compute, around = _COMPUTED[type(expr)], emission.varies
+    emission.varies = False
     if expr.span is None:
         value = compute(emission, expr)
     else:
         before = w.at(expr.span)
         value = compute(emission, expr)
         w.restore(before)
-    if not isinstance(expr, Load) and _is_settled(emission, expr):
+    if not emission.varies:
         w.results[id(expr)] = value
+    emission.varies = emission.varies or around
     return value
-
-
-def _is_settled(emission: Emission, expr: Expr) -> bool:
-    """Whether an expression that is no load has the same value wherever it stands."""
-    for part in expr.args if isinstance(expr, Op) else walk.operands(expr):
-        if isinstance(part, Load):
-            return False
-        if isinstance(part, Var):
-            if part.name in emission.changing:
-                return False
-        elif not isinstance(part, _CONSTANT) and id(part) not in emission.settled and not _is_settled(emission, part):
-            return False
-    emission.settled.add(id(expr))
-    return True
-
-
-#: what has one value, and isn't written
-_CONSTANT = (Const, Special)
 
 
 def offset_of(emission: Emission, expr: Expr) -> OffsetParts:
@@ -81,6 +64,7 @@ def _constant_offset(number: int) -> OffsetParts:
 
 def _loaded(emission: Emission, load: Load) -> LLVMValue:
     assert not isinstance(load.place, Element), "lowering leaves no Element"
+    emission.varies = True
     place, at = load.place, load.place.offset
     # most are of registers
     offset = _constant_offset(int(at.value)) if type(at) is Const else offset_of(emission, at)
@@ -93,6 +77,7 @@ def _converted(emission: Emission, conversion: Cast) -> LLVMValue:
 
 def _changing(emission: Emission, var: Var) -> LLVMValue:
     """What a variable that may change has at present."""
+    emission.varies = True
     slot = emission.slots[var.name]
     return LLVMValue(emission.writer.read(slot, slot.kind), var.dtype)
 
@@ -156,6 +141,7 @@ def _is_near(expr: Expr) -> bool:
     return low is not None and high is not None and -far <= low and high <= far
 
 
+@cache
 def _far(dtype: DType) -> int:
     """Sums of four numbers up to this don't wrap around."""
     return 1 << (dtype.bits - 3)

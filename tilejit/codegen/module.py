@@ -8,12 +8,10 @@ from ..dataclass import dataclass
 from ..dtypes import DType
 from ..errors import assert_never
 from ..executable import SharedPlace
-from ..ir import walk
 from ..ir.analyses.register_pool import settings_of
 from ..ir.nodes import (
     Assert,
     Buffer,
-    Declare,
     Kernel,
 )
 from ..ir.params import (
@@ -72,8 +70,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     buffers = tuple(storage.allocations(kernel.body))
     entry = storage.legal(kernel.name)
     table = LineTable(entry, kernel.span)
-    changing = frozenset(s.var.name for s in walk.statements(kernel.body) if isinstance(s, Declare))
-    emission = Emission(kernel, target, Writer(table), changing=changing, view_uses=uses_of_views(kernel))
+    emission = Emission(kernel, target, Writer(table), view_uses=uses_of_views(kernel))
     text = _module(emission, buffers, entry)
     written = time.perf_counter()
     ptx, timings = compile_text(text, target, version(emission), _is_finished(emission))

@@ -141,7 +141,7 @@ class PartitionCopy(Partition):
 
 def _ordered(schedule: Schedule, lead: str) -> Schedule:
     """Slowest first as memory lies on one side; in logical order where that isn't known, stride 1 last."""
-    if any(digit.is_folded for digit in schedule.digits):
+    if schedule.is_folded:
         return schedule
     if any(isinstance(digit[lead], Scaled) for digit in schedule.digits):
         return schedule.ordered(lambda digit: digit[lead] != 1)

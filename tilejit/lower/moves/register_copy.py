@@ -44,7 +44,7 @@ def register_copy(op: TileOp, threads: int) -> tuple[Schedule, bool]:
     schedule = Schedule.of(registers.shape, tiles)
     for name in beside:
         need_same_threads(schedule, "registers", name)
-    if any(digit.is_folded for digit in schedule.digits):
+    if schedule.is_folded:
         raise LayoutError(
             f"{registers.buffer.name} and {memory.buffer.name} split a dimension so differently "
             "that one step in registers isn't one step in memory",

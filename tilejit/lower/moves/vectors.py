@@ -93,7 +93,7 @@ class OwnedVectors:
     def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
         """The operands in registers. The caller writes its code once, or for each register at which they may start."""
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
-        for firsts in each_start(b, *(view.touched(self.width) for view in local)):
+        for firsts in each_start(b, *[view.touched(self.width) for view in local]):
             yield {
                 view.name: RegisterVectors(view, first, self.width, self.step_of(view.name))
                 for view, first in zip(local, firsts, strict=True)

@@ -309,9 +309,10 @@ def _join(made: Survey, step: Meeting) -> None:
 
 
 def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
-    if not _is_view(region.buffer) and region.extents == region.buffer.shape:
-        return Use(name, region, made.tile(region.buffer), labels or (None,) * len(region.extents))
-    buffer, along = base_of(region.buffer)
+    whole = region.buffer
+    if region.extents == whole.shape and (whole.base is None or not _is_view(whole)):
+        return Use(name, region, made.tile(whole), labels or (None,) * len(region.extents))
+    buffer, along = base_of(whole)
     tile = made.tile(buffer)
     kept = iter(labels if labels is not None else [None] * len(region.shape))
     of_view = [None if extent is None else next(kept) for extent in region.extents]

@@ -219,9 +219,13 @@ class _Rewriter:
 
     def _agree(self, step: Meeting) -> bool:
         """Whether all tiles are of one grid, along the same axes, and take whole rounds."""
-        uses = list(step.uses.values())
-        if len({(id(self.spots[use.tile]), use.labels) for use in uses}) == 1 and not [use for use in uses if use.cuts]:
-            return self.spots[uses[0].tile].grid is not None
+        first = next(iter(step.uses.values()))
+        spot = self.spots[first.tile]
+        for use in step.uses.values():
+            if use.cuts or use.labels != first.labels or self.spots[use.tile] is not spot:
+                break
+        else:
+            return spot.grid is not None
         axes: dict[int, int] = {}
         grids = set()
         for use in step.uses.values():

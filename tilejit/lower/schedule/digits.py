@@ -42,7 +42,10 @@ class Digit:
 
     @property
     def is_folded(self) -> bool:
-        return Folded in {type(stride) for _, stride in self.strides}
+        for _, stride in self.strides:
+            if isinstance(stride, Folded):
+                return True
+        return False
 
     def is_spread(self, operand: str) -> bool:
         """Whether the digit is spread over threads in an operand."""

@@ -251,6 +251,14 @@ class Schedule:
         return tuple(_views(self).values())
 
     @property
+    def is_folded(self) -> bool:
+        """Whether some digit is a dimension that moves along several strides at once."""
+        for digit in self.digits:
+            if digit.is_folded:
+                return True
+        return False
+
+    @property
     def count(self) -> int:
         """How many values the index has."""
         return prod([digit.extent for digit in self.digits])

@@ -111,7 +111,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     for name in placed:
         if name not in ("registers", "memory"):
             need_same_threads(schedule, "registers", name)
-    if any(digit.is_folded for digit in schedule.digits):
+    if schedule.is_folded:
         raise LayoutError("a tile and the place split a dimension so differently that no steps fit both")
     owned = OwnedVectors.of(schedule, "registers", "memory")
     form = _form(op, owned, context.target)

@@ -84,7 +84,7 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
     for placement, _ in tiles.values():
         need_all_threads(placement, op.scope, threads)
     digits = schedule(tiles)
-    if any(digit.is_folded for digit in digits.digits):
+    if digits.is_folded:
         dst = tiles["dst"][0].buffer
         raise LayoutError(
             f"{dst.name} and an input split a dimension over registers so differently that none fit"
