@@ -103,15 +103,15 @@ def calls_of(run: Callable[[], object]) -> int:
 
 
 def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
-    """Measured of 9, 99 and 999 operations: 5.7 and 9.3 times; 736 calls of Python functions for each further one.
+    """Measured of 9, 99 and 999 operations: 5.7 and 9.3 times; 719 calls of Python functions for each further one.
 
-    Where each operation is dispatched by itself, these are 1,020.
+    Where each operation is dispatched by itself, these are 1,000.
     """
     chain(1)
     few, some, many = (calls_of(partial(chain, turns)) for turns in (3, 33, 333))
     assert 4 * few < some < 1.3 * 10 * few
     assert 5 * some < many < 1.3 * 10 * some
-    assert many - some < 750 * 900
+    assert many - some < 730 * 900
 
 
 def _reductions(X: tj.Tensor, Y: tj.Tensor, TURNS: tj.constexpr):
@@ -227,7 +227,7 @@ def test_an_example_is_short_and_takes_no_more_work_than_its_length_allows(name:
     instructions = census(make().ptx).instructions
     assert instructions <= 3000
     assert instructions <= 1400 or not name.startswith("attention")
-    assert calls_of(make) < 22_000 + 121 * instructions
+    assert calls_of(make) < 22_000 + 113 * instructions
 
 
 @pytest.mark.parametrize("name", ["attention causal 128", "cross_entropy", "matmul", "vector_add"])
@@ -248,10 +248,10 @@ def test_a_compilation_leaves_nothing_for_the_cyclic_collector_but_buffers(name:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("global_shared", 6800), ("shared_registers", 9200), ("square_root", 10_000)]
+    ("name", "most"), [("global_shared", 6700), ("shared_registers", 9050), ("square_root", 9800)]
 )
 def test_a_small_kernel_takes_few_calls(name: str, most: int) -> None:
-    """Measured: 0.985 to 0.99 of these, of which reading the kernel takes a seventh."""
+    """Measured: 0.99 of these, of which reading the kernel takes a seventh."""
     make = demonstrations()[name]
     make()
     assert calls_of(make) < most
