@@ -248,6 +248,23 @@ def test_tiles_of_one_element_meet_numbers(n):
 
 
 @tj.kernel(threads=64)
+def either(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    total = tj.sum(tj.cta.load(X[0:64]))
+    Y[0] = total if n > 1 else n
+    Y[1] = -1 if n > 1 else total
+    for k in range(n):
+        Y[2 + k] = total if k % 2 == 0 else k
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_tile_of_one_element_or_a_number_is_chosen_in_an_expression(n):
+    x, y = np.arange(64, dtype=np.int32), np.zeros(5, np.int32)
+    with tj.use_device("sim"):
+        either[1](x, y, n)
+    assert y.tolist() == [2016 if n > 1 else n, -1 if n > 1 else 2016, *[2016, 1, 2016][:n], *[0] * (3 - n)]
+
+
+@tj.kernel(threads=64)
 def widened(X: tj.Tensor, Y: tj.Tensor, n: tj.int32, scale: tj.float32):
     total = 0.0
     for _ in range(n):

@@ -17,6 +17,7 @@ from .context import Context
 from .drafts import Draft, Nest
 from .joins import merge
 from .kinds import Same, ScalarKind, settled
+from .singles import as_scalar
 from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Conflict, Scalar, Unset, Value
 
@@ -112,7 +113,7 @@ def chosen(
     if isinstance(kind, Same) and isinstance(kind.value, Unset):
         raise ctx.type_error(node, kind.value.reason, kind.value.hint)
     if isinstance(kind, ScalarKind) and not yes and not no:
-        sides = [build.cast(ctx.scalar(v, node, kind.dtype), kind.dtype) for v in (a, b)]
+        sides = [build.cast(ctx.scalar(as_scalar(ctx, node, v), node, kind.dtype), kind.dtype) for v in (a, b)]
         return Scalar(build.op("where", cond, *sides))
     slot = make_slot(ctx, name, kind, None, span)
     with ctx.into(yes):
