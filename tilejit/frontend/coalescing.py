@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from ..dataclass import dataclass, replace
 from ..ir import walk
-from ..ir.analyses.liveness import interference, is_move
+from ..ir.analyses.liveness import interference, is_move, touches
 from ..ir.nodes import Alloc, Buffer, BufferView, Stmt, TileOp
 from ..ir.walk import Block
 
@@ -22,23 +22,22 @@ def coalesced(body: Block, kept: Collection[str]) -> Block:
     if not moves:
         return body
     numbers = _numbers(moves)
-    needs = interference(body, numbers)
+    touched = touches(body, numbers)
+    needs = interference(body, numbers, touched)
     if needs.unread:
         unread = {id(move) for move in needs.unread}
-        body = walk.rewrite(body, lambda stmt: () if id(stmt) in unread else (stmt,))
-        moves, needs = _moves(body, kept), interference(body, numbers)
+        body = walk.edited(body, {number: () for number, op in walk.numbered(body, TileOp) if id(op) in unread})
+        moves, needs = _moves(body, kept), interference(body, numbers, touched)
     classes = _Classes(numbers, needs.apart)
     for dst, src in moves:
         classes.join(dst, src)
-    return walk.rewrite(body, _Shared(classes).statement)
+    return _shared(body, classes)
 
 
 def _moves(body: Block, kept: Collection[str]) -> list[tuple[Buffer, Buffer]]:
     """Destination and source of each move between tiles in one layout, those in the innermost loops first."""
     moves: list[tuple[int, Buffer, Buffer]] = []
-    for depth, stmt in _by_depth(body, 0):
-        if not is_move(stmt):
-            continue
+    for depth, stmt in _moves_by_depth(body, 0):
         dst, src = stmt.tiles["dst"].buffer, stmt.tiles["src"].buffer
         alike = (dst.layout, dst.slots) == (src.layout, src.slots)
         if alike and dst.name not in kept and src.name not in kept:
@@ -46,14 +45,17 @@ def _moves(body: Block, kept: Collection[str]) -> list[tuple[Buffer, Buffer]]:
     return [(dst, src) for _, dst, src in sorted(moves, key=lambda move: -move[0])]
 
 
-def _by_depth(block: Block, depth: int) -> Iterator[tuple[int, TileOp]]:
-    """The tile operations, each with the number of statements around it."""
+def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
+    """The moves, each with the number of statements around it."""
+    found: list[tuple[int, TileOp]] = []
     for stmt in block:
         if isinstance(stmt, TileOp):
-            yield depth, stmt
+            if is_move(stmt):
+                found.append((depth, stmt))
         elif isinstance(stmt, walk.COMPOUND):
             for inner in walk.blocks(stmt):
-                yield from _by_depth(inner, depth + 1)
+                found += _moves_by_depth(inner, depth + 1)
+    return found
 
 
 def _numbers(moves: list[tuple[Buffer, Buffer]]) -> dict[str, int]:
@@ -91,35 +93,24 @@ class _Classes:
         return None if number is None else self.least[number]
 
 
-class _Shared:
+def _shared(body: Block, classes: _Classes) -> Block:
     """The statements with the first buffer of each class in place of all."""
-
-    def __init__(self, classes: _Classes) -> None:
-        self._classes = classes
-        self._first: dict[int, Buffer] = {}
-        self._changed: dict[str, Buffer] = {}
-
-    def buffer(self, buffer: Buffer) -> Buffer:
-        changed = self._changed.get(buffer.name)
-        if changed is None:
-            changed = self._changed[buffer.name] = self._made(buffer)
-        return changed
-
-    def _made(self, buffer: Buffer) -> Buffer:
-        if buffer.base is None:
-            number = self._classes.of(buffer)
-            return buffer if number is None else self._first.setdefault(number, buffer)
-        base = self.buffer(buffer.base)
-        return buffer if base is buffer.base else replace(buffer, base=base)
-
-    def statement(self, stmt: Stmt) -> tuple[Stmt, ...]:
-        if isinstance(stmt, Alloc):
-            return (stmt,) if self.buffer(stmt.buffer) is stmt.buffer else ()
-        if isinstance(stmt, BufferView):
-            view = self.buffer(stmt.buffer)
-            return (stmt if view is stmt.buffer else replace(stmt, buffer=view),)
-        if isinstance(stmt, TileOp) and is_move(stmt):
-            dst, src = (self.buffer(tile.buffer) for tile in stmt.tiles.values())
-            if dst is src:
-                return ()
-        return (walk.with_buffers(stmt, self.buffer),)
+    first: dict[int, Buffer] = {}
+    others: dict[str, Buffer] = {}
+    dropped: dict[int, tuple[Stmt, ...]] = {}
+    for at, alloc in walk.numbered(body, Alloc):
+        number = classes.of(alloc.buffer)
+        shared = alloc.buffer if number is None else first.setdefault(number, alloc.buffer)
+        if shared is not alloc.buffer:
+            others[alloc.buffer.name] = shared
+            dropped[at] = ()
+    for view in walk.each(body, BufferView):
+        base = view.buffer.base
+        if base is not None and base.name in others:
+            others[view.buffer.name] = replace(view.buffer, base=others[base.name])
+    for at, op in walk.numbered(body, TileOp):
+        if is_move(op):
+            dst, src = (others.get(tile.buffer.name, tile.buffer) for tile in op.tiles.values())
+            if dst.name == src.name:
+                dropped[at] = ()
+    return walk.rebuffered(walk.edited(body, dropped), others)

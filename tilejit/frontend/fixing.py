@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..dataclass import replace
 from ..errors import LayoutError
 from ..ir import walk
-from ..ir.nodes import Alloc, Buffer, BufferView, Open, Stmt
+from ..ir.nodes import Buffer, Open, Stmt
 from ..layout import TileLayout
 from ..layout.grid import Projection, alone
 from ..scopes import SCOPES
@@ -80,17 +80,6 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
     """The statements, with every open tile that was fixed laid out."""
     if not fixed:
         return body
-    changed: dict[str, Buffer] = {}
-
-    def relaid(buffer: Buffer, span: Span | None) -> Buffer:
-        if buffer.name not in changed:
-            changed[buffer.name] = _placed(buffer, fixed, span)
-        return changed[buffer.name]
-
-    def statement(stmt: Stmt) -> tuple[Stmt, ...]:
-        if isinstance(stmt, (Alloc, BufferView)):
-            buffer = relaid(stmt.buffer, stmt.span)
-            return (stmt if buffer is stmt.buffer else replace(stmt, buffer=buffer),)
-        return (walk.with_buffers(stmt, lambda buffer: relaid(buffer, stmt.span)),)
-
-    return walk.rewrite(body, statement)
+    defining = [stmt for stmt in walk.statements(body) if isinstance(stmt, walk.BUFFERS)]
+    relaid = {s.buffer.name: _placed(s.buffer, fixed, s.span) for s in defining if s.buffer.root.name in fixed}
+    return walk.rebuffered(body, relaid)

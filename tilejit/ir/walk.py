@@ -42,6 +42,7 @@ __all__ = [
     "numbered",
     "operands",
     "reads",
+    "rebuffered",
     "rewrite",
     "size",
     "statements",
@@ -226,6 +227,28 @@ class _Edits:
         return tuple(made)
 
 
+def rebuffered(body: Block, others: Mapping[str, ir.Buffer]) -> Block:
+    """The block with other buffers where they are defined, read or written (open and tile level).
+
+    others: by the names of those that they replace.
+    """
+    edits: dict[int, tuple[ir.Stmt, ...]] = {}
+    for number, stmt in enumerate(statements(body)):
+        made: ir.Stmt = stmt
+        if isinstance(stmt, BUFFERS):
+            if stmt.buffer.name in others:
+                made = replace(stmt, buffer=others[stmt.buffer.name])
+        elif isinstance(stmt, _WITH_PLACES):
+            made = with_buffers(stmt, lambda buffer: others.get(buffer.name, buffer))
+        if made is not stmt:
+            edits[number] = (made,)
+    return edited(body, edits)
+
+
+#: the classes of statements that name places at open and tile level
+_WITH_PLACES = (ir.TileOp, ir.Let, ir.Store, ir.Atomic, ir.Arrive, ir.WaitPhase, ir.Expect)
+
+
 def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.Stmt:
     """The statement with the buffer of each place that it reads or writes itself changed (open and tile level)."""
 
@@ -239,9 +262,11 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
             is_same = all(map(is_, operands, stmt.operands))
             return stmt if is_same else replace(stmt, operands=operands)
         case ir.Store() | ir.Atomic() | ir.Arrive() | ir.WaitPhase() | ir.Expect():
-            return replace(stmt, place=place(stmt.place))
+            made = place(stmt.place)
+            return stmt if made is stmt.place else replace(stmt, place=made)
         case ir.Let(value=ir.Load() as load):
-            return replace(stmt, value=replace(load, place=place(load.place)))
+            made = place(load.place)
+            return stmt if made is load.place else replace(stmt, value=replace(load, place=made))
         case _:
             return stmt
 

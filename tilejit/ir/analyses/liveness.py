@@ -5,7 +5,7 @@ Sets of tiles are integers, a bit a tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ...dataclass import dataclass, field
 from ...ops.copies import CAST
@@ -14,10 +14,13 @@ from ..nodes import Const, Region, Stmt, TileOp
 from ..walk import Block, Place
 from .backwards import Backwards
 
-__all__ = ["Interference", "interference", "is_move"]
+__all__ = ["Interference", "Touches", "interference", "is_move", "touches"]
 
 #: a place, and the number of the tile that it is in
 _Touch = tuple[Place, int]
+
+#: what statements read and write of the tiles, by their identities: of those that have to do with some
+Touches = Mapping[int, tuple[list[_Touch], list[_Touch]]]
 
 
 @dataclass(slots=True)
@@ -40,9 +43,23 @@ def is_move(stmt: Stmt) -> bool:
     return is_alike and _is_whole(dst) and _is_whole(src)
 
 
-def interference(body: Block, numbers: Mapping[str, int]) -> Interference:
-    """Which of the tiles whose roots are named are needed at once."""
-    walker = _Interfering(numbers=numbers, made=Interference([0] * len(numbers)))
+def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
+    """What statements have to do with the tiles whose roots are named."""
+    touched: dict[int, tuple[list[_Touch], list[_Touch]]] = {}
+    for stmt in walk.statements(body):
+        if isinstance(stmt, walk.ACCESSING):
+            read, written = [
+                [(place, numbers[place.buffer.root.name]) for place in places if place.buffer.root.name in numbers]
+                for places in walk.accesses(stmt)
+            ]
+            if read or written:
+                touched[id(stmt)] = read, written
+    return touched
+
+
+def interference(body: Block, numbers: Mapping[str, int], touched: Touches) -> Interference:
+    """Which of the tiles whose roots are named are needed at once. touched: as of `touches`, of these statements."""
+    walker = _Interfering(numbers=numbers, made=Interference([0] * len(numbers)), touched=touched)
     walker.block(body, 0)
     return walker.made
 
@@ -60,18 +77,15 @@ def _is_whole(place: Place) -> bool:
 
 @dataclass(slots=True)
 class _Interfering(Backwards):
-    """touched: what statements read and write of the tiles, by the statement's identity."""
-
     kinds = frozenset(walk.ACCESSING)
 
     numbers: Mapping[str, int]
     made: Interference
-    touched: dict[int, tuple[list[_Touch], list[_Touch]]] = field(default_factory=dict)
+    touched: Touches
 
     def simple(self, stmt: Stmt, live: int) -> int:
         if id(stmt) not in self.touched:
-            places, targets = walk.accesses(stmt)
-            self.touched[id(stmt)] = self.of(places), self.of(targets)
+            return live
         read, written = self.touched[id(stmt)]
         for place, number in written:
             if self.is_final:
@@ -81,14 +95,6 @@ class _Interfering(Backwards):
         for _, number in read:
             live |= 1 << number
         return live
-
-    def of(self, places: Iterable[Place]) -> list[_Touch]:
-        touched: list[_Touch] = []
-        for place in places:
-            number = self.numbers.get(place.buffer.root.name)
-            if number is not None:
-                touched.append((place, number))
-        return touched
 
     def note(self, stmt: Stmt, number: int, live: int, read: list[_Touch]) -> None:
         """A tile is written: what is live behind it, or read in another order, must not lie in its registers."""
