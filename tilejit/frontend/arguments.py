@@ -75,7 +75,8 @@ def bind(
         if keyword.arg in expressions:
             raise ctx.type_error(keyword, f"{what} gets {keyword.arg} twice", "give it once")
         expressions[keyword.arg] = keyword.value
-    missing = [name for name in parameters[:required] if name not in expressions]
+    # those by position are the first ones
+    missing = [name for name in parameters[len(node.args) : required] if name not in expressions]
     if missing:
         hint = f"its parameters: {', '.join(parameters)}"
         if value:

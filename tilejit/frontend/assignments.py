@@ -124,7 +124,7 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
     if not isinstance(value, Items):
         hint = "use one name; an index along each axis is tj.cta_id(0), tj.cta_id(1)"
         raise ctx.type_error(target, f"{describe(value)} can't be unpacked; a tuple can", hint)
-    if any(isinstance(t, ast.Starred) for t in target.elts):
+    if ast.Starred in map(type, target.elts):
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")
     if len(value.items) != len(target.elts):
         raise ctx.type_error(

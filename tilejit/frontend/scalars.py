@@ -114,7 +114,10 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
             raise _no_scalar(ctx, node, name, value)
     common, weak = meeting_type(name, numbers)
     for value in numbers:
-        operands.append(as_type(ctx, node, value, common))
+        if isinstance(value, Scalar) and not value.weak:
+            operands.append(value.expr)
+        else:
+            operands.append(as_type(ctx, node, value, common))
     return operands, weak
 
 
@@ -138,8 +141,8 @@ def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
         return value.expr
     default = weak_type(value)
     dtype = common if RANK[default.kind] <= RANK[common.kind] else default
-    ctx.takes_type(value, dtype)
     if isinstance(value, Scalar):
+        ctx.takes_type(value, dtype)
         return build.cast(value.expr, dtype)
     assert isinstance(value, Constant)
     return ctx.literal(value.value, dtype, node)

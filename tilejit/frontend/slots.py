@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ..dataclass import dataclass
 from ..dtypes import DType, int32
 from ..errors import KernelTypeError
-from ..ir import walk
 from ..ir.arithmetic import build
+from ..ir.names import names_in
 from ..ir.nodes import Assign, Declare, Expr, Let, Stmt, TileOp, Var
 from ..ops.copies import CAST
 from ..source import Span
@@ -197,4 +197,4 @@ def _tile_move(dst: Memory, src: Memory, span: Span) -> Stmt:
 
 
 def _mentions(expr: Expr, names: set[str]) -> bool:
-    return any(isinstance(part, Var) and part.name in names for part in walk.subexpressions(expr))
+    return bool(names) and not names.isdisjoint(names_in(expr))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -208,11 +208,11 @@ def _holds(code: CodeType, module: CodeType) -> bool:
     return any(_same(code, c) for c in namesakes)
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
+@lru_cache(maxsize=64)
+def _codes(module: CodeType) -> tuple[CodeType, ...]:
+    """The code of a module, and all that is in it."""
+    inner = [constant for constant in module.co_consts if isinstance(constant, CodeType)]
+    return (module, *[code for each in inner for code in _codes(each)])
 
 
 def _same(actual: CodeType, expected: CodeType) -> bool:
