@@ -97,6 +97,99 @@ def test_what_is_known_before_a_branch_is_known_behind_it_and_nothing_that_a_sid
     assert len([line for line in w.body if "load" in line]) == loads + 2
 
 
+def test_where_paths_meet_a_word_is_a_phi_once_it_is_read() -> None:
+    w = Writer(LineTable("k", None))
+    changed, unread, same, unknown = (Word(f"%a{k}", "i32") for k in range(4))
+    for word in (changed, unread, same):
+        w.write(word, "i32", "%x")
+    available = w.available()
+    straight = w.path(available)
+    w.branch("%c", "then", "else")
+    w.start("then", available)
+    for word in (changed, unread, unknown):
+        w.write(word, "i32", "%y")
+    then = w.path(available)
+    w.jump("after")
+    w.start("else", available, paths=[straight])
+    assert w.read(changed, "i32") == "%x"
+    w.write(same, "i32", "%x")
+    orelse = w.path(available)
+    w.jump("after")
+    w.start("after", available, paths=[then, orelse])
+    assert w.read(same, "i32") == "%x"
+    name = w.read(changed, "i32")
+    loaded = w.read(unknown, "i32")
+    assert w.lines()[-2:] == [
+        f"  {name} = phi i32 [ %y, %then ], [ %x, %else ]", f"  {loaded} = load i32, ptr {unknown.address}",
+    ]
+
+
+def test_a_phi_reads_those_of_the_branches_inside() -> None:
+    w = Writer(LineTable("k", None))
+    word = Word("%a", "i32")
+    w.write(word, "i32", "%x")
+    for k in range(2000):
+        available = w.available()
+        straight = w.path(available)
+        w.branch(f"%c{k}", f"then{k}", f"after{k}")
+        w.start(f"then{k}", available)
+        w.write(word, "i32", f"%y{k}")
+        paths = [w.path(available), straight]
+        w.jump(f"after{k}")
+        w.start(f"after{k}", available, paths=paths)
+    assert not any("phi" in line for line in w.lines())
+    w.read(word, "i32")
+    assert sum("phi" in line for line in w.lines()) == 2000
+
+
+def test_what_a_path_loads_or_a_loop_on_it_writes_is_not_known_behind_it() -> None:
+    w = Writer(LineTable("k", None))
+    loaded, looped = (Word(f"%a{k}", "i32") for k in range(2))
+    w.write(looped, "i32", "%x")
+    available = w.available()
+    straight = w.path(available)
+    w.branch("%c", "then", "after")
+    w.start("then", available)
+    w.read(loaded, "i32")
+    w.write(loaded, "i32", "%y")
+    inner = w.available()
+    w.jump("head")
+    w.start("head", w.available(), loops=True)
+    w.write(looped, "i32", "%z")
+    w.branch("%d", "head", "behind")
+    w.start("behind", inner)
+    paths = [w.path(available), straight]
+    w.jump("after")
+    w.start("after", available, paths=paths)
+    for word in (loaded, looped):
+        w.read(word, "i32")
+        assert w.lines()[-1].endswith(f"load i32, ptr {word.address}")
+
+
+def test_what_an_inner_branch_loads_is_not_known_where_the_outer_one_begins() -> None:
+    w = Writer(LineTable("k", None))
+    word = Word("%a", "i32")
+    available = w.available()
+    straight = w.path(available)
+    w.branch("%c", "then", "after")
+    w.start("then", available)
+    inner = w.available()
+    paths = [w.path(inner)]
+    w.branch("%d", "inside", "behind")
+    w.start("inside", inner)
+    w.read(word, "i32")
+    w.write(word, "i32", "%x")
+    paths += [w.path(inner)]
+    w.jump("behind")
+    w.start("behind", inner, paths=paths)
+    w.write(word, "i32", "%y")
+    paths = [w.path(available), straight]
+    w.jump("after")
+    w.start("after", available, paths=paths)
+    w.read(word, "i32")
+    assert w.lines()[-1].endswith(f"load i32, ptr {word.address}")
+
+
 def test_a_loop_knows_no_word_and_behind_it_those_before_it_that_nothing_wrote() -> None:
     w = Writer(LineTable("k", None))
     kept, changed = (Word(f"%a{k}", "i32") for k in range(2))

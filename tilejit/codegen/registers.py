@@ -1,15 +1,16 @@
 """A thread's registers that may change: the words of its local buffers, and its variables.
 
-Within a block the writer remembers the value that each word was last given, and writes no instruction for it. From
-block to block a word goes through a place on the stack, which LLVM turns into registers and phis.
+The writer remembers the value that each word was last given, and writes no instruction for it; behind a branch it
+writes a phi. Around loops a word goes through a place on the stack, which LLVM turns into registers and phis.
 """
 
 from __future__ import annotations
 
 from ..dataclass import dataclass, field
 
-#: what a word holds: an LLVM type, a value of it, and the source location of what wrote it
-Held = tuple[str, str, str]
+#: what a word holds: an LLVM type, a value of it, the source location of what wrote it, and since when that is known,
+#: in the writer's time
+Held = tuple[str, str, str, int]
 
 
 @dataclass(slots=True, eq=False)

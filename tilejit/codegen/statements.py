@@ -86,18 +86,19 @@ def _if(emission: Emission, stmt: If) -> None:
     condition, w = evaluate(emission, stmt.cond), emission.writer
     then, orelse, after = w.label("then"), w.label("else"), w.label("endif")
     available = w.available()
+    straight = w.path(available)
     w.branch(condition.text, then, orelse if stmt.orelse else after)
     w.start(then, available)
     block(emission, stmt.then)
-    reached = w.open or not stmt.orelse
+    paths = [w.path(available), straight]
     w.jump(after)
     if stmt.orelse:
-        w.start(orelse, available)
+        w.start(orelse, available, paths=[straight])
         block(emission, stmt.orelse)
-        reached = reached or w.open
+        paths[1] = w.path(available)
         w.jump(after)
-    if reached:
-        w.start(after, available)
+    if any(paths):
+        w.start(after, available, paths=paths)
 
 
 def _for(emission: Emission, stmt: For) -> None:
@@ -229,12 +230,14 @@ def _guarded(emission: Emission, stmt: Move, words: memory.WordFormat, predicate
     dst = offset_of(emission, stmt.dst.offset)
     memory.locate(emission, stmt.dst.buffer, dst)
     available = w.available()
+    straight = w.path(available)
     w.branch(predicate.text, then, after)
     w.start(then, available)
     values = memory.read(emission, stmt.src, src, words, stmt.order, stmt.cache)
     memory.write(emission, stmt.dst, dst, words, values, stmt.order, stmt.cache)
+    moved = w.path(available)
     w.jump(after)
-    w.start(after, available)
+    w.start(after, available, paths=[moved, straight])
 
 
 EMITTERS: dict[type, Callable[[Emission, Any], None]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..dataclass import dataclass, field
@@ -55,24 +55,38 @@ class _Words:
     held: dict[Word, Held] = field(default_factory=dict)
     read: list[Word] = field(default_factory=list)
 
-    def cut(self, reads: int, written: Iterable[Word]) -> None:
-        """Forgets what was loaded behind the first `reads`, and the words that were written."""
-        for word in (*self.read[reads:], *written):
+    def cut(self, reads: int) -> None:
+        """Forgets what was loaded behind the first `reads`."""
+        for word in self.read[reads:]:
             self.held.pop(word, None)
         del self.read[reads:]
+
+
+#: a write of a word: the word, what is known of words there, and what this one held before, where that is known
+_Write = tuple[Word, _Words, Held | None]
 
 
 class Available(NamedTuple):
     """The values that code at one point can use without computing them again: how much of each table there was.
 
     values: names of results, by the text of the instruction. results: of expressions that have the same value wherever
-    they stand, by their identity. words: what each word holds. writes: how many writes of words came before.
+    they stand, by their identity. words: what each word holds. writes: how many writes of words came before. time: the
+    writer's.
     """
 
     values: tuple[Table[str, str], int]
     results: tuple[Table[int, LLVMValue], int]
     words: tuple[_Words, int]
     writes: int
+    time: int
+
+
+#: a way through blocks: the last one, and what the words hold there that were written on the way, where that is known
+Path = tuple[str, dict[Word, Held | None]]
+
+
+#: a phi that has its line, which is written once something reads it: what a word holds at the ends of the blocks before
+_Phi = tuple[int, list[tuple[str, Held]]]
 
 
 class Writer:
@@ -104,18 +118,20 @@ class Writer:
         self._words = _Words()
         self._unsaved: dict[Word, None] = {}
         self._stores: list[tuple[int, Word]] = []
-        #: the words that were written, in order
-        self._writes: list[Word] = []
+        #: the writes of words, in order
+        self._writes: list[_Write] = []
+        #: the phis that nothing has read, by their names
+        self._unread: dict[str, _Phi] = {}
         self._conditions: set[str] = set()
 
     def lines(self) -> list[str]:
-        """The function's body, without the stores of words that nothing loads."""
+        """The function's body, without the stores of words that nothing loads, and phis that nothing reads."""
         lines: list[str] = []
         begin = 0
-        for at, word in self._stores:
-            if not word.placed:
-                lines += self.body[begin:at]
-                begin = at + 1
+        unloaded = [at for at, word in self._stores if not word.placed]
+        for at in sorted(unloaded + [line for line, _ in self._unread.values()]):
+            lines += self.body[begin:at]
+            begin = at + 1
         return lines + self.body[begin:]
 
     def at(self, span: Span | None) -> str:
@@ -212,24 +228,46 @@ class Writer:
         held = self._words.held.get(word)
         if held is None:
             # not `fresh`: what reads words only may still do nothing but compute
-            held = word.kind, f"%{len(self.body)}", ""
-            self.body.append(f"  {held[1]} = load {word.kind}, ptr {word.address}{self._location}")
+            name = f"%{len(self.body)}"
+            self.body.append(f"  {name} = load {word.kind}, ptr {word.address}{self._location}")
             word.placed = True
+            held = word.kind, name, "", len(self.body) + len(self._writes)
             self._words.held[word] = held
             self._words.read.append(word)
-        there, value, _ = held
+        there, value, _, _ = held
+        if value in self._unread:
+            self._write_phis(value)
         return value if there == kind else self.bitcast(there, value, kind)
+
+    def _write_phis(self, name: str) -> None:
+        """Writes a phi that is read, and those that it reads."""
+        names = [name]
+        while names:
+            name = names.pop()
+            phi = self._unread.pop(name, None)
+            if phi is None:
+                continue
+            line, ends = phi
+            parts: list[str] = []
+            locations: dict[str, None] = {}
+            for block, (_, value, location, _) in ends:
+                parts.append(f"[ {value}, %{block} ]")
+                locations[location] = None
+                names.append(value)
+            location = "" if len(locations) > 1 else location
+            self.body[line] = f"  {name} = phi {ends[0][1][0]} {', '.join(parts)}{location}"
 
     def begin_as_zero(self, words: Iterable[Word], kind: str) -> None:
         """Takes words of type `kind` as zero that nothing has written yet; only in the entry block."""
         for word in words:
-            self._words.held[word] = kind, "zeroinitializer", ""
+            self._words.held[word] = kind, "zeroinitializer", "", 0
             self._words.read.append(word)
 
     def write(self, word: Word, kind: str, value: str) -> None:
         """Gives the word a value of type `kind`."""
-        self._writes.append(word)
-        self._words.held[word] = kind, value, self._location
+        held = self._words.held
+        self._writes.append((word, self._words, held.get(word)))
+        held[word] = kind, value, self._location, len(self.body) + len(self._writes)
         self._unsaved[word] = None
 
     def save(self, words: Iterable[Word]) -> None:
@@ -238,7 +276,7 @@ class Writer:
         for word in words:
             if word in self._unsaved:
                 del self._unsaved[word]
-                kind, value, self._location = self._words.held[word]
+                kind, value, self._location, _ = self._words.held[word]
                 if kind != word.kind:
                     value = self.bitcast(kind, value, word.kind)
                 self._stores.append((len(self.body), word))
@@ -248,8 +286,7 @@ class Writer:
     def forget(self, words: Iterable[Word]) -> None:
         """Forgets what words hold, because an access by address may have changed them on the stack."""
         for word in words:
-            self._writes.append(word)
-            self._words.held.pop(word, None)
+            self._writes.append((word, self._words, self._words.held.pop(word, None)))
 
     def alloca(self, kind: str, align: int) -> str:
         """Reserves stack space in the entry block, which LLVM makes registers of where it can; returns its address."""
@@ -293,14 +330,27 @@ class Writer:
         """What is available where the writer stands."""
         return Available(
             (self._values, len(self._values)), (self.results, len(self.results)),
-            (self._words, len(self._words.read)), len(self._writes),
+            (self._words, len(self._words.read)), len(self._writes), len(self.body) + len(self._writes),
         )
 
-    def start(self, label: str, available: Available | None = None, loops: bool = False) -> None:
+    def path(self, available: Available) -> Path | None:
+        """The way from where something was available to where the writer stands; None where the block has ended."""
+        if not self.open:
+            return None
+        held: dict[Word, Held | None] = {}
+        for word, _, _ in self._writes[available.writes :]:
+            held[word] = self._words.held.get(word)
+        return self.block, held
+
+    def start(
+        self, label: str, available: Available | None = None, loops: bool = False, paths: Sequence[Path | None] = ()
+    ) -> None:
         """Opens a new block; the one before it must have ended.
 
         available: what was available at the end of a block that dominates this one. A word that has been written since
-        isn't. loops: later code jumps back to this block, having changed any word: none is available.
+        isn't, unless it is known on each path.
+        loops: later code jumps back to this block, having changed any word: none is available.
+        paths: all the ways from there into this block, where they are known.
         """
         self.body.append(f"{label}:")
         self.block = label
@@ -313,7 +363,46 @@ class Writer:
         self.results, size = available.results
         self.results.cut(size)
         self._words, reads = available.words
-        self._words.cut(reads, self._writes[available.writes :])
+        self._words.cut(reads)
+        if len(self._writes) > available.writes:
+            self._join(available, [path for path in paths if path is not None])
         if loops:
             self.loops = True
             self._words = _Words()
+
+    def _join(self, available: Available, paths: list[Path]) -> None:
+        """Makes words that were written since hold what they do on each path, or a phi; forgets them where unknown."""
+        words = self._words
+        before: dict[Word, Held | None] = {}
+        writes = self._writes[available.writes :]
+        for word, there, held in writes:
+            # nothing that was written elsewhere changed what is known here
+            if there is words:
+                before.setdefault(word, held)
+        for word, _, _ in writes:
+            before.setdefault(word, words.held.get(word))
+        for word, first in before.items():
+            words.held.pop(word, None)
+            known = first if first and first[3] <= available.time else None
+            ends: list[tuple[str, Held]] = []
+            for block, changed in paths:
+                end = changed.get(word, known)
+                if end is None or (ends and end[0] != ends[0][1][0]):
+                    break
+                ends.append((block, end))
+            else:
+                if ends:
+                    words.held[word] = self._met(ends)
+
+    def _met(self, ends: list[tuple[str, Held]]) -> Held:
+        """What a word holds where blocks meet, by what it holds at their ends: the same, or a phi."""
+        first = ends[0][1]
+        for _, held in ends:
+            if held[1] != first[1]:
+                break
+        else:
+            return first
+        name = f"%{len(self.body)}"
+        self._unread[name] = len(self.body), ends
+        self.body.append("")
+        return first[0], name, "", len(self.body) + len(self._writes)
