@@ -27,6 +27,7 @@ APART = {
     "sums of rows": (LOAD, "x = x - tj.sum(x, axis=1)[:, None]", STORE),
     "its indices": (LOAD, "x = tj.where(tj.cta.indices((1024, 3), 1) > n, x, 0)", STORE),
     "a part of it": (LOAD, STORE, "tj.cta.store(Y[0:512, 0:3], x[0:512, :])"),
+    "an element of it": (LOAD, STORE, "tj.cta.store(Y[0, 0:1], x[0:1, 0])"),
     "a transpose": (LOAD, "tj.cta.store(T[0:3, 0:1024], x.T)"),
     "a part of the rows": ("x = tj.cta.load(X[0:1024, 0:2])", "tj.cta.store(Y[0:1024, 0:2], x)"),
     "rows that begin anywhere": ("x = tj.cta.load(X[0:1024, n:n+3])", STORE),

@@ -91,10 +91,10 @@ class _FlatTiles:
             return
         if not self._is_flat(op, _wide(_fixed(self._tiles[names[0]]))):
             self._apart.update(names)
+        elif any(region.buffer.space == "global" and _has_ragged_rows(region) for region in op.tiles.values()):
+            self._ragged.add(names[0])
         for name in names[1:]:
             self._parents[self._root(name)] = self._root(names[0])
-        if any(region.buffer.space == "global" and _has_ragged_rows(region) for region in op.tiles.values()):
-            self._ragged.add(names[0])
 
     def _root(self, name: str) -> str:
         while self._parents[name] != name:
