@@ -169,7 +169,6 @@ def integer(value: int, dtype: DType) -> LLVMValue:
     return LLVMValue.of(Const(wrapped, dtype))
 
 
-
 def _proved(op: Op) -> bool:
     """Whether facts prove what makes an integer operation cheaper.
 
