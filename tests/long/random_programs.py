@@ -3,16 +3,19 @@
     python -m tests.long.random_programs --seconds 130 --jobs 16
     python -m tests.long.random_programs --seed 20260101 --only trees:17
 
-prints the seed, how many programs of each kind there were, and what failed, each with the command that runs it again.
+prints the seed, how many programs of each kind there were, what failed and what took long to compile, each with the
+command that runs it again.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import faulthandler
 import itertools
 import os
 import sys
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -55,6 +58,9 @@ DAY = int(os.environ.get("TILEJIT_SEED") or datetime.date.today().strftime("%Y%m
 #: programs of one batch of `main`
 BATCH = 40
 
+#: seconds of a compilation that is told of
+SLOW = 3.0
+
 
 def all_devices() -> list[Device]:
     return [devices.named(name) for name in (["sim"] if devices.cuda_problem() else ["sim", "cuda"])]
@@ -64,25 +70,53 @@ def named(device: Device) -> str:
     return "cuda" if device.number >= 0 else "sim"
 
 
+@dataclass(frozen=True)
+class Compilation:
+    """What one compilation took, the reading of the source included.
+
+    seconds: by the clock. busy: of this process. stages: ms by stage, none of one that was refused.
+    place: where it was after `SLOW` seconds, "" where it took less.
+    """
+
+    seconds: float
+    busy: float
+    stages: dict[str, float]
+    place: str
+
+    def __str__(self) -> str:
+        largest = sorted(self.stages.items(), key=lambda stage: -stage[1])[:6]
+        stages = ", ".join(f"{name} {ms:,.0f}" for name, ms in largest) or "refused"
+        return f"{self.seconds:.1f} s to compile, {self.busy:.1f} s of them busy; ms: {stages}\n{self.place}"
+
+
 @contextmanager
-def compile_times() -> Iterator[list[float]]:
-    """The seconds that each compilation inside takes, the reading of the source included."""
-    times: list[float] = []
+def compilations() -> Iterator[list[Compilation]]:
+    """What each compilation inside takes."""
+    made: list[Compilation] = []
 
     def timed(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
-            began = time.perf_counter()
+            stages: dict[str, float] = {}
+            places.seek(0)
+            places.truncate()
+            faulthandler.dump_traceback_later(SLOW, file=places)
+            began, busy = time.perf_counter(), time.process_time()
             try:
-                return function(*args, **options)
+                result = function(*args, **options)
+                stages = result.timings
+                return result
             finally:
-                times.append(time.perf_counter() - began)
+                seconds, busy = time.perf_counter() - began, time.process_time() - busy
+                faulthandler.cancel_dump_traceback_later()
+                places.seek(0)
+                made.append(Compilation(seconds, busy, stages, places.read().decode()))
 
         return call
 
-    with pytest.MonkeyPatch.context() as patch:
+    with tempfile.TemporaryFile() as places, pytest.MonkeyPatch.context() as patch:
         patch.setattr(variants.VariantCache, "_make", timed(variants.VariantCache._make))
         patch.setattr("tests.support.running.compile", timed(pipeline.compile))
-        yield times
+        yield made
 
 
 def scalar_program(case: tuple[str, int]) -> None:
@@ -213,12 +247,13 @@ KINDS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], None], int]] = {
 
 @dataclass
 class Batch:
-    """Programs of one kind by one seed: how many have run, and the seconds that each compilation took."""
+    """Programs of one kind by one seed: how many have run, what each compilation took, and which were slow."""
 
     kind: str
     seed: int
     programs: int = 0
-    compiled: list[float] = field(default_factory=list)
+    compiled: list[Compilation] = field(default_factory=list)
+    slow: list[str] = field(default_factory=list)
 
     def run(self, most: int, *, simplest: bool = True) -> Batch:
         """Raises what a program raises; simplest: which is looked for, for up to five minutes."""
@@ -231,23 +266,33 @@ class Batch:
         )
         @given(strategy)
         def case_by_case(case: Any) -> None:
-            run(case)
+            before = len(self.compiled)
+            try:
+                run(case)
+            finally:
+                self.slow += [f"{made}of {case}" for made in self.compiled[before:] if made.seconds > SLOW]
             self.programs += 1
 
-        with compile_times() as self.compiled:
+        with compilations() as self.compiled:
             case_by_case()
         return self
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest compilation."""
+        return max((made.seconds for made in self.compiled), default=0.0)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one batch came to; failure: the traceback, or nothing."""
+    """What one batch came to; failure: the traceback, or nothing. slow: each compilation that was."""
 
     kind: str
     number: int
     programs: int
     longest: float
     failure: str
+    slow: tuple[str, ...]
 
 
 def outcome(day: int, kind: str, number: int, *, simplest: bool = False) -> Outcome:
@@ -256,7 +301,7 @@ def outcome(day: int, kind: str, number: int, *, simplest: bool = False) -> Outc
         batch.run(BATCH, simplest=simplest)
     except Exception:
         failure = traceback.format_exc()
-    return Outcome(kind, number, batch.programs, max(batch.compiled, default=0.0), failure)
+    return Outcome(kind, number, batch.programs, batch.longest, failure, tuple(batch.slow))
 
 
 def in_turn(kinds: Sequence[str]) -> Iterator[tuple[str, int]]:
@@ -300,10 +345,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for batch in made:
         counts[batch.kind] += batch.programs
         longest = max(longest, batch.longest)
-        if batch.failure:
-            failed += 1
-            again = f"python -m tests.long.random_programs --seed {options.seed} --only {batch.kind}:{batch.number}"
-            print(f"{batch.failure}\nagain: {again}\n", flush=True)
+        again = f"again: python -m tests.long.random_programs --seed {options.seed} --only {batch.kind}:{batch.number}"
+        failed += bool(batch.failure)
+        for said in (*batch.slow, *filter(None, [batch.failure])):
+            print(f"{said}\n{again}\n", flush=True)
     machines = " and ".join(named(device) for device in all_devices())
     kinds = ", ".join(f"{kind} {counts[kind]:,}" for kind in KINDS if counts[kind])
     print(
