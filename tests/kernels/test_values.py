@@ -264,6 +264,57 @@ def test_a_tile_of_one_element_or_a_number_is_chosen_in_an_expression(n):
     assert y.tolist() == [2016 if n > 1 else n, -1 if n > 1 else 2016, *[2016, 1, 2016][:n], *[0] * (3 - n)]
 
 
+@tj.kernel(threads=32)
+def of_one_warp(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    given = tj.cta.load(X[0:32, 0:8], layout=tj.S[(32, 8) : (1 @ tj.laneid, 1)])
+    own, all = tj.warp.load(X[32:64, 0:8]), tj.cta.load(X[64:96, 0:8])
+    tj.cta.store(Y[0:32, 0:8], given if n > 1 else all)
+    first, second = (own, all) if n > 1 else (all, own)
+    tj.cta.store(Y[32:64, 0:8], first - 2 * second)
+    if n > 1:
+        found = given
+    else:
+        found = all
+    for k in range(n):
+        if k == 2:
+            found = own
+            continue
+        found, own = own, found + k
+    tj.cta.store(Y[64:96, 0:8], found)
+    tj.cta.store(Y[0:32, 8:9], tj.sum(own if n > 1 else all, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_tiles_of_a_warp_and_of_its_cta_meet(n):
+    x, y = np.arange(96 * 8, dtype=np.int32).reshape(96, 8), np.zeros((96, 9), np.int32)
+    with tj.use_device("sim"):
+        of_one_warp[1](x, y, n)
+    given, own, all = x[:32], x[32:64], x[64:]
+    first, second = (own, all) if n > 1 else (all, own)
+    found = given if n > 1 else all
+    for k in range(n):
+        found, own = (own, own) if k == 2 else (own, found + k)
+    np.testing.assert_array_equal(y[:32, :8], given if n > 1 else all)
+    np.testing.assert_array_equal(y[32:64, :8], first - 2 * second)
+    np.testing.assert_array_equal(y[64:, :8], found)
+    np.testing.assert_array_equal(y[:32, 8], (own if n > 1 else all).sum(axis=1))
+
+
+@tj.kernel(threads=1)
+def of_one_thread(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    own = tj.alloc_local((2, 8), X.dtype)
+    tj.thread.copy(own, X[0:2, 0:8])
+    tj.cta.store(Y[0:2, 0:8], own if n > 1 else tj.cta.load(X[2:4, 0:8]))
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_tiles_of_a_thread_and_of_its_cta_meet(n):
+    x, y = np.arange(32, dtype=np.int32).reshape(4, 8), np.zeros((2, 8), np.int32)
+    with tj.use_device("sim"):
+        of_one_thread[1](x, y, n)
+    np.testing.assert_array_equal(y, x[:2] if n > 1 else x[2:])
+
+
 @tj.kernel(threads=64)
 def widened(X: tj.Tensor, Y: tj.Tensor, n: tj.int32, scale: tj.float32):
     total = 0.0

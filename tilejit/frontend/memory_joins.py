@@ -10,6 +10,7 @@ from .context import Context
 from .kinds import ItemsKind, Kind, Same, TileKind, kind_of
 from .places import PlaceKind, Source, difference, place_kind
 from .stand_ins import ONE_BUFFER
+from .tiles import shared_scope
 from .values import Binding, Conflict, Constant, Items, Memory, Unset, describe, owner_scope
 
 __all__ = ["conflict", "merge_memory", "outlived"]
@@ -20,7 +21,7 @@ def merge_memory(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     places = [b.value for b in bindings if isinstance(b.value, Memory)]
     is_one_buffer = all(place.buffer == places[0].buffer for place in places)
     if all(place.is_value or (not is_one_buffer and _is_own(place)) for place in places):
-        return _merge_tiles(name, bindings)
+        return _merge_tiles(ctx, name, bindings)
     return _merge_places(ctx, name, bindings)
 
 
@@ -29,7 +30,7 @@ def _is_own(place: Memory) -> bool:
     return place.is_local and not place.constant_indices and owner_scope(place.buffer) == THREAD.name
 
 
-def _merge_tiles(name: str, bindings: Sequence[Binding]) -> Kind:
+def _merge_tiles(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     first = bindings[0]
     a = first.value
     assert isinstance(a, Memory)
@@ -42,9 +43,11 @@ def _merge_tiles(name: str, bindings: Sequence[Binding]) -> Kind:
         if a.shape != b.shape:
             shapes = (first, f"of shape {a.shape}"), (other, f"of shape {b.shape}")
             return conflict(name, *shapes, "keep one shape, unroll the loop with tj.static_range")
-        if owner_scope(b.buffer) != scope:
+        common = shared_scope(ctx, (scope, owner_scope(b.buffer)))
+        if common is None:
             scopes = (first, f"a tile of a {scope}"), (other, f"a tile of a {owner_scope(b.buffer)}")
             return conflict(name, *scopes, "make both on one scope")
+        scope = common
         if not (a.is_whole and b.is_whole) and _is_own(a) and _is_own(b):
             continue
         layout, others = (v.value.buffer.layout for v in (laid_out, other) if isinstance(v.value, Memory))

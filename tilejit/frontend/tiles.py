@@ -24,7 +24,7 @@ from .values import Memory, Scalar, Value, describe, how_to_load, is_number, own
 
 __all__ = [
     "apply", "broadcast_shape", "cast", "common_scope", "convert_to", "elementwise", "emit_sound", "inputs",
-    "local_tile", "widest_scope",
+    "local_tile", "shared_scope", "widest_scope",
 ]
 
 
@@ -64,7 +64,7 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
         raise ctx.type_error(node, fault.message, fault.hint)
     for tile in op.tiles.values():
         layout = tile.buffer.layout
-        if isinstance(layout, Open) and not _are_same_threads(ctx, {op.scope, layout.scope}):
+        if isinstance(layout, Open) and shared_scope(ctx, {op.scope, layout.scope}) is None:
             _need_one_owner(ctx, node, op)
             raise ctx.type_error(
                 node, f"{op.scope}.{op.name} of {tile.buffer.name}, a tile of a {layout.scope}",
@@ -88,9 +88,14 @@ def _need_one_owner(ctx: Context, node: ast.AST, op: TileOp) -> None:
         )
 
 
-def _are_same_threads(ctx: Context, scopes: Collection[str]) -> bool:
-    """Whether scopes are one, or each has one instance in the CTA."""
-    return len(scopes) == 1 or all(SCOPES[scope].threads(ctx.threads) == ctx.threads for scope in scopes)
+def shared_scope(ctx: Context, scopes: Collection[str]) -> str | None:
+    """The widest of scopes that are of the same threads: one scope, or such as have one instance in the CTA each.
+
+    None where threads differ.
+    """
+    if len(set(scopes)) > 1 and any(SCOPES[scope].threads(ctx.threads) != ctx.threads for scope in scopes):
+        return None
+    return max(scopes, key=lambda scope: SCOPES[scope].level)
 
 
 def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
@@ -110,16 +115,17 @@ def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]
 
 def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]) -> str:
     """As `common_scope`, of the scopes of tiles."""
-    scopes = sorted(set(owners), key=lambda scope: SCOPES[scope].level)
-    if not _are_same_threads(ctx, scopes):
-        several = [scope for scope in scopes if SCOPES[scope].threads(ctx.threads) != ctx.threads]
-        one, other = several[0], next(scope for scope in reversed(scopes) if scope != several[0])
+    scope = shared_scope(ctx, owners)
+    if scope is None:
+        scopes = sorted(set(owners), key=lambda scope: SCOPES[scope].level)
+        one = next(scope for scope in scopes if SCOPES[scope].threads(ctx.threads) != ctx.threads)
+        other = next(scope for scope in reversed(scopes) if scope != one)
         count = ctx.threads // SCOPES[one].threads(ctx.threads)
         raise ctx.type_error(
             node, f"{name} of a tile of a {other} and one of a {one}: each of the {count} {one}s has its own",
             f"make both on one scope, for example with tj.{other}.load(...); through shared memory tiles change scopes",
         )
-    return scopes[-1]
+    return scope
 
 
 def inputs(
