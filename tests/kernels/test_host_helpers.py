@@ -28,10 +28,12 @@ def test_cdiv_of_run_time_values_is_pythons(n, d):
 
 
 @tj.kernel(threads=1)
-def ordered(out: tj.Tensor, rows: tj.int32, columns: tj.int32, N: tj.constexpr):
+def ordered(out: tj.Tensor, rows: tj.int32, columns: tj.int32, n: tj.int32, N: tj.constexpr):
     for t in range(rows * columns):
         row, column = tj.tile_order(t, (rows, columns), group=N)
         out[t, 0], out[t, 1] = row, column
+        row, column = tj.tile_order(t, (rows, columns), group=n)
+        out[t, 2], out[t, 3] = row, column
     row, column = tj.tile_order(5, (3, 4), 2)
     out[rows * columns, 0], out[rows * columns, 1] = row, column
 
@@ -42,10 +44,11 @@ def test_tile_order_names_each_tile_once(rows, columns, group):
     assert sorted(expected) == [(row, column) for row in range(rows) for column in range(columns)]
     # rows of a group come down its columns, and groups one after the other
     assert expected == sorted(expected, key=lambda at: (at[0] // group, at[1], at[0]))
-    out = np.zeros((rows * columns + 1, 2), np.int32)
+    out = np.zeros((rows * columns + 1, 4), np.int32)
     with tj.use_device("sim"):
-        ordered[1](out, rows, columns, N=group)
-    assert out.tolist() == [list(at) for at in (*expected, tj.tile_order(5, (3, 4), 2))]
+        ordered[1](out, rows, columns, group, N=group)
+    assert out[:, :2].tolist() == [list(at) for at in (*expected, tj.tile_order(5, (3, 4), 2))]
+    assert out[:-1, 2:].tolist() == out[:-1, :2].tolist()
 
 
 def test_tile_order_wants_two_extents_and_a_group():
@@ -53,7 +56,8 @@ def test_tile_order_wants_two_extents_and_a_group():
         ("tj.tile_order(n, n)", "counted in .rows, columns.; this is a scalar"),
         ("tj.tile_order(n, (n, n, n))", "this is a tuple of 3"),
         ("tj.tile_order(n, (n, n), group=0)", "groups of 0 rows"),
-        ("tj.tile_order(n, (n, n), group=n)", "must be known at compile time"),
+        ("tj.tile_order(n, (n, n), group=2.5)", "the number of rows of a group must be an integer"),
+        ("tj.tile_order(n, (n, n), group='a')", "the number of rows of a group must be"),
     ):
         with pytest.raises(tj.KernelTypeError, match=reason):
             tile_ir(f"def k(n):\n    row, column = {call}\n", tj.int32)

@@ -10,7 +10,7 @@ from typing import Any
 from .arguments import bind, optional
 from .context import Context
 from .scalars import fold, operate
-from .values import Constant, Items, Value, describe
+from .values import Constant, Items, Scalar, Value, describe
 
 __all__ = ["tile_of"]
 
@@ -28,18 +28,19 @@ def tile_of(ctx: Context, node: ast.Call) -> Value:
         raise ctx.type_error(
             arguments["shape"], f"tiles are counted in (rows, columns); this is {describe(shape)}", "give two numbers"
         )
-    value = optional(ctx, arguments.get("group"))
-    group = 8 if value is None else ctx.integer(value, arguments["group"], "the number of rows of a group")
-    if group < 1:
-        raise ctx.type_error(arguments["group"], f"groups of {group} rows", "give at least 1")
-    t, (rows, columns), whole = ctx.evaluate(arguments["t"]), shape.items, Constant(group)
+    group = optional(ctx, arguments.get("group")) or Constant(8)
+    if not isinstance(group, Scalar):
+        number = ctx.integer(group, arguments["group"], "the number of rows of a group")
+        if number < 1:
+            raise ctx.type_error(arguments["group"], f"groups of {number} rows", "give at least 1")
+    t, (rows, columns) = ctx.evaluate(arguments["t"]), shape.items
 
     def made(name: str, a: Value, b: Value) -> Value:
         folded = fold(ctx, node, _FOLDED[name], (a, b))
         return operate(ctx, node, name, (a, b)) if folded is None else folded
 
-    tiles = made("mul", whole, columns)
-    first = made("mul", made("floordiv", t, tiles), whole)
-    height = made("minimum", made("sub", rows, first), whole)
+    tiles = made("mul", group, columns)
+    first = made("mul", made("floordiv", t, tiles), group)
+    height = made("minimum", made("sub", rows, first), group)
     within = made("mod", t, tiles)
     return Items((made("add", first, made("mod", within, height)), made("floordiv", within, height)))
