@@ -24,7 +24,9 @@ class Measurement:
     """A place for what a driver says of a compiled kernel when it has loaded it.
 
     notes: what its compiler said that costs speed; nothing where the driver had compiled the kernel before.
+    milliseconds: what loading it took, with the driver's compilation; None before.
     """
 
     usage: Usage | None = None
     notes: tuple[str, ...] = ()
+    milliseconds: float | None = None

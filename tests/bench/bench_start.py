@@ -6,7 +6,7 @@ another checkout's where one is named.
 
 *Cold*: every cache is an empty folder (tilejit's, Triton's, CuPy's, the driver's). *Cached*: the folder that the
 contender's own cold run of this round has left. Python's own bytecode is warm for everybody, as after an installation.
-Medians over the rounds; milliseconds.
+Medians over the rounds; milliseconds. Stages and the driver's compilation are those of the second variant.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def table(measured: Medians) -> list[str]:
     """All marks, then the rows with their goals."""
     lines = []
     for name, marks in measured.items():
-        listed = "  ".join(f"{mark} {1e3 * seconds:.0f}" for mark, seconds in marks.items())
+        listed = "  ".join(f"{mark} {1e3 * seconds:.1f}" for mark, seconds in marks.items() if seconds >= 1e-4)
         lines.append(f"{name:24} {listed}")
     lines.append("")
     for row in ROWS:

@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,9 @@ class CudaFunction:
         self.compiled = compiled
         self.device = device
         self.asserts = assertions.takes_record(executable)
+        began = time.perf_counter()
         self._module, self._function, self.notes = cuda_code.load(executable, device.capability)
+        compiled.measurement.milliseconds = 1e3 * (time.perf_counter() - began)
         usage = cuda_driver.usage(self._function, executable.local_bytes)
         _check_registers(executable, usage.registers)
         compiled.measurement.usage, compiled.measurement.notes = usage, self.notes
