@@ -74,22 +74,26 @@ def test_tiles_hang_over_every_edge(m: int, n: int, k: int) -> None:
 
 
 def test_whole_groups_of_tiles_ask_for_no_place_behind_the_last() -> None:
-    check((example.GROUP - 1) * example.BM + 1, 8, 8, example.gemm, ctas=5)
+    check(15 * example.BM + 1, 8, 8, example.gemm, ctas=5)
 
 
 def test_a_tile_that_ends_within_a_chunk_is_written_under_the_next_ones_product() -> None:
     check(136, 257, 72, example.gemm_with_producer, ctas=1)
 
 
-def test_the_grid_shares_tiles_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_grid_shares_tiles_evenly_and_reads_little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tj, "num_sms", lambda: 132)
 
-    def ctas(m: int, n: int, k: int) -> int:
+    def ctas_and_group(m: int, n: int, k: int) -> tuple[int, int]:
         nothing = np.zeros(1, np.float16)  # no element is read
         a, b, c = (as_strided(nothing, shape, (2 * shape[1], 2)) for shape in ((m, k), (k, n), (m, n)))
-        return example.arranged(a, b, c)[0]
+        ctas, arguments = example.arranged(a, b, c)
+        return ctas, arguments[5]
 
-    assert (ctas(8192, 8192, 8192), ctas(1000, 1000, 1000), ctas(8191, 8200, 8184)) == (128, 32, 132)
+    assert ctas_and_group(8192, 8192, 8192) == (128, 16)
+    assert ctas_and_group(1000, 1000, 1000) == (32, 8)
+    assert ctas_and_group(8191, 8200, 8184) == (132, 12)
+    assert ctas_and_group(1, 8, 8) == (1, 1)
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -149,7 +149,7 @@ def _products() -> Iterator[tuple[str, Make]]:
         yield f"pipeline.{kernel.name}", compilation(kernel, *[tj.spec((ROWS, pipeline.COLUMNS), F32)] * 2)
     batch = tj.spec((1, 4096, 4096), F16)
     for kernel in (gemm_hopper.gemm, gemm_hopper.gemm_with_producer):
-        arguments = (batch, batch, batch, None, None, True, True, None, True, False)
+        arguments = (batch, batch, batch, None, None, 16, True, True, None, True, False)
         yield f"gemm_hopper.{kernel.name}", compilation(kernel, *arguments)
     yield "gemm_hopper.realign", compilation(gemm_hopper.realign, batch, batch)
     for d, causal in ((128, False), (128, True), (64, False)):
