@@ -118,8 +118,7 @@ def rounds(
 ) -> list[dict[str, float]]:
     """Each contender's time in each round. work: seconds that a contender runs in a round, about.
 
-    First each runs as long as in a dozen rounds: else the first case of a process is 4 % slower than when it is measured
-    again.
+    First each runs as long as in a dozen rounds: else a process's first case is 4 % slower than when measured again.
     """
     names, measured = list(made), []
     times = {name: max(1, round(work / max(seconds(torch, launch, 3), 1e-6))) for name, launch in made.items()}

@@ -103,7 +103,7 @@ def tilejit_torch() -> None:
     mark("result")
     launch(torch.float16)
     second = add.signatures[-1]
-    # in this very call: once PyTorch has loaded more kernels, the driver takes a third less
+    # as part of that call: once PyTorch has loaded more kernels, the driver takes a quarter less for the same PTX
     MARKS["driver"] = (second.compiled.measurement.milliseconds or 0.0) / 1e3
     MARKS.update({f"stage {name}": ms / 1e3 for name, ms in second.timings.items()})
 
