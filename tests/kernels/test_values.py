@@ -300,6 +300,21 @@ def test_tiles_of_a_warp_and_of_its_cta_meet(n):
     np.testing.assert_array_equal(y[:32, 8], (own if n > 1 else all).sum(axis=1))
 
 
+@tj.kernel(threads=32)
+def by_one_warp(X: tj.Tensor, Y: tj.Tensor):
+    x = tj.cta.load(X[0:32, 0:8])
+    tj.warp.store(Y[0:32, 0:8], x + tj.warp.full((32, 8), 2, tj.int32), mask=tj.warp.indices((32, 8), 0) < 30)
+    tj.warp.store(Y[0:32, 8:9], tj.sum(x * tj.warp.load(X[32:64, 0:8]), axis=1)[:, None])
+
+
+def test_a_warp_operates_on_tiles_of_its_cta():
+    x, y = np.arange(64 * 8, dtype=np.int32).reshape(64, 8), np.zeros((32, 9), np.int32)
+    with tj.use_device("sim"):
+        by_one_warp[1](x, y)
+    np.testing.assert_array_equal(y[:, :8], np.where(np.arange(32)[:, None] < 30, x[:32] + 2, 0))
+    np.testing.assert_array_equal(y[:, 8], (x[:32] * x[32:]).sum(axis=1))
+
+
 @tj.kernel(threads=1)
 def of_one_thread(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
     own = tj.alloc_local((2, 8), X.dtype)

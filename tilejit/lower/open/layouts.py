@@ -15,6 +15,7 @@ from .flat import flattened
 from .products import ProductLayouts, has_products
 from .reload import loaded_again
 from .repair import Spot, rewritten
+from .same_threads import on_one_scope
 from .staging import staged
 
 __all__ = ["LaidOut", "LayoutChoice", "lay_out"]
@@ -59,7 +60,7 @@ class LaidOut:
 
 def lay_out(kernel: Kernel) -> LaidOut:
     """The kernel with layouts for its open tiles; itself where it has none."""
-    kernel, flat = flattened(kernel)
+    kernel, flat = flattened(on_one_scope(kernel))
     made = survey(kernel)
     if made is None:
         return LaidOut(kernel)
