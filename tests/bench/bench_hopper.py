@@ -116,14 +116,15 @@ def seconds(torch: Any, launch: Launch, times: int) -> float:
 def rounds(
     torch: Any, made: Mapping[str, Launch], count: int, *, is_burst: bool, work: float
 ) -> list[dict[str, float]]:
-    """Each contender's time in each round. work: seconds that a contender runs in a round, about.
-
-    First each runs as long as in a dozen rounds: else a process's first case is 4 % slower than when measured again.
-    """
+    """Each contender's time in each round. work: seconds that a contender runs in a round, about."""
     names, measured = list(made), []
+    for launch in made.values():
+        # a process's first launches take the host longer than the GPU
+        seconds(torch, launch, 30)
     times = {name: max(1, round(work / max(seconds(torch, launch, 3), 1e-6))) for name, launch in made.items()}
-    for name in names * 4:
-        seconds(torch, made[name], 4 * times[name])
+    if not is_burst:
+        for name in names * 4:
+            seconds(torch, made[name], 4 * times[name])
     for number in range(count):
         turned = names[number % len(names) :] + names[: number % len(names)]
         taken = {}

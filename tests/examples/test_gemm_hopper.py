@@ -93,7 +93,7 @@ def test_the_grid_shares_tiles_evenly_and_reads_little_at_a_time(monkeypatch: py
     assert ctas_and_group(8192, 8192, 8192) == (128, 16)
     assert ctas_and_group(1000, 1000, 1000) == (32, 8)
     assert ctas_and_group(8191, 8200, 8184) == (132, 12)
-    assert ctas_and_group(1, 8, 8) == (1, 1)
+    assert ctas_and_group(1, 8, 8) == (1, 8)
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -21,9 +21,11 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -267,6 +269,8 @@ class Batch:
         @given(strategy)
         def case_by_case(case: Any) -> None:
             before = len(self.compiled)
+            if _running is not None:
+                _running.write_text(f"{self.kind}, seed {self.seed}: {case}")
             try:
                 run(case)
             finally:
@@ -319,13 +323,30 @@ def outcomes(day: int, kinds: Sequence[str], seconds: float, jobs: int) -> Itera
     """Of as many batches as are begun in some seconds."""
     ends = time.monotonic() + seconds
     batches = in_turn(kinds)
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (folder,)) as pool,
+    ):
         running: set[Future[Outcome]] = set()
         while running or time.monotonic() < ends:
             while len(running) < jobs + 2 and time.monotonic() < ends:
                 running.add(pool.submit(outcome, day, *next(batches)))
             done, running = wait(running, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
+            try:
+                yield from (future.result() for future in done)
+            except BrokenProcessPool:
+                programs = [path.read_text() for path in sorted(Path(folder).iterdir())]
+                raise SystemExit("\n\n".join(["one of these ended its process:", *programs])) from None
+
+
+#: where this process says which program it runs, in case that ends it
+_running: Path | None = None
+
+
+def _begin(folder: str) -> None:
+    global _running
+    faulthandler.enable()
+    _running = Path(folder, str(os.getpid()))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
