@@ -7,9 +7,11 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -23,6 +25,7 @@ from tilejit.compiled import Compiled
 from tilejit.dataclass import replace
 from tilejit.ir.nodes import Buffer
 from tilejit.lower.open import lay_out
+from tilejit.runtime import devices
 
 ROUNDS = 5
 
@@ -255,3 +258,31 @@ def test_a_small_kernel_takes_few_calls(name: str, most: int) -> None:
     make = demonstrations()[name]
     make()
     assert calls_of(make) < most
+
+
+def test_a_second_variant_takes_few_calls_from_the_call_to_its_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measured: 0.99 of these, of which compiling takes four fifths; with an empty cache."""
+    pytest.importorskip("cuda.bindings")
+    from tests.runtime.fake_driver import FakeDriver, forget_devices, install
+
+    monkeypatch.setenv("TILEJIT_CACHE", "1")
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(devices, "_used", {})
+    monkeypatch.setattr(devices, "_has_driver", lambda: True)
+    install(FakeDriver(), monkeypatch.setattr)
+    forget_devices()
+
+    @tj.kernel(threads=128)
+    def add(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor) -> None:
+        i = tj.cta_id() * 128 + tj.thread_id()
+        C[i] = A[i] + B[i]
+
+    try:
+        with tj.use_device("cuda"):
+            single, half = ([tj.to_device(np.ones(4096, t)) for _ in range(3)] for t in (np.float32, np.float16))
+            add[32](*single)
+            assert calls_of(lambda: add[32](*half)) < 2180
+    finally:
+        forget_devices()

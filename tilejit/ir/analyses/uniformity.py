@@ -43,8 +43,9 @@ __all__ = ["check", "repeated_additions"]
 CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 
 
-#: the classes of statements that all threads of a scope may have to come to
-_COLLECTIVE = (ir.Let, ir.Sync, ir.Arrive, ir.Instruction, ir.TileOp)
+#: the classes of statements that all threads of a scope may have to come to, without `Let`, of which few do
+_COLLECTIVE = (ir.Sync, ir.Arrive, ir.Instruction, ir.TileOp)
+_REPORTED = (*_COLLECTIVE, ir.Let)
 
 
 def check(kernel: ir.Kernel) -> None:
@@ -53,6 +54,8 @@ def check(kernel: ir.Kernel) -> None:
     The error's place is the branch or loop that keeps them away; its message names the operation. It is also raised
     where the threads of one operation name different regions.
     """
+    if not _has_collectives(kernel.body):
+        return
     uniformity = _Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
     settings: list[Setting] = []
@@ -62,7 +65,7 @@ def check(kernel: ir.Kernel) -> None:
     for stmt, state, coming in zip(walk.statements(kernel.body), states, coming_to, strict=True):
         if state is None:
             continue
-        if isinstance(stmt, _COLLECTIVE):
+        if isinstance(stmt, _REPORTED):
             uniformity.report(stmt, state)
         if has_rings:
             comings.append(Come(stmt, coming, state.is_certain))
@@ -70,6 +73,13 @@ def check(kernel: ir.Kernel) -> None:
             settings.append(Setting(stmt, coming, state.is_certain, state.gates))
     check_pool(kernel, settings)
     check_steps(kernel, comings)
+
+
+def _has_collectives(body: walk.Block) -> bool:
+    """Whether all threads of a scope may have to come to any statement."""
+    if not walk.inventory(body).kinds.isdisjoint(_COLLECTIVE):
+        return True
+    return any(let.var.uniform for let in walk.each(body, ir.Let))
 
 
 def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
