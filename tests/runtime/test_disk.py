@@ -388,6 +388,22 @@ def test_what_a_kernel_was_before_it_changed_while_it_was_compiled_is_not_kept(m
     assert (result(scale) != changed).any() and len(programs(store)) == 2
 
 
+def test_nor_is_what_a_function_was_that_is_a_compile_time_value(monkeypatch, compiler):
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), scaled
+    build = frontend.build
+
+    def changing(*args, **kwargs):
+        monkeypatch.setitem(globals(), "SCALE", 5.0)
+        return build(*args, **kwargs)
+
+    monkeypatch.setattr(frontend, "build", changing)
+    assert "0f40A00000" in fresh(applied).compile(*arguments, target="sm_90a").ptx
+    monkeypatch.setattr(frontend, "build", build)
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    assert "0f40400000" in fresh(applied).compile(*arguments, target="sm_90a").ptx
+    assert compiler["compiled"] == 2
+
+
 def test_altered_ptx_is_not_run(compiler, store):
     good = result(scale)
     for path in programs(store):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable
+from functools import lru_cache
 from typing import Any
 
 from ..dataclass import dataclass, field
@@ -113,7 +114,13 @@ def _argument(kind: ArgumentType) -> Hashable:
     """An argument's type; a compile-time one's value as a captured value counts."""
     if isinstance(kind, ConstexprType):
         return kind.type_name, _constexpr(kind.value)
-    return type(kind).__name__, repr(kind)
+    return type(kind).__name__, _text(kind)
+
+
+@lru_cache(maxsize=256)
+def _text(kind: ArgumentType) -> str:
+    """What a type says of itself: arguments of one kernel are mostly of few types."""
+    return repr(kind)
 
 
 def _constexpr(value: Any) -> Hashable:

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import KernelSyntaxError, LaunchError
 from ..frontend import KernelSource
 from ..ir.params import written_arguments
-from ..ir.types import Signature
+from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
 from ..remember import forget
 from ..target import Target
-from .captured import Captured
+from .captured import Captured, CapturedValues
 from .devices import machine_code
 from .disk import Place, Shelf
 
@@ -70,12 +70,12 @@ class Maker:
 
     def make(self, order: Order, draft: Draft | None = None, compiler: Compiler | None = None) -> Compiled:
         """The variant. draft: its tile IR, where that was needed before. compiler: else `pipeline.compile`."""
+        captured = self._captured.current()
         place = self._shelf.place(*order)
         compiled = None if place is None else self._kept(place, order)
         if compiled is None:
             compiled = self._compile(order, draft, compiler)
-            # a captured value may have changed meanwhile, and then this isn't what belongs there
-            if place is not None and place == self._shelf.place(*order):
+            if place is not None and self._belongs(place, order, captured):
                 place.keep(compiled.executable)
                 if order.debug and not compiled.executable.is_checked:
                     self._keep_plain(order, compiled)
@@ -83,15 +83,27 @@ class Maker:
 
     def written(self, order: Order) -> tuple[frozenset[str], Draft | None]:
         """The arguments that the variant writes, and its tile IR where that had to be made."""
+        captured = self._captured.current()
         place = self._shelf.place(*order)
         names = None if place is None else place.written()
         if names is not None:
             return names, None
         draft = self._draft(order)
         names = written_arguments(draft.tile.params)
-        if place is not None and place == self._shelf.place(*order):
+        if place is not None and self._belongs(place, order, captured):
             place.keep_written(names)
         return names, draft
+
+    def _belongs(self, place: Place, order: Order, captured: CapturedValues) -> bool:
+        """Whether what was made meanwhile belongs there: a captured value may have changed.
+
+        captured: the values when the place was found.
+        """
+        # a function that is a compile-time value captures others
+        passes_values = any(isinstance(kind, ConstexprType) for _, kind in order.signature.arguments)
+        if not passes_values and self._captured.current() is captured:
+            return True
+        return place == self._shelf.place(*order)
 
     def _keep_plain(self, order: Order, compiled: Compiled) -> None:
         """Keeps a checked build in which nothing is checked as the plain one, too."""
