@@ -77,7 +77,7 @@ class Compilation:
     """What one compilation took, the reading of the source included.
 
     seconds: by the clock. busy: of this process. stages: ms by stage, none of one that was refused.
-    place: where it was after `SLOW` seconds, "" where it took less.
+    place: the innermost calls after `SLOW` seconds, "" where it took less.
     """
 
     seconds: float
@@ -111,11 +111,11 @@ def compilations() -> Iterator[list[Compilation]]:
                 seconds, busy = time.perf_counter() - began, time.process_time() - busy
                 faulthandler.cancel_dump_traceback_later()
                 places.seek(0)
-                made.append(Compilation(seconds, busy, stages, places.read().decode()))
+                made.append(Compilation(seconds, busy, stages, "".join(places.readlines()[:12])))
 
         return call
 
-    with tempfile.TemporaryFile() as places, pytest.MonkeyPatch.context() as patch:
+    with tempfile.TemporaryFile("w+") as places, pytest.MonkeyPatch.context() as patch:
         patch.setattr(variants.VariantCache, "_make", timed(variants.VariantCache._make))
         patch.setattr("tests.support.running.compile", timed(pipeline.compile))
         yield made
