@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from contextlib import suppress
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
@@ -17,6 +18,9 @@ from tilejit.frontend.language import Function
 
 NAMES = ("a", "b", "c")
 EXAMPLES = settings.default.max_examples
+
+#: statements of a program that take some seconds to compile, with those of the helpers once for each call
+MOST_STATEMENTS = 5_000
 
 
 @st.composite
@@ -137,7 +141,31 @@ def deep_programs(draw: st.DrawFn) -> str:
         lines += ["@tj.function", f"def {helper}(A, n, a, c):", "    b = c + 1", *indented(body), "    return a + c"]
     lines += ["def kernel(A, n):", f"    {draw(st.sampled_from(['a, b, c = 0, 1, 2', 'a, b, c = n, n + 1, 0']))}"]
     lines += indented(draw(nests(draw(st.integers(2, 5)), False, "return", helper)))
-    return "\n".join([*lines, "    A[0] += a", "    A[1] += b * 3 + c"])
+    text = "\n".join([*lines, "    A[0] += a", "    A[1] += b * 3 + c"])
+    assume(statements_written_out(text) <= MOST_STATEMENTS)
+    return text
+
+
+def statements_written_out(text: str) -> int:
+    """The statements of a program's kernel with those of its helpers at each call, once for each unrolled turn."""
+    counts: dict[str, int] = {}
+
+    def count(node: ast.AST) -> int:
+        number = isinstance(node, ast.stmt) + sum(map(count, ast.iter_child_nodes(node)))
+        match node:
+            case ast.Call(func=ast.Name(id=name)):
+                return number + counts.get(name, 0)
+            case ast.For(iter=ast.Tuple(elts=items)):
+                return len(items) * number
+            case ast.For(iter=ast.Call(func=ast.Attribute(attr="static_range"), args=[ast.Constant(value=int(turns))])):
+                return turns * number
+            case _:
+                return number
+
+    for function in ast.parse(text).body:
+        assert isinstance(function, ast.FunctionDef)
+        counts[function.name] = count(function)
+    return counts["kernel"]
 
 
 def by_python(text: str, n: int) -> np.ndarray:

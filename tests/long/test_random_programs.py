@@ -58,6 +58,15 @@ def test_a_compilation_that_is_slow_is_named(monkeypatch: pytest.MonkeyPatch, ca
     assert "again: python -m tests.long.random_programs --seed 5 --only scalars:2" in said
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_seed_gives_the_same_programs(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    monkeypatch.setitem(KINDS, kind, (KINDS[kind][0], lambda case: drawn.append(str(case)), 1))
+    for _ in range(2):
+        Batch(kind, 5).run(40, simplest=False)
+    assert len(drawn) >= 2 and drawn[: len(drawn) // 2] == drawn[len(drawn) // 2 :]
+
+
 def test_kinds_have_batches_in_their_shares() -> None:
     kinds = list(KINDS)
     begun = list(islice(random_programs.in_turn(kinds), 10 * sum(KINDS[k][2] for k in kinds)))
