@@ -149,29 +149,24 @@ statements = remembered(_statements)
 
 
 @remembered
-def _by_kind(body: Block) -> dict[type, tuple[list[int], list[Any]]]:
-    """The statements by their class, and the number of each in `statements(body)`."""
-    made: dict[type, tuple[list[int], list[Any]]] = {}
-    for number, stmt in enumerate(statements(body)):
-        kind = type(stmt)
-        if kind not in made:
-            made[kind] = [], []
-        numbers, stmts = made[kind]
-        numbers.append(number)
-        stmts.append(stmt)
+def _by_kind(body: Block) -> dict[type, list[Any]]:
+    """The statements by their class."""
+    made: dict[type, list[Any]] = {}
+    for stmt in statements(body):
+        made.setdefault(type(stmt), []).append(stmt)
     return made
 
 
 def numbered(body: Block, kind: type[S]) -> Sequence[tuple[int, S]]:
     """The statements of a class, those in blocks too, each with its number in `statements(body)`, in this order."""
-    by_kind = _by_kind(body)
-    return list(zip(*by_kind[kind], strict=True)) if kind in by_kind else []
+    if kind not in _by_kind(body):
+        return []
+    return [(number, stmt) for number, stmt in enumerate(statements(body)) if type(stmt) is kind]
 
 
 def each(body: Block, kind: type[S]) -> list[S]:
     """The statements of a class, those in blocks too, in the order of the text."""
-    by_kind = _by_kind(body)
-    return list(by_kind[kind][1]) if kind in by_kind else []
+    return list(_by_kind(body).get(kind, ()))
 
 
 def size(stmt: ir.Stmt) -> int:

@@ -26,8 +26,7 @@ class CudaMemory:
         self.host = None
         self._context = context
         self._synchronize = synchronize
-        with current(context):
-            self.pointer = int(call(driver.cuMemAlloc, size)) if size else 0
+        self.pointer = _allocated(size, context) if size else 0
         self._finalizer = weakref.finalize(self, _free, driver, self.pointer, context)
         # the process's end frees everything; the driver may be gone before Python is
         self._finalizer.atexit = False
@@ -46,6 +45,11 @@ class CudaMemory:
 
     def free(self) -> None:
         self._finalizer()
+
+
+def _allocated(size: int, context: Any) -> int:
+    with current(context):
+        return int(call(driver.cuMemAlloc, size))
 
 
 def _free(allocator: Any, pointer: int, context: Any) -> None:
