@@ -25,9 +25,6 @@ LIBRARY = "cuBLAS"
 SLEEP_CYCLES = 1_000_000
 IDLE_SECONDS = 0.04
 
-#: of each contender in a round: the clock follows what the GPU has consumed in the last milliseconds
-SUSTAINED_SECONDS = 0.03
-
 Launch = Callable[[], object]
 
 
@@ -127,7 +124,7 @@ def rounds(
     times = {name: max(1, round(work / max(seconds(torch, launch, 3), 1e-6))) for name, launch in made.items()}
     if not is_burst:
         for name in names * 4:
-            seconds(torch, made[name], times[name])
+            seconds(torch, made[name], 4 * times[name])
     for number in range(count):
         turned = names[number % len(names) :] + names[: number % len(names)]
         taken = {}
@@ -164,7 +161,7 @@ def main() -> None:
     chosen = parser.parse_args()
     for case in cases(chosen.sizes):
         made = contenders(torch, gemm_hopper, case)
-        for regime, work in (("burst", 0.002), ("sustained", SUSTAINED_SECONDS)):
+        for regime, work in (("burst", 0.002), ("sustained", 0.01)):
             measured = rounds(torch, made, chosen.rounds, is_burst=regime == "burst", work=work)
             print("\n".join(report(case, regime, measured)), flush=True)
 
