@@ -96,34 +96,54 @@ def test_the_grid_shares_tiles_evenly_and_reads_little_at_a_time(monkeypatch: py
     assert ctas_and_group(1, 8, 8) == (1, 8)
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("batch", [0, 2])
-def test_b_is_copied_first_where_its_rows_lie_in_two_cache_lines(
-    monkeypatch: pytest.MonkeyPatch, batch: int, turned: bool
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("turned", "batch"), [("", 0), ("b", 2), ("ab", 0)])
+def test_the_first_rows_are_multiplied_with_b_as_it_lies_and_the_others_with_an_aligned_copy(
+    monkeypatch: pytest.MonkeyPatch, batch: int, turned: str, name: str
 ) -> None:
     monkeypatch.setenv("TILEJIT_DEVICE", "sim")
     monkeypatch.setattr(example, "MANY_ROWS", 100)
-    copied: list[tuple[int, ...]] = []
-    realigned = example.realigned
+    multiplied: list[tuple[int, tuple[int, ...]]] = []
+    kernel = KERNELS[name]
 
-    def counted(b: Array) -> Any:
-        near, copy = realigned(b)
-        return near, lambda: (copied.append(near.strides), copy())
+    class Recorded:
+        def __getitem__(self, grid: Any) -> Any:
+            def launch(*arguments: Any) -> None:
+                multiplied.append((arguments[2].shape[1], arguments[1].strides))
+                kernel[grid](*arguments)
 
-    monkeypatch.setattr(example, "realigned", counted)
+            return launch
+
     outer = (batch,) if batch else ()
-    for m, n, k, copies in ((136, 72, 136, 1), (136, 128, 128, 0), (72, 72, 136, 0)):
-        copied.clear()
-        left, right = integers(1, *outer, m, k), integers(2, *outer, k, n)
-        a, b = stored(left, "float16", turned=False), stored(right, "float16", turned=turned)
-        c = stored(np.full((*outer, m, n), np.nan), "float16", turned=False)
-        launch = example.multiplication(example.gemm, a, b, c)
-        launch()
-        assert np.array_equal(c, left @ right)
-        b[...] = 0
-        launch()
-        assert not c.any(), "an old copy of b was multiplied"
-        assert len(copied) == 2 * copies and all(max(s % 128 for s in strides if s > 2) == 0 for strides in copied)
+    left, right = integers(1, *outer, 300, 200), integers(2, *outer, 200, 72)
+    a, b = (stored(x, "float16", turned=which in turned) for x, which in ((left, "a"), (right, "b")))
+    c = stored(np.full((*outer, 300, 72), np.nan), "float16", turned=False)
+    residual = stored(integers(3, *outer, 300, 72), "float16", turned=False)
+    launch = example.multiplication(Recorded(), a, b, c, residual=residual)
+    launch()
+    assert np.array_equal(c, left @ right + residual)
+    b[...] = 0
+    launch()
+    assert np.array_equal(c, residual), "an old copy of b was multiplied"
+    parts = [(rows, max(s % 128 for s in strides if s > 2) == 0) for rows, strides in multiplied]
+    assert [is_aligned for _, is_aligned in parts] == [False, True] * 2
+    assert parts[0][0] % example.BM == 0 and parts[0][0] + parts[1][0] == 300
+
+
+def test_a_b_that_is_aligned_or_for_few_rows_is_multiplied_as_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(example, "MANY_ROWS", 100)
+    copies: list[Any] = []
+    monkeypatch.setattr(example, "aligned_like", lambda b: copies.append(b))
+    for m, n in ((136, 128), (72, 72)):
+        a, b, c = (np.zeros(shape, np.float16) for shape in ((m, 136), (136, n), (m, n)))
+        example.multiplication(example.gemm, a, b, c)
+    assert not copies
+
+
+def test_a_product_begins_with_the_rows_that_cost_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tj, "num_sms", lambda: 132)
+    # 4 x 33 tiles are one turn of 16; of 32 x 17 tiles 7 rows fill the first of 5
+    assert (example.first_rows(64, 33), example.first_rows(32, 17), example.first_rows(2, 1)) == (4, 7, 1)
 
 
 @pytest.mark.parametrize(
@@ -142,22 +162,6 @@ def test_factors_of_one_row_or_column_and_of_none(
     c = stored(np.full((m, n), np.nan), "float16", turned=False)
     example.multiplication(example.gemm, a, b, c)()
     assert np.array_equal(c, left @ right)
-
-
-def test_a_b_of_many_rows_is_copied_by_panels() -> None:
-    """More of them below each other than a grid's other axes have places."""
-    panels = np.zeros(1, np.float16)
-    b = as_strided(panels, (2**19 + 9, 8), (0, 2))
-    asked: list[Any] = []
-
-    class Realign:
-        def __getitem__(self, grid: Any) -> Any:
-            return lambda x, y: asked.append(grid)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(example, "realign", Realign())
-        example.realigned(b)[1]()
-    assert asked == [2**16 + 2]
 
 
 def test_a_batch_is_as_many_products() -> None:
