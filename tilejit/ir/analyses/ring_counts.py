@@ -7,7 +7,7 @@ where all statements together are come to by fewer, each of them once a step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from ...dataclass import lean
@@ -32,18 +32,21 @@ class Come:
     is_exact: bool
 
 
-def check_steps(kernel: ir.Kernel, comings: Sequence[Come]) -> None:
-    """Raise KernelTypeError where the arrivals of a step can't add up. comings: all statements that can be reached."""
-    rings = {c.stmt.buffer.name: c.stmt for c in comings if isinstance(c.stmt, ir.Alloc) and c.stmt.call}
-    if not rings:
-        return
+#: who comes to the statement of a number in `walk.statements`; None where nobody does
+Comings = Callable[[int], Come | None]
+
+
+def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], comings: Comings) -> None:
+    """Raise KernelTypeError where the arrivals of a step can't add up. rings: the barriers of the kernel's rings."""
+    named = {ring.buffer.name: ring for ring in rings}
     steps = _Steps(kernel, comings)
     sites: dict[str, list[Come]] = {}
-    for come in comings:
-        if isinstance(come.stmt, ir.Arrive) and come.stmt.place.buffer.name in rings:
-            sites.setdefault(come.stmt.place.buffer.name, []).append(come)
+    for number, arrive in walk.numbered(kernel.body, ir.Arrive):
+        come = comings(number) if arrive.place.buffer.name in named else None
+        if come is not None:
+            sites.setdefault(arrive.place.buffer.name, []).append(come)
     for name, arrivals in sites.items():
-        _check(kernel, rings[name], arrivals, steps)
+        _check(kernel, named[name], arrivals, steps)
 
 
 def _check(kernel: ir.Kernel, ring: ir.Alloc, arrivals: Sequence[Come], steps: _Steps) -> None:
@@ -84,16 +87,17 @@ class _Steps:
     Of most kernels nobody asks: as many arrive as a phase takes.
     """
 
-    def __init__(self, kernel: ir.Kernel, comings: Sequence[Come]) -> None:
+    def __init__(self, kernel: ir.Kernel, comings: Comings) -> None:
         self.kernel, self.comings = kernel, comings
 
     @cached_property
     def definitions(self) -> dict[str, list[Come]]:
         """Variable -> where it gets its values."""
         definitions: dict[str, list[Come]] = {}
-        for come in self.comings:
-            defined = come.stmt.var if isinstance(come.stmt, (ir.Assign, ir.For)) else walk.defines(come.stmt)
-            if isinstance(defined, ir.Var):
+        for number, stmt in enumerate(walk.statements(self.kernel.body)):
+            defined = stmt.var if isinstance(stmt, (ir.Assign, *walk.VARIABLES)) else None
+            come = None if defined is None else self.comings(number)
+            if defined is not None and come is not None:
                 definitions.setdefault(defined.name, []).append(come)
         return definitions
 

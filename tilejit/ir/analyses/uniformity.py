@@ -57,22 +57,26 @@ def check(kernel: ir.Kernel) -> None:
     if not _has_collectives(kernel.body):
         return
     uniformity = _Uniformity.of(kernel)
+    statements = walk.statements(kernel.body)
     states = solve(uniformity, kernel.body, uniformity.start())
-    settings: list[Setting] = []
-    comings: list[Come] = []
-    has_rings = any(alloc.call for alloc in walk.each(kernel.body, ir.Alloc))
-    coming_to = comers(kernel, uniformity.values)
-    for stmt, state, coming in zip(walk.statements(kernel.body), states, coming_to, strict=True):
-        if state is None:
-            continue
-        if isinstance(stmt, _REPORTED):
+    for stmt, state in zip(statements, states, strict=True):
+        if isinstance(stmt, _REPORTED) and state is not None:
             uniformity.report(stmt, state)
-        if has_rings:
-            comings.append(Come(stmt, coming, state.is_certain))
-        if isinstance(stmt, ir.Instruction) and stmt.name in SETTINGS:
-            settings.append(Setting(stmt, coming, state.is_certain, state.gates))
-    check_pool(kernel, settings)
-    check_steps(kernel, comings)
+    rings = [alloc for alloc in walk.each(kernel.body, ir.Alloc) if alloc.call]
+    settings = [(n, stmt) for n, stmt in walk.numbered(kernel.body, ir.Instruction) if stmt.name in SETTINGS]
+    if not rings and not settings:
+        return
+    coming_to = comers(kernel, uniformity.values)
+    check_pool(kernel, [
+        Setting(stmt, coming_to[number], state.is_certain, state.gates)
+        for number, stmt in settings if (state := states[number]) is not None
+    ])
+
+    def come(number: int) -> Come | None:
+        state = states[number]
+        return None if state is None else Come(statements[number], coming_to[number], state.is_certain)
+
+    check_steps(kernel, rings, come)
 
 
 def _has_collectives(body: walk.Block) -> bool:
@@ -107,6 +111,9 @@ class _Active:
         return other if other.level < self.level else self
 
 
+_EVERYBODY = _Active()
+
+
 @lean(frozen=True, slots=True)
 class _ThreadState:
     """What holds of all threads of the CTA at one point.
@@ -119,10 +126,10 @@ class _ThreadState:
     here. is_exact: all threads that may come here (`thread_values.comers`) do, or none.
     """
 
-    entered: _Active = _Active()
-    returned: _Active = _Active()
-    broken: _Active = _Active()
-    continued: _Active = _Active()
+    entered: _Active = _EVERYBODY
+    returned: _Active = _EVERYBODY
+    broken: _Active = _EVERYBODY
+    continued: _Active = _EVERYBODY
     levels: Mapping[str, int] = field(default_factory=dict)
     partial: frozenset[str] = frozenset()
     is_exact: bool = True
@@ -150,12 +157,7 @@ class _ThreadState:
         """The state in which a variable has this level."""
         if self.levels.get(name, CTA) == level:
             return self
-        levels = dict(self.levels)
-        if level == CTA:
-            del levels[name]
-        else:
-            levels[name] = level
-        return replace(self, levels=levels)
+        return replace(self, levels=_with_levels(self.levels, {name: level}))
 
 
 class _Sources(NamedTuple):
@@ -171,6 +173,8 @@ class _Uniformity(Analysis[_ThreadState]):
     values: what they compute. whole: the level of the narrowest scope that has all of them.
     stored: the buffers of which threads write elements on their own, by name.
     sources: what an expression's level follows from, by its identity: those in loops are visited several times.
+    derived: the same of variables whose level follows from what doesn't change where they are visible, by name: no
+    state needs to list them.
     jumps: the kinds of jumps out of a branch or a loop, by its identity.
     """
 
@@ -184,13 +188,25 @@ class _Uniformity(Analysis[_ThreadState]):
         self.values = ThreadValues(threads)
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
         self.sources: dict[int, _Sources] = {}
+        self.derived: dict[str, _Sources] = {}
         self.jumps: dict[int, frozenset[type[ir.Jump]]] = {}
 
     @staticmethod
     def of(kernel: ir.Kernel) -> _Uniformity:
         """The analysis for a kernel's CTA."""
-        stores = (stmt.place for stmt in walk.statements(kernel.body) if isinstance(stmt, ir.Store))
-        return _Uniformity(kernel.threads, frozenset(place.buffer.root.name for place in stores))
+        stored = frozenset([stmt.place.buffer.root.name for stmt in walk.each(kernel.body, ir.Store)])
+        uniformity = _Uniformity(kernel.threads, stored)
+        uniformity.derive(kernel.body)
+        return uniformity
+
+    def derive(self, body: walk.Block) -> None:
+        """Notes what `Let`s define: what threads compute of it, and what its level follows from."""
+        changing = walk.assigned(body)
+        for let in walk.each(body, ir.Let):
+            self.values.define(let)
+            sources = self.sources[id(let.value)] = self.sources_of(let.value)
+            if not let.var.uniform and changing.isdisjoint(sources.names):
+                self.derived[let.var.name] = sources
 
     def start(self) -> _ThreadState:
         partial = frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads))
@@ -212,7 +228,8 @@ class _Uniformity(Analysis[_ThreadState]):
     def step(self, stmt: ir.Simple | ir.Jump, state: _ThreadState) -> _ThreadState:
         match stmt:
             case ir.Let(var, value):
-                self.values.define(stmt)
+                if var.name in self.derived:
+                    return state
                 said = SCOPES[var.uniform].level if var.uniform else THREAD
                 return state.with_level(var.name, max(self.level(value, state), said))
             case ir.Declare(var, init):
@@ -238,6 +255,11 @@ class _Uniformity(Analysis[_ThreadState]):
                 parted = state.has_parted or (bool(state.gates) and departure.level < CTA)
                 return replace(state, returned=state.returned.meet(departure), has_parted=parted)
         return state
+
+    def concerns(self, stmt: ir.Simple | ir.If | ir.For) -> bool:
+        if isinstance(stmt, ir.Let):
+            return stmt.var.name not in self.derived
+        return not isinstance(stmt, (ir.Instruction, ir.WaitPhase, ir.Atomic)) or stmt.var is not None
 
     def departure(self, word: str, span: Span | None, state: _ThreadState) -> _Active:
         """The threads that remain where some leave by a jump: their level is that of the branch around the jump."""
@@ -287,21 +309,26 @@ class _Uniformity(Analysis[_ThreadState]):
         return self.jumps_in(stmt) if isinstance(stmt, (ir.If, ir.For, ir.Loop)) else frozenset()
 
     def enter(self, loop: ir.For | ir.Loop, before: _ThreadState) -> _ThreadState:
-        inside = replace(before, entered=before.active, broken=_Active(), continued=_Active())
         if isinstance(loop, ir.Loop):
-            return inside
-        # it may have no turn
-        inside = replace(inside, gates=before.gates | {Gate(id(loop), True)})
-        begin, end, step = (self.level(e, before) for e in (loop.start, loop.stop, loop.step))
-        entered = self.narrowed(before.active, min(begin, end, step), "the loop", loop.span)
-        exact = before.is_exact and self.widened(min(begin, end, step)) == CTA
-        return replace(inside.with_level(loop.var.name, min(begin, step)), entered=entered, is_exact=exact)
+            return replace(before, entered=before.active, broken=_EVERYBODY, continued=_EVERYBODY)
+        begin, step = self.level(loop.start, before), self.level(loop.step, before)
+        least = min(begin, self.level(loop.stop, before), step)
+        return replace(
+            before,
+            entered=self.narrowed(before.active, least, "the loop", loop.span),
+            broken=_EVERYBODY,
+            continued=_EVERYBODY,
+            levels=_with_levels(before.levels, {loop.var.name: min(begin, step)}),
+            is_exact=before.is_exact and self.widened(least) == CTA,
+            # it may have no turn
+            gates=before.gates | {Gate(id(loop), True)},
+        )
 
     def narrowed(self, active: _Active, level: int, what: str, span: Span | None) -> _Active:
         return active if level >= active.level else _Active(level, what, span)
 
     def repeat(self, loop: ir.For | ir.Loop, head: _ThreadState, ends: _ThreadState) -> _ThreadState:
-        return replace(ends, entered=head.entered, continued=_Active(), gates=head.gates)
+        return replace(ends, entered=head.entered, continued=_EVERYBODY, gates=head.gates)
 
     def leave(self, loop: ir.For | ir.Loop, turns: LoopStates[_ThreadState]) -> _ThreadState:
         """After a loop all threads are back; what it assigned may differ between those that left in different turns."""
@@ -311,19 +338,18 @@ class _Uniformity(Analysis[_ThreadState]):
         before = turns.before
         stayed = head.returned == before.returned
         gates = before.gates | {Gate(id(loop), None)} if self.jumps_in(loop) else before.gates
-        after = replace(
-            before, returned=before.returned.meet(head.returned), is_exact=before.is_exact and stayed, gates=gates,
-            has_parted=head.has_parted,
+        assigned = {name: min(last.level(name), ends) for name in walk.assigned(loop.body)}
+        return replace(
+            before, returned=before.returned.meet(head.returned), levels=_with_levels(before.levels, assigned),
+            is_exact=before.is_exact and stayed, gates=gates, has_parted=head.has_parted,
         )
-        for name in walk.assigned(loop.body):
-            after = after.with_level(name, min(last.level(name), ends))
-        return after
 
     def report(self, stmt: ir.Stmt, state: _ThreadState) -> None:
         """Raise DispatchError where a collective statement lacks threads in this state."""
         match stmt:
-            case ir.Let(var) if var.uniform:
-                self.collective("tj.uniform", var.uniform, stmt.span, state)
+            case ir.Let(var):
+                if var.uniform:
+                    self.collective("tj.uniform", var.uniform, stmt.span, state)
             case ir.Sync(scope):
                 # what keeps some CTAs away from the others the simulator finds
                 within = scope if scope in SCOPES else scopes.CTA.name
@@ -438,8 +464,6 @@ class _Uniformity(Analysis[_ThreadState]):
 
     def level(self, expr: ir.Expr, state: _ThreadState) -> int:
         """The widest scope whose active threads agree on the value."""
-        if isinstance(expr, ir.Const):
-            return CTA
         sources = self.sources.get(id(expr))
         if sources is None:
             sources = self.sources[id(expr)] = self.sources_of(expr)
@@ -460,7 +484,12 @@ class _Uniformity(Analysis[_ThreadState]):
             if values is not None:
                 level = min(level, self.level_of(values))
             elif isinstance(part, ir.Var):
-                names.add(part.name)
+                derived = self.derived.get(part.name)
+                if derived is None:
+                    names.add(part.name)
+                else:
+                    level = min(level, derived.level)
+                    names.update(derived.names)
             elif isinstance(part, ir.Load) and part.place.buffer.space in ("local", "tmem"):
                 level = min(level, self.level_of_copies(part.place.buffer.root))
             else:
@@ -485,8 +514,11 @@ class _Uniformity(Analysis[_ThreadState]):
         """Whether the threads of every instance have one value."""
         size = scope.threads(self.threads)
         first = values[self.values.ids // size * size]
-        # nan differs from itself, but not from one thread to the next
-        return bool(np.all((values == first) | ((values != values) & (first != first))))
+        alike = values == first
+        if values.dtype.kind == "f":
+            # nan differs from itself, but not from one thread to the next
+            alike |= (values != values) & (first != first)
+        return bool(alike.all())
 
     def widened(self, level: int) -> int:
         """The level, or `CTA` where the CTA is a single thread, warp or warpgroup which agrees."""
@@ -496,6 +528,17 @@ class _Uniformity(Analysis[_ThreadState]):
 def _behind(gates: Gates) -> Gates:
     """Those of branches that are over."""
     return frozenset(gate for gate in gates if gate.truth is None)
+
+
+def _with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mapping[str, int]:
+    """The levels with others of some variables."""
+    made = dict(levels)
+    for name, level in changed.items():
+        if level != CTA:
+            made[name] = level
+        else:
+            made.pop(name, None)
+    return made
 
 
 def _lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, int]:
