@@ -24,25 +24,30 @@ def coalesced(body: Block, kept: Collection[str]) -> Block:
     numbers = _numbers(moves)
     touched = touches(body, numbers)
     needs = interference(body, numbers, touched)
-    if needs.unread:
-        unread = {id(move) for move in needs.unread}
-        body = walk.edited(body, {number: () for number, op in walk.numbered(body, TileOp) if id(op) in unread})
-        moves, needs = _moves(body, kept), interference(body, numbers, touched)
+    unread = {id(move) for move in needs.unread}
+    if unread:
+        needs = interference(body, numbers, {key: what for key, what in touched.items() if key not in unread})
     classes = _Classes(numbers, needs.apart)
-    for dst, src in moves:
-        classes.join(dst, src)
-    return _shared(body, classes)
+    for move in moves:
+        if id(move) not in unread:
+            classes.join(*_ends(move))
+    return _shared(body, classes, unread)
 
 
-def _moves(body: Block, kept: Collection[str]) -> list[tuple[Buffer, Buffer]]:
-    """Destination and source of each move between tiles in one layout, those in the innermost loops first."""
-    moves: list[tuple[int, Buffer, Buffer]] = []
-    for depth, stmt in _moves_by_depth(body, 0):
-        dst, src = stmt.tiles["dst"].buffer, stmt.tiles["src"].buffer
+def _moves(body: Block, kept: Collection[str]) -> list[TileOp]:
+    """The moves between tiles in one layout, those in the innermost loops first."""
+    moves: list[tuple[int, TileOp]] = []
+    for depth, move in _moves_by_depth(body, 0):
+        dst, src = _ends(move)
         alike = (dst.layout, dst.slots) == (src.layout, src.slots)
         if alike and dst.name not in kept and src.name not in kept:
-            moves.append((depth, dst, src))
-    return [(dst, src) for _, dst, src in sorted(moves, key=lambda move: -move[0])]
+            moves.append((depth, move))
+    return [move for _, move in sorted(moves, key=lambda each: -each[0])]
+
+
+def _ends(move: TileOp) -> tuple[Buffer, Buffer]:
+    """Where a move goes, and where it comes from."""
+    return move.tiles["dst"].buffer, move.tiles["src"].buffer
 
 
 def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
@@ -58,9 +63,9 @@ def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
     return found
 
 
-def _numbers(moves: list[tuple[Buffer, Buffer]]) -> dict[str, int]:
+def _numbers(moves: list[TileOp]) -> dict[str, int]:
     numbers: dict[str, int] = {}
-    for buffer in (buffer for move in moves for buffer in move):
+    for buffer in (buffer for move in moves for buffer in _ends(move)):
         numbers.setdefault(buffer.name, len(numbers))
     return numbers
 
@@ -93,8 +98,8 @@ class _Classes:
         return None if number is None else self.least[number]
 
 
-def _shared(body: Block, classes: _Classes) -> Block:
-    """The statements with the first buffer of each class in place of all."""
+def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
+    """The statements with the first buffer of each class in place of all. unread: what is dropped, by identity."""
     first: dict[int, Buffer] = {}
     others: dict[str, Buffer] = {}
     dropped: dict[int, tuple[Stmt, ...]] = {}
@@ -110,7 +115,7 @@ def _shared(body: Block, classes: _Classes) -> Block:
             others[view.buffer.name] = replace(view.buffer, base=others[base.name])
     for at, op in walk.numbered(body, TileOp):
         if is_move(op):
-            dst, src = (others.get(tile.buffer.name, tile.buffer) for tile in op.tiles.values())
-            if dst.name == src.name:
+            dst, src = [others.get(buffer.name, buffer) for buffer in _ends(op)]
+            if id(op) in unread or dst.name == src.name:
                 dropped[at] = ()
-    return walk.rebuffered(walk.edited(body, dropped), others)
+    return walk.rebuffered(body, others, dropped)

@@ -222,26 +222,41 @@ class _Edits:
         return tuple(made)
 
 
-def rebuffered(body: Block, others: Mapping[str, ir.Buffer]) -> Block:
+def rebuffered(
+    body: Block, others: Mapping[str, ir.Buffer], edits: Mapping[int, tuple[ir.Stmt, ...]] | None = None
+) -> Block:
     """The block with other buffers where they are defined, read or written (open and tile level).
 
-    others: by the names of those that they replace.
+    others: by the names of those that they replace. edits: what else takes the place of statements, as of `edited`.
     """
-    edits: dict[int, tuple[ir.Stmt, ...]] = {}
-    for number, stmt in enumerate(statements(body)):
-        made: ir.Stmt = stmt
-        if isinstance(stmt, BUFFERS):
+    every = dict(edits or {})
+    for kind in BUFFERS:
+        for number, stmt in numbered(body, kind):
             if stmt.buffer.name in others:
-                made = replace(stmt, buffer=others[stmt.buffer.name])
-        elif isinstance(stmt, _WITH_PLACES):
-            made = with_buffers(stmt, lambda buffer: others.get(buffer.name, buffer))
-        if made is not stmt:
-            edits[number] = (made,)
-    return edited(body, edits)
+                every.setdefault(number, (replace(stmt, buffer=others[stmt.buffer.name]),))
+
+    def buffer(old: ir.Buffer) -> ir.Buffer:
+        return others.get(old.name, old)
+
+    for kind in _WITH_PLACES:
+        for number, stmt in numbered(body, kind):
+            if number not in every and any([place.buffer.name in others for place in _places(stmt)]):
+                every[number] = (with_buffers(stmt, buffer),)
+    return edited(body, every)
 
 
 #: the classes of statements that name places at open and tile level
 _WITH_PLACES = (ir.TileOp, ir.Let, ir.Store, ir.Atomic, ir.Arrive, ir.WaitPhase, ir.Expect)
+
+
+def _places(stmt: Any) -> Sequence[Place]:
+    """The places that a statement of `_WITH_PLACES` names."""
+    if isinstance(stmt, ir.TileOp):
+        return [operand for operand in stmt.operands if isinstance(operand, ir.Region)]
+    if isinstance(stmt, ir.Let):
+        return (stmt.value.place,) if isinstance(stmt.value, ir.Load) else ()
+    place: Place = stmt.place
+    return (place,)
 
 
 def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.Stmt:

@@ -3,14 +3,18 @@
 Sets are integers, a bit for each thing that may be live. Round a loop the walk goes until nothing new is live at its
 head. What is live there follows from what is live behind the loop and only grows, so that it is kept: a loop in a loop
 is walked again only where that has grown.
+
+Which statements have nothing to do with what is live is found out once of each; visits pass them over.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 from ...dataclass import dataclass, field
+from .. import walk
 from ..nodes import Break, Continue, For, If, Loop, Return, Stmt
 from ..walk import Block
 
@@ -23,6 +27,7 @@ class Backwards(ABC):
 
     around: of the loops around the current place, what is live behind each, and at its head, innermost last.
     heads: of loops that were walked, the same. is_final: what is live here won't grow any more.
+    courses: the statements of each block that visits come to, last one first, by the block's identity.
     kinds: the classes of the statements without blocks that have to do with what is live.
     """
 
@@ -30,15 +35,34 @@ class Backwards(ABC):
 
     around: list[tuple[int, int]] = field(default_factory=list)
     heads: dict[int, tuple[int, int]] = field(default_factory=dict)
+    courses: dict[int, Sequence[Stmt]] = field(default_factory=dict)
     is_final: bool = True
 
     @abstractmethod
     def simple(self, stmt: Stmt, live: int) -> int:
         """What is live before a statement of one of the `kinds`, behind which `live` is."""
 
+    def concerns(self, stmt: Stmt) -> bool:
+        """Whether a statement of one of the `kinds` has to do with what is live; else it isn't visited."""
+        return True
+
+    def course(self, body: Block) -> Sequence[Stmt]:
+        """The statements of a block that visits come to, last one first."""
+        course = self.courses.get(id(body))
+        if course is None:
+            course = self.courses[id(body)] = [stmt for stmt in reversed(body) if self._is_visited(stmt)]
+        return course
+
+    def _is_visited(self, stmt: Stmt) -> bool:
+        if type(stmt) in self.kinds:
+            return self.concerns(stmt)
+        if isinstance(stmt, (If, For)):
+            return any([self.course(block) for block in walk.blocks(stmt)])
+        return isinstance(stmt, (Loop, Break, Continue, Return))
+
     def block(self, body: Block, live: int) -> int:
         """What is live before a block behind which `live` is."""
-        for stmt in reversed(body):
+        for stmt in self.course(body):
             if type(stmt) in self.kinds:
                 live = self.simple(stmt, live)
                 continue

@@ -6,6 +6,9 @@ Sets of tiles are integers, a bit a tile.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
 
 from ...dataclass import dataclass, field
 from ...ops.copies import CAST
@@ -19,8 +22,18 @@ __all__ = ["Interference", "Touches", "interference", "is_move", "touches"]
 #: a place, and the number of the tile that it is in
 _Touch = tuple[Place, int]
 
-#: what statements read and write of the tiles, by their identities: of those that have to do with some
-Touches = Mapping[int, tuple[list[_Touch], list[_Touch]]]
+
+class _Touched(NamedTuple):
+    """What a statement has to do with tiles. whole: those that it writes as a whole. needed: those that it reads."""
+
+    read: list[_Touch]
+    written: list[_Touch]
+    whole: int
+    needed: int
+
+
+#: of statements that have to do with some, by their identities
+Touches = Mapping[int, _Touched]
 
 
 @dataclass(slots=True)
@@ -45,7 +58,7 @@ def is_move(stmt: Stmt) -> bool:
 
 def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
     """What statements have to do with the tiles whose roots are named."""
-    touched: dict[int, tuple[list[_Touch], list[_Touch]]] = {}
+    touched: dict[int, _Touched] = {}
     for stmt in walk.statements(body):
         if isinstance(stmt, walk.ACCESSING):
             read, written = [
@@ -53,7 +66,9 @@ def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
                 for places in walk.accesses(stmt)
             ]
             if read or written:
-                touched[id(stmt)] = read, written
+                whole = reduce(or_, [1 << number for place, number in written if _is_whole(place)], 0)
+                needed = reduce(or_, [1 << number for _, number in read], 0)
+                touched[id(stmt)] = _Touched(read, written, whole, needed)
     return touched
 
 
@@ -83,18 +98,15 @@ class _Interfering(Backwards):
     made: Interference
     touched: Touches
 
+    def concerns(self, stmt: Stmt) -> bool:
+        return id(stmt) in self.touched
+
     def simple(self, stmt: Stmt, live: int) -> int:
-        if id(stmt) not in self.touched:
-            return live
-        read, written = self.touched[id(stmt)]
-        for place, number in written:
-            if self.is_final:
-                self.note(stmt, number, live, read)
-            if _is_whole(place):
-                live &= ~(1 << number)
-        for _, number in read:
-            live |= 1 << number
-        return live
+        touched = self.touched[id(stmt)]
+        if self.is_final:
+            for _, number in touched.written:
+                self.note(stmt, number, live, touched.read)
+        return live & ~touched.whole | touched.needed
 
     def note(self, stmt: Stmt, number: int, live: int, read: list[_Touch]) -> None:
         """A tile is written: what is live behind it, or read in another order, must not lie in its registers."""
