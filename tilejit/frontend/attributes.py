@@ -36,6 +36,11 @@ OF_SCALAR = ("astype", "dtype")
 def attribute(ctx: Context, node: ast.Attribute) -> Value:
     """`base.name`."""
     base = ctx.evaluate(node.value)
+    if isinstance(base, Constant):
+        known = ctx.attributes.get((id(base), node.attr))
+        if known is None:
+            known = ctx.attributes[id(base), node.attr] = base, _of_constant(ctx, node, base)
+        return known[1]
     handler = _ATTRIBUTES.get(type(base))
     if handler is None:
         hint = "tensors, tiles and scalars have some"
@@ -149,11 +154,10 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
     raise foreign.no_attribute(ctx, node, value)
 
 
-#: what gives the attributes of a kind of value
+#: what gives the attributes of a kind of value but constants
 _ATTRIBUTES: Mapping[type[Value], Callable[[Context, ast.Attribute, Any], Value]] = {
     Memory: _of_memory,
     Rows: _of_rows,
     Scalar: _of_scalar,
-    Constant: _of_constant,
     **dict.fromkeys(barriers.WITH_ATTRIBUTES, barriers.attribute),
 }

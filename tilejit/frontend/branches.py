@@ -66,18 +66,21 @@ def _one_side(ctx: Context, cond: Expr, ends: Draft, goes_on: Draft, span: Span)
 def _joined(
     ctx: Context, yes: Draft, a: dict[str, Binding], no: Draft, b: dict[str, Binding], span: Span
 ) -> dict[str, Binding]:
-    env: dict[str, Binding] = {}
+    # most names are the same on both sides
+    env = {**a, **b}
     slots: list[tuple[Slot, Value, Value]] = []
-    for name in (*a, *(n for n in b if n not in a)):
-        if name not in a or name not in b:
-            env[name] = Binding(_one_sided(name, (a.get(name) or b[name]).span), span)
+    for name in env:
+        first, second = a.get(name), b.get(name)
+        if first is second:
             continue
-        if a[name] is b[name]:
-            env[name] = a[name]
+        if first is None or second is None:
+            given = first or second
+            assert given is not None
+            env[name] = Binding(_one_sided(name, given.span), span)
             continue
-        slot = make_slot(ctx, name, settled(merge(ctx, name, (a[name], b[name]))), None, span)
-        slots.append((slot, a[name].value, b[name].value))
-        env[name] = Binding(value_of(slot), a[name].span)
+        slot = make_slot(ctx, name, settled(merge(ctx, name, (first, second))), None, span)
+        slots.append((slot, first.value, second.value))
+        env[name] = Binding(value_of(slot), first.span)
     with ctx.into(yes):
         move(ctx, [(slot, value) for slot, value, _ in slots], span)
     with ctx.into(no):

@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from ..dataclass import dataclass, field
 from ..dtypes import DType
@@ -143,7 +143,8 @@ class Context:
     *What* it has learnt; a dropped trial leaves it as it is:
     learnt: the kinds of loops' names, by where the loops stand (see `loops`). converted_literals: how often a
     variable of literals has taken another type than its default. outside: what names from outside the kernel stand
-    for, by whose they are and the name.
+    for, by whose they are and the name. attributes: those of constants, by the constant's identity and the name, with
+    the constant: names from outside are one object in all of a kernel.
 
     expressions, statements: the tables of node kinds.
     """
@@ -168,6 +169,7 @@ class Context:
     learnt: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
     converted_literals: int = 0
     outside: dict[tuple[KernelSource, str], Value] = field(default_factory=dict)
+    attributes: dict[tuple[int, str], tuple[Constant, Value]] = field(default_factory=dict)
     stand_ins: dict[str, StandIn] = field(default_factory=dict)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     made_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
@@ -189,9 +191,7 @@ class Context:
 
     def evaluate(self, node: ast.expr) -> Value:
         """What an expression stands for; `A[i, j]` is loaded."""
-        handler = self.expressions.get(type(node))
-        if handler is None:
-            raise self.syntax_error(node, *unsupported(node))
+        handler = self.expressions.get(type(node), _refused)
         try:
             return handler(self, node)
         except TilejitError as error:
@@ -208,9 +208,7 @@ class Context:
     def execute(self, body: list[ast.stmt]) -> bool:
         """Read statements; returns whether control reaches their end."""
         for node in body:
-            handler = self.statements.get(type(node))
-            if handler is None:
-                raise self.syntax_error(node, *unsupported(node))
+            handler = self.statements.get(type(node), _refused)
             try:
                 if not handler(self, node):
                     return False
@@ -353,6 +351,10 @@ class Context:
         if isinstance(number, bool) or not isinstance(number, int):
             raise self.type_error(node, f"{what} must be an integer; got {shown(number)}", "write a whole number")
         return number
+
+
+def _refused(ctx: Context, node: ast.AST) -> NoReturn:
+    raise ctx.syntax_error(node, *unsupported(node))
 
 
 def fitting(number: bool | int | float, dtype: DType) -> Const:

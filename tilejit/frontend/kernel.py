@@ -70,11 +70,11 @@ def build(
     ctx.execute(source.node.body)
     body = _without_unread(with_fixed((*ctx.allocations, *sealed(ctx.block)), ctx.fixed))
     kernel = Kernel(
-        source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span,
-        cooperative,
+        source.name, entry.params, threads, target.name, body, max_registers, cluster, debug, span, cooperative
     )
     stand_ins.check(kernel, ctx.stand_ins, ctx.made_in, tuple(ctx.alternatives.values()))
-    kernel = replace(kernel, body=coalesced(selected(ctx, body), ctx.made_in))
+    body = coalesced(selected(ctx, body), ctx.made_in)
+    kernel = replace(kernel, body=body, params=_with_writes(entry.params, body))
     _verify(kernel)
     uniformity.check(kernel)
     return kernel

@@ -261,20 +261,21 @@ def _box(
     for dim, part in zip(dims, parts, strict=False):
         extent = extents[dim]
         assert extent is not None
+        taken: int | Expr | None
         if isinstance(part, _At):
+            start, taken = part.position, None
             _check_index(ctx, part, memory, dim, extent)
-            _assert_inside(ctx, part.node, memory, dim, part.position, None)
-            inside &= _is_inside(part.position, 1, extent)
-            starts[dim] = build.add(starts[dim], part.position)
-            extents[dim] = None
-            continue
-        lower = zero if part.lower is None else build.cast(part.lower, zero.dtype)
-        taken = _taken(ctx, part, zero, extent)
-        _check_slice(ctx, part, memory, dim, lower, taken, extent)
-        _assert_inside(ctx, part.node, memory, dim, lower, taken)
-        inside &= _is_inside(lower, taken, extent)
-        starts[dim] = build.add(starts[dim], lower)
+        else:
+            start = zero if part.lower is None else build.cast(part.lower, zero.dtype)
+            taken = _taken(ctx, part, zero, extent)
+            _check_slice(ctx, part, memory, dim, start, taken, extent)
+        inside &= _is_inside(start, 1 if taken is None else taken, extent)
         extents[dim] = taken
+        if _covers(memory, dim):
+            starts[dim] = start
+            continue
+        _assert_inside(ctx, part.node, memory, dim, start, taken)
+        starts[dim] = build.add(starts[dim], start)
     return replace(memory, starts=tuple(starts), extents=tuple(extents), in_bounds=inside, span=ctx.span(node))
 
 
@@ -354,8 +355,8 @@ def _check_slice(
 
 def _covers(memory: Memory, dim: int) -> bool:
     """Whether the box is as wide as its buffer in one dimension."""
-    start = memory.starts[dim]
-    return isinstance(start, Const) and start.value == 0 and memory.extents[dim] == memory.buffer.shape[dim]
+    start, extent, full = memory.starts[dim], memory.extents[dim], memory.buffer.shape[dim]
+    return isinstance(start, Const) and start.value == 0 and (extent is full or extent == full)
 
 
 def _may_pass_edge(memory: Memory, dim: int) -> bool:
@@ -373,10 +374,10 @@ def _assert_inside(
 ) -> None:
     """Checked builds test that a part of a region is inside it; of a buffer's edge they know by themselves.
 
-    taken: None for an index.
+    memory: cut in this dimension. taken: None for an index.
     """
     extent = memory.extents[dim]
-    if _covers(memory, dim) or not isinstance(extent, int) or not isinstance(taken, (int, NoneType)):
+    if not isinstance(extent, int) or not isinstance(taken, (int, NoneType)):
         return
     end = build.add(start, 1 if taken is None else taken)
     cond = build.logical_and(build.greater_equal(start, 0), build.less_equal(end, extent))

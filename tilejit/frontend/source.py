@@ -90,7 +90,8 @@ class KernelSource:
         # what the parser has made has all four, though its types don't say so
         placed: Any = node
         line, column, end_line, end_column = placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset
-        text, end_text = self.lines[line - 1], self.lines[end_line - 1]
+        text = self.lines[line - 1]
+        end_text = text if line == end_line else self.lines[end_line - 1]
         if not text.isascii():
             column = _characters(text, column)
         if not end_text.isascii():

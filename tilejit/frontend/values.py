@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +67,10 @@ class Items:
         object.__setattr__(self, "size", size)
 
 
+#: the types of extents that are known at compile time, and of none
+_STATIC = frozenset((int, NoneType))
+
+
 @lean(frozen=True, slots=True)
 class Memory:
     """A buffer or a box of one.
@@ -118,11 +123,17 @@ class Memory:
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents of the dimensions that are kept, which must be static."""
-        return self.region().shape
+        return tuple([extent for extent in self._static_extents(self.span) if extent is not None])
 
     def region(self, span: Span | None = None) -> Region:
         """As the IR's region; KernelTypeError where an extent is known only at run time."""
         place = span or self.span
+        return Region(self.buffer, self.starts, self._static_extents(place), self.in_bounds, place)
+
+    def _static_extents(self, place: Span | None) -> tuple[int | None, ...]:
+        """The extents, which must be static; errors get the place."""
+        if _STATIC.issuperset(map(type, self.extents)):
+            return self.extents  # type: ignore[return-value]
         static: list[int | None] = []
         for dim, extent in enumerate(self.extents):
             if extent is None or isinstance(extent, int):
@@ -136,7 +147,7 @@ class Memory:
                     hint="take a part of static extent, from 0 to N where N is a tj.constexpr, "
                     f"or pin the shape: {self.buffer.root.name}: tj.Tensor = tj.spec(...)",
                 )
-        return Region(self.buffer, self.starts, tuple(static), self.in_bounds, place)
+        return tuple(static)
 
     def at(self, span: Span) -> Memory:
         return self if self.span is span else replace(self, span=span)

@@ -267,16 +267,12 @@ class Region:
     dtype: DType = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        shape: list[int] = []
-        counts: list[int] = []
-        for extent in self.extents:
-            counts.append(1 if extent is None else extent)
-            if extent is not None:
-                shape.append(extent)
-        if self.gathered is not None:
-            shape[:0] = self.gathered.shape
-        object.__setattr__(self, "shape", tuple(shape))
-        object.__setattr__(self, "counts", tuple(counts))
+        kept = counts = self.extents
+        if None in kept:
+            counts = tuple([1 if extent is None else extent for extent in kept])
+            kept = tuple([extent for extent in kept if extent is not None])
+        object.__setattr__(self, "shape", kept if self.gathered is None else self.gathered.shape + kept)
+        object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "dtype", self.buffer.dtype)
 
     @property

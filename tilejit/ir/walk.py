@@ -229,19 +229,18 @@ def rebuffered(
 
     others: by the names of those that they replace. edits: what else takes the place of statements, as of `edited`.
     """
-    every = dict(edits or {})
-    for kind in BUFFERS:
-        for number, stmt in numbered(body, kind):
-            if stmt.buffer.name in others:
-                every.setdefault(number, (replace(stmt, buffer=others[stmt.buffer.name]),))
-
     def buffer(old: ir.Buffer) -> ir.Buffer:
         return others.get(old.name, old)
 
-    for kind in _WITH_PLACES:
-        for number, stmt in numbered(body, kind):
-            if number not in every and any([place.buffer.name in others for place in _places(stmt)]):
-                every[number] = (with_buffers(stmt, buffer),)
+    every = dict(edits or {})
+    for number, stmt in enumerate(statements(body)):
+        if number in every:
+            continue
+        if isinstance(stmt, BUFFERS):
+            if stmt.buffer.name in others:
+                every[number] = (replace(stmt, buffer=others[stmt.buffer.name]),)
+        elif isinstance(stmt, _WITH_PLACES) and not others.keys().isdisjoint(_buffers(stmt)):
+            every[number] = (with_buffers(stmt, buffer),)
     return edited(body, every)
 
 
@@ -249,14 +248,15 @@ def rebuffered(
 _WITH_PLACES = (ir.TileOp, ir.Let, ir.Store, ir.Atomic, ir.Arrive, ir.WaitPhase, ir.Expect)
 
 
-def _places(stmt: Any) -> Sequence[Place]:
-    """The places that a statement of `_WITH_PLACES` names."""
+def _buffers(
+    stmt: ir.TileOp | ir.Let | ir.Store | ir.Atomic | ir.Arrive | ir.WaitPhase | ir.Expect
+) -> Sequence[str]:
+    """The names of the buffers of the places that a statement reads or writes itself (open and tile level)."""
     if isinstance(stmt, ir.TileOp):
-        return [operand for operand in stmt.operands if isinstance(operand, ir.Region)]
+        return [operand.buffer.name for operand in stmt.operands if isinstance(operand, ir.Region)]
     if isinstance(stmt, ir.Let):
-        return (stmt.value.place,) if isinstance(stmt.value, ir.Load) else ()
-    place: Place = stmt.place
-    return (place,)
+        return (stmt.value.place.buffer.name,) if isinstance(stmt.value, ir.Load) else ()
+    return (stmt.place.buffer.name,)
 
 
 def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.Stmt:
@@ -485,17 +485,15 @@ def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:
 
 def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:
     """The expressions that an expression is directly made of."""
-    match expr:
-        case ir.Op():
-            return expr.args
-        case ir.Const() | ir.Var() | ir.Special():
-            return ()
-        case ir.Cast():
-            return (expr.x,)
-        case ir.Load():
-            return indices(expr.place)
-        case _:
-            return assert_never(expr)
+    if isinstance(expr, ir.Op):
+        return expr.args
+    if isinstance(expr, LEAVES):
+        return ()
+    if isinstance(expr, ir.Cast):
+        return (expr.x,)
+    if isinstance(expr, ir.Load):
+        return indices(expr.place)
+    return assert_never(expr)
 
 
 def subexpressions(expr: ir.Expr) -> Sequence[ir.Expr]:

@@ -56,7 +56,9 @@ __all__ = ["meetings"]
 
 def meetings(kernel: Kernel) -> frozenset[int]:
     """The arrivals of a kernel at lane level, by identity, before which their instances meet."""
-    comers_to = comers(kernel, ThreadValues(kernel.threads))
+    values = ThreadValues(kernel.threads)
+    values.define_conditions(kernel.body)
+    comers_to = comers(kernel.body, values)
     coming: dict[int, int] = {}
     for kind in (Arrive, WaitPhase, Instruction):
         for number, stmt in walk.numbered(kernel.body, kind):

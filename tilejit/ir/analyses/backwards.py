@@ -57,7 +57,7 @@ class Backwards(ABC):
         if type(stmt) in self.kinds:
             return self.concerns(stmt)
         if isinstance(stmt, (If, For)):
-            return any([self.course(block) for block in walk.blocks(stmt)])
+            return any(map(self.course, walk.blocks(stmt)))
         return isinstance(stmt, (Loop, Break, Continue, Return))
 
     def block(self, body: Block, live: int) -> int:

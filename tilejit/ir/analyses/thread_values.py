@@ -89,24 +89,27 @@ class ThreadValues:
                 return reduce(or_, each) if truth == (cond.name == "logical_or") else reduce(and_, each)
         return self.everybody
 
+    def define_conditions(self, body: Block) -> None:
+        """Notes what the variables stand for that conditions of branches follow from."""
+        conditions = sources(body, [stmt.cond for stmt in walk.each(body, ir.If)])
+        for let in walk.each(body, ir.Let):
+            if let.var.name in conditions:
+                self.define(let)
+
 
 def _bits(values: np.ndarray) -> int:
     """A number whose bit i is value i."""
     return int.from_bytes(np.packbits(values.astype(bool), bitorder="little").tobytes(), "little")
 
 
-def comers(kernel: ir.Kernel, values: ThreadValues) -> list[int]:
-    """The threads that may come to each of the kernel's statements, thread i as bit i; at either level.
+def comers(body: Block, values: ThreadValues) -> list[int]:
+    """The threads that may come to each of a kernel's statements, thread i as bit i; at either level.
 
     Behind a jump none of those come who came to it, up to the block's end; behind a loop come all who came to it.
-    values: what is known of the kernel's threads already.
+    values: what is known of the kernel's threads, conditions at least.
     """
-    conditions = sources(kernel.body, [stmt.cond for stmt in walk.each(kernel.body, ir.If)])
-    for let in walk.each(kernel.body, ir.Let):
-        if let.var.name in conditions:
-            values.define(let)
     listed: list[int] = []
-    _come(kernel.body, values.everybody, values, listed)
+    _come(body, values.everybody, values, listed)
     return listed
 
 

@@ -66,7 +66,7 @@ def check(kernel: ir.Kernel) -> None:
     settings = [(n, stmt) for n, stmt in walk.numbered(kernel.body, ir.Instruction) if stmt.name in SETTINGS]
     if not rings and not settings:
         return
-    coming_to = comers(kernel, uniformity.values)
+    coming_to = comers(kernel.body, uniformity.values)
     check_pool(kernel, [
         Setting(stmt, coming_to[number], state.is_certain, state.gates)
         for number, stmt in settings if (state := states[number]) is not None
@@ -90,7 +90,7 @@ def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
     """The atomic additions by which several threads add one value to one element, and how many threads these are."""
     uniformity = _Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
-    coming_to = comers(kernel, uniformity.values)
+    coming_to = comers(kernel.body, uniformity.values)
     return [
         (stmt, coming.bit_count())
         for stmt, state, coming in zip(walk.statements(kernel.body), states, coming_to, strict=True)
@@ -328,7 +328,12 @@ class _Uniformity(Analysis[_ThreadState]):
         return active if level >= active.level else _Active(level, what, span)
 
     def repeat(self, loop: ir.For | ir.Loop, head: _ThreadState, ends: _ThreadState) -> _ThreadState:
-        return replace(ends, entered=head.entered, continued=_EVERYBODY, gates=head.gates)
+        # at the head nobody sees what the turn has defined
+        assigned = {name: ends.level(name) for name in walk.assigned(loop.body)}
+        return replace(
+            ends, entered=head.entered, continued=_EVERYBODY, levels=_with_levels(head.levels, assigned),
+            gates=head.gates,
+        )
 
     def leave(self, loop: ir.For | ir.Loop, turns: LoopStates[_ThreadState]) -> _ThreadState:
         """After a loop all threads are back; what it assigned may differ between those that left in different turns."""

@@ -449,7 +449,8 @@ def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:
 @remembered_pair
 def _converted(x: Expr, dtype: DType) -> Expr:
     """An integer as another type of integer."""
-    return affine(Cast(x, dtype)).expr()
+    converted = Cast(x, dtype)
+    return affine(converted).expr() if isinstance(x, (Op, Cast)) else converted
 
 
 def _cast_const(x: Const, dtype: DType, saturate: bool) -> Expr:
