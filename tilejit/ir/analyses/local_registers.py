@@ -7,14 +7,15 @@ registers, so the sets are those of any one thread. A view's elements are counte
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from ...dataclass import lean
 from ...dtypes import DType
+from ...errors import LayoutError
 from ...layout import TileLayout
-from ...layout.iters import Iter
+from ...layout.iters import Iter, refined, sliced
 from ...remember import lasting, remembered
 from .. import nodes as ir
 from ..arithmetic import facts
@@ -131,13 +132,13 @@ def _named(place: Place) -> Touched:
     return _named_at(place, starts)
 
 
-def _named_at(place: ir.Region | ir.Element, starts: list[int]) -> Touched:
+def _named_at(place: ir.Region | ir.Element, starts: Sequence[int]) -> Touched:
     """The registers of a place whose starts have these values, counted in its root's."""
     buffer, shape = place.buffer, fixed_shape(place.buffer)
     if [start for start, n, count in zip(starts, shape, place.counts, strict=True) if not 0 <= start <= n - count]:
         return _NOTHING
     # most places are whole, and most layouts say at once which registers they reach
-    named = _whole(buffer) if place.counts == shape else bits_of(offsets(buffer, starts, place.counts))
+    named = _whole(buffer) if place.counts == shape else _of_box(buffer, starts, place.counts)
     surely, possibly = in_root(named, buffer.dtype, buffer.root.dtype)
     return Touched(surely, possibly)
 
@@ -152,7 +153,40 @@ def span(buffer: ir.Buffer) -> int:
 def _whole(buffer: ir.Buffer) -> int:
     """The registers that hold a buffer's elements."""
     dense = _dense(buffer.tile_layout)
-    return dense if dense is not None else bits_of(offsets(buffer, (0,) * len(buffer.shape), fixed_shape(buffer)))
+    return dense if dense is not None else _of_box(buffer, (0,) * len(buffer.shape), fixed_shape(buffer))
+
+
+def _of_box(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> int:
+    """The registers that hold the elements of a box."""
+    steps = _steps(buffer, starts, counts)
+    return bits_of(offsets(buffer, starts, counts)) if steps is None else _reached(*steps)
+
+
+def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> tuple[list[Iter], int] | None:
+    """The iterators that lead to a box's elements, and the register of the first one; None where none lead there."""
+    slots = slots_of(buffer)
+    layout = buffer.tile_layout.adapted(slots)
+    if layout.swizzle is not None:
+        return None
+    try:
+        dims = [sliced(*window) for window in zip(refined(layout.shard, slots), starts, counts, strict=True)]
+    except LayoutError:
+        return None
+    moved = [*layout.offset, *(along for _, offset in dims for along in offset.items())]
+    first = sum([value for axis, value in moved if not axis.is_thread])
+    return [it for iters in (layout.replica, *(run for run, _ in dims)) for it in iters if not it.axis.is_thread], first
+
+
+def _reached(steps: Iterable[Iter], first: int) -> int:
+    """The registers to which iterators lead from one on."""
+    reached = 1
+    for it in steps:
+        registers = reached
+        for k in range(1, it.extent):
+            reached |= registers << k * abs(it.stride)
+        if it.stride < 0:
+            first += (it.extent - 1) * it.stride
+    return reached << first
 
 
 @lasting
