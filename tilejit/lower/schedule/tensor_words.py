@@ -18,7 +18,7 @@ from ...target import TMEM_LANE, WARP, WARPGROUP
 from .placement import Offset, Placement, Step, need_slice, place
 from .strides import Thread, total_along
 
-__all__ = ["Elements", "Words", "lane_fault", "words"]
+__all__ = ["Elements", "Words", "first_place", "lane_fault", "words"]
 
 _BITS = 32
 
@@ -44,7 +44,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Where each element of a region lies, in row-major order, run-time starts counting as 0.
+    """Where elements of a region lie, run-time starts counting as 0.
 
     threads: of the warpgroup, 0 in memory. places: in the thread's tile, or in tensor memory.
     """
@@ -54,14 +54,28 @@ class Elements:
 
     @staticmethod
     def of(placement: Placement) -> Elements:
-        """accepts: a region of a tile whose dimensions all move along steps, as `need_slice` has it."""
-        threads = places = np.zeros(1, np.int64)
-        for extent, steps in zip(placement.shape, placement.dims, strict=True):
-            # slots past the extent hold padding
-            threads = _each(threads, _along(steps, _among_threads)[:extent])
-            places = _each(places, _along(steps, _in_tile)[:extent])
-        start = total_along([(o.stride, o.index) for o in placement.offsets if _is_fixed(o)], int32)
-        return Elements(threads, places + number(start))
+        """All of them, in row-major order.
+
+        accepts: a region of a tile whose dimensions all move along steps, as `need_slice` has it.
+        """
+        threads, places = np.zeros(1, np.int64), np.full(1, first_place(placement))
+        for dim in Elements.along(placement):
+            threads, places = _each(threads, dim.threads), _each(places, dim.places)
+        return Elements(threads, places)
+
+    @staticmethod
+    def along(placement: Placement) -> list[Elements]:
+        """How far each index of each dimension leads from the first element. accepts: as `of`."""
+        # slots past the extent hold padding
+        return [
+            Elements(_along(steps, _among_threads)[:extent], _along(steps, _in_tile)[:extent])
+            for extent, steps in zip(placement.shape, placement.dims, strict=True)
+        ]
+
+
+def first_place(placement: Placement) -> int:
+    """Where the first element of a region lies, as `Elements` has it."""
+    return number(total_along([(o.stride, o.index) for o in placement.offsets if _is_fixed(o)], int32))
 
 
 def _among_threads(step: Step) -> int:

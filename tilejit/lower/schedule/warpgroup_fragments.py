@@ -2,8 +2,10 @@
 
 With thread 32w + 4g + t of the warpgroup and pack elements in a 32-bit register:
 
-    sums         row 16w + g + 8i     column 8j + 2t + e                   register 4j + 2i + e
+    sums         row 16w + g + 8i     column 8h + 2t + e                   register 4h + 2i + e
     A            row 16w + g + 8i     column 4 * pack * h + pack * t + e   register pack * (2h + i) + e
+
+Both are one rule: sums are packed by two.
 source: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16" and those for other k.
 """
 
@@ -16,9 +18,8 @@ from ...errors import LayoutError
 from ...ir.nodes import Region
 from ...isa.wgmma import WGMMA_M
 from ...scopes import WARPGROUP
-from ...target import WARPGROUP as THREADS
 from .placement import need_slice, place
-from .tensor_words import Elements
+from .tensor_words import Elements, first_place
 
 __all__ = ["Run", "registers_of_a", "registers_of_sums", "runs"]
 
@@ -38,43 +39,37 @@ def registers_of_sums(region: Region) -> Array:
 
     raises: LayoutError where threads hold them otherwise.
     """
-    rows, columns = region.shape
-    row, column = np.ogrid[:rows, :columns]
-    lane, slot = column % 8 // 2, column // 8 * 4 + row // 8 % 2 * 2 + column % 2
-    return _registers(region, "acc", lane, slot, f"tj.wgmma.layout_c({region.shape})")
+    return _registers(region, "acc", 2, f"tj.wgmma.layout_c({region.shape})")
 
 
 def registers_of_a(region: Region) -> Array:
     """As `registers_of_sums`, of A."""
-    rows, depth = region.shape
-    pack = 32 // region.dtype.bits
-    row, column = np.ogrid[:rows, :depth]
-    word, within = np.divmod(column, 4 * pack)
-    slot = pack * (2 * word + row // 8 % 2) + within % pack
-    return _registers(region, "a", within // pack, slot, f"tj.wgmma.layout_a({region.shape}, tj.{region.dtype})")
+    return _registers(region, "a", 32 // region.dtype.bits, f"tj.wgmma.layout_a({region.shape}, tj.{region.dtype})")
 
 
-def _registers(region: Region, name: str, lane: Array, slot: Array, layout: str) -> Array:
-    """lane: of the four that share a row, the one that has an element. slot: which element it is of the thread's."""
-    (rows, columns), hint = region.shape, f"what fits: layout={layout}"
-    row = np.arange(rows)[:, None]
-    thread = row % WGMMA_M // 16 * 32 + row % 8 * 4 + lane
+def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
+    """pack: neighbours in a row that one thread has. Rows and columns add up, to the thread and to the register."""
+    hint, what = f"what fits: layout={layout}", region.buffer.name
+    what = what if what == name else f"{name} ({what})"
     placement = place(region, WARPGROUP.name)
     need_slice(placement)
-    elements = Elements.of(placement)
-    threads, places = (each.reshape(rows, columns) for each in (elements.threads, elements.places))
-    wrong = np.argwhere(threads != thread)
-    what = region.buffer.name if region.buffer.name == name else f"{name} ({region.buffer.name})"
-    if len(wrong) or placement.replicas:
-        (r, c) = wrong[0] if len(wrong) else (0, 0)
-        owner = f" (thread {threads[r, c]} has its element {r}, {c}; wgmma's is {thread[r, c]})" if len(wrong) else ""
+    rows, columns = Elements.along(placement)
+    row, column = np.arange(len(rows.threads)), np.arange(len(columns.threads))
+    of_row, of_column = row % WGMMA_M // 16 * 32 + row % 8 * 4, column // pack % 4
+    wrong = [(0, int(c)) for c in np.flatnonzero(columns.threads != of_column)]
+    wrong += [(int(r), 0) for r in np.flatnonzero(rows.threads != of_row)]
+    if wrong or placement.replicas:
+        (r, c) = wrong[0] if wrong else (0, 0)
+        thread, wanted = rows.threads[r] + columns.threads[c], of_row[r] + of_column[c]
+        owner = f" (thread {thread} has its element {r}, {c}; wgmma's is {wanted})" if wrong else ""
         raise LayoutError(f"{what} is no fragment of wgmma's; needs {layout}{owner}", hint=hint)
-    blocks, count = rows // WGMMA_M, WGMMA_M * columns // THREADS
-    held = np.full((blocks, count, THREADS), -1)
-    held[row // WGMMA_M, slot, thread] = places
-    if (held != held[:, :, :1]).any():
+    by_row, by_column = rows.places.reshape(-1, 4, 2, 8), columns.places.reshape(-1, 4, pack)
+    # of the first warp and the first row of 8, and of the first lane of a row
+    i, e = by_row[:, :1, :, :1], by_column[:, :1]
+    if (by_row != i).any() or (by_column != e).any():
         raise LayoutError(f"threads hold {what} in different registers; needs {layout}", hint=hint)
-    return np.asarray(held[:, :, 0])
+    held = first_place(placement) + i.reshape(-1, 1, 2, 1) + e.reshape(1, -1, 1, pack)
+    return np.asarray(held.reshape(len(by_row), -1))
 
 
 def runs(registers: Array, pack: int, name: str) -> tuple[Run, ...]:
