@@ -32,16 +32,41 @@ def chained(X: tj.Tensor, Y: tj.Tensor, TURNS: tj.constexpr):
     tj.cta.store(Y[0:8, 0:32], y)
 
 
-def compiled(debug: bool = False, turns: int = 3) -> Compiled:
+@tj.kernel(threads=64)
+def staged(X: tj.Tensor, Y: tj.Tensor, TURNS: tj.constexpr):
+    s = tj.alloc_shared((2, 8, 32), tj.float32)
+    x = tj.cta.load(X[0:8, 0:32])
+    i = tj.cta.indices((8, 32), 1)
+    for n in range(X.shape[0]):
+        stage = n % 2
+        for k in tj.static_range(TURNS):
+            tj.cta.store(s[stage], x)
+            tj.cta_sync()
+            x += tj.cta.load(s[stage])
+            y = tj.cta.load(s[stage], mask=i < n + k)
+            tj.cta_sync()
+            if n > k:
+                tj.cta.store(s[stage], y, mask=i < n + k)
+            else:
+                tj.cta.store(s[stage], y + x, mask=i < n + k)
+            tj.cta_sync()
+            x -= tj.cta.load(s[1 - stage])
+            tj.cta.fill(s[stage], 0.0)
+            tj.cta_sync()
+    tj.cta.store(Y[0:8, 0:32], x)
+
+
+def compiled(debug: bool = False, turns: int = 3, kernel: tj.Kernel = chained) -> Compiled:
     array = tj.spec((8, 32), tj.float32)
-    return tj.kernel(threads=64, debug=debug)(chained.__wrapped__).compile(array, array, turns, target="sm_90a")
+    return tj.kernel(threads=64, debug=debug)(kernel.__wrapped__).compile(array, array, turns, target="sm_90a")
 
 
+@pytest.mark.parametrize("kernel", [chained, staged], ids=["registers", "shared memory"])
 @pytest.mark.parametrize("debug", [False, True])
-def test_it_is_what_each_alone_would_be(debug: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = compiled(debug)
+def test_it_is_what_each_alone_would_be(kernel: tj.Kernel, debug: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = compiled(debug, kernel=kernel)
     monkeypatch.setattr(lowering, "likeness", lambda op, b: None)
-    alone = compiled(debug)
+    alone = compiled(debug, kernel=kernel)
     assert made.lane_ir == alone.lane_ir
     assert made.ptx == alone.ptx
     assert str(made.explain()) == str(alone.explain())

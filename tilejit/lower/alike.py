@@ -1,4 +1,4 @@
-"""Operations that say the same as an earlier one, but for the names of their tiles, are written as that one was.
+"""Operations that say the same as an earlier one, but for the names of their local tiles, are written as that one was.
 
     cta.add y[…], x[…], x[…]       unrolled for round.3: store y[round.3] <- x[round.3] + x[round.3]
     cta.add z[…], y[…], y[…]       unrolled for round.4: store z[round.4] <- y[round.4] + y[round.4]
@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ..dataclass import dataclass
-from ..ir.nodes import Buffer, Const, Region, TileOp, Var
+from ..ir.nodes import Buffer, Const, Expr, Region, TileOp, Var
 from ..ir.renaming import Renaming
 from ..ir.walk import Block
 from .builder import Builder
@@ -25,17 +25,21 @@ __all__ = ["Decide", "Written", "likeness"]
 def likeness(op: TileOp, b: Builder) -> Hashable | None:
     """What two operations have in common that are written alike; None for one that is written by itself.
 
-    accepts: operations on fixed parts of local tiles, and on scalars that have a name or are constants.
+    accepts: operations on fixed parts of local tiles, on the same part of shared memory where no option says more, and
+    on scalars that have a name or are constants.
     """
     roots: dict[str, int] = {}
     operands: list[Hashable] = []
     for operand in op.operands:
         if isinstance(operand, Region):
             starts = tuple([start.value for start in operand.starts if isinstance(start, Const)])
-            if operand.buffer.space != "local" or len(starts) != len(operand.starts):
+            if operand.buffer.space == "local" and len(starts) == len(operand.starts):
+                operands.append((_likeness_of(operand.buffer, roots, b), starts, operand.extents))
+            elif operand.buffer.space == "shared" and not op.options and all(map(_is_scalar, operand.starts)):
+                operands.append((operand.buffer, tuple(map(_scalar, operand.starts)), operand.extents))
+            else:
                 return None
-            operands.append((_likeness_of(operand.buffer, roots, b), starts, operand.extents))
-        elif operand is None or isinstance(operand, Const | Var):
+        elif operand is None or _is_scalar(operand):
             operands.append(_scalar(operand))
         else:
             return None
@@ -51,7 +55,11 @@ def _likeness_of(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
     return storage, b.is_addressed(buffer), buffer.dtype, buffer.shape, layout, buffer.slots, buffer.align
 
 
-def _scalar(operand: Const | Var | None) -> Hashable:
+def _is_scalar(operand: Expr) -> bool:
+    return isinstance(operand, (Const, Var))
+
+
+def _scalar(operand: Expr | None) -> Hashable:
     # as text: 0.0 and -0.0 are equal, and a NaN isn't
     return (operand.dtype, repr(operand.value)) if isinstance(operand, Const) else operand
 

@@ -205,8 +205,8 @@ class _Walk:
         cache = op.attr(CACHE.name)
         if isinstance(cache, str):
             made[before:] = walk.rewrite(tuple(made[before:]), lambda stmt: (_cached(stmt, cache),))
-        # what it has at the kernel's beginning is its own
-        if alike is not None and head == len(self.builder.head):
+        # a buffer that it has at the kernel's beginning is its own
+        if alike is not None and not any(isinstance(each, Alloc) for each in self.builder.head[head:]):
             self.written[alike] = Written(verdict, tuple(made[before:]))
 
     def offset(self, place: Element) -> Expr:
