@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import is_
 
 from ..dataclass import replace
-from ..errors import assert_never
 from ..source import Span
 from . import nodes as ir
+from .arithmetic.intern import operation
 from .rewriting import Rewriting
 
 __all__ = ["Renaming"]
@@ -25,27 +26,32 @@ class Renaming(Rewriting):
         super().__init__(buffers, span)
         self._fresh = fresh
         self._vars: dict[str, ir.Var] = {}
+        self._renamed: dict[int, tuple[ir.Expr, ir.Expr]] = {}
 
     def defined(self, var: ir.Var) -> ir.Var:
         made = self._vars[var.name] = replace(var, name=self._fresh(var.name))
         return made
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
-        """The expression; itself where nothing in it has another name."""
+        """The expression; itself where nothing in it has another name. What it was in one place it is in the others."""
         match expr:
             case ir.Var():
                 return self._vars.get(expr.name, expr)
             case ir.Const() | ir.Special():
                 return expr
-            case ir.Op():
-                args = tuple([self.expr(arg) for arg in expr.args])
-                is_same = all(a is b for a, b in zip(args, expr.args, strict=True))
-                return expr if is_same else replace(expr, args=args)
-            case ir.Cast():
-                x = self.expr(expr.x)
-                return expr if x is expr.x else replace(expr, x=x)
             case ir.Load():
                 place = self.place(expr.place)
                 return expr if place is expr.place else replace(expr, place=place)
-            case _:
-                return assert_never(expr)
+        entry = self._renamed.get(id(expr))
+        if entry is None:
+            entry = self._renamed[id(expr)] = (expr, self._made_of(expr))
+        return entry[1]
+
+    def _made_of(self, expr: ir.Op | ir.Cast) -> ir.Expr:
+        if isinstance(expr, ir.Cast):
+            x = self.expr(expr.x)
+            return expr if x is expr.x else replace(expr, x=x)
+        args = tuple([self.expr(arg) for arg in expr.args])
+        if all(map(is_, args, expr.args)):
+            return expr
+        return operation(expr.name, args, expr.dtype) if expr.span is None else replace(expr, args=args)

@@ -15,6 +15,7 @@ them over: a run of them in one step, a branch or a counted loop of them as a wh
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Set
 from typing import ClassVar, Generic, TypeVar, get_args
 
 from ...dataclass import dataclass, lean
@@ -103,7 +104,7 @@ class Analysis(ABC, Generic[State]):
 
 def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | None]:
     """The state before each of `walk.statements(body)`, in that order; None where no path goes."""
-    course = _course(analysis, body, 0)
+    course = _course(analysis, analysis.kinds.union(_UNKNOWN), body, 0)
     solver = _Solver(analysis, course.end)
     solver.block(course, start)
     return solver.states
@@ -132,18 +133,18 @@ class _Course:
     end: int
 
 
-def _course(analysis: Analysis[State], body: Block, first: int) -> _Course:
-    """The course through a block whose first statement has this number."""
+def _course(analysis: Analysis[State], kinds: Set[type[Stmt]], body: Block, first: int) -> _Course:
+    """The course through a block whose first statement has this number. kinds: of what may be visited for itself."""
     visits: list[_Visit] = []
     last = number = first
-    kinds = analysis.kinds
     for stmt in body:
+        kind = type(stmt)
+        is_visited = kind in kinds and (isinstance(stmt, _UNKNOWN) or analysis.concerns(stmt))
         blocks: list[_Course] = []
         behind = number + 1
-        is_visited = isinstance(stmt, _UNKNOWN) or (type(stmt) in kinds and analysis.concerns(stmt))
         if isinstance(stmt, walk.COMPOUND):
             for block in walk.blocks(stmt):
-                course = _course(analysis, block, behind) if block else _Course((), behind, behind)
+                course = _course(analysis, kinds, block, behind) if block else _Course((), behind, behind)
                 blocks.append(course)
                 behind = course.end
                 is_visited = is_visited or bool(course.visits)
