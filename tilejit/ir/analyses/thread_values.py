@@ -73,21 +73,24 @@ class ThreadValues:
     def finding(self, cond: ir.Expr) -> tuple[int, int]:
         """The threads that may find a condition true, and those that may find it false, thread i as bit i."""
         if id(cond) not in self.truths:
-            self.truths[id(cond)] = self._finding(cond, True), self._finding(cond, False)
+            self.truths[id(cond)] = self._finding(cond)
         return self.truths[id(cond)]
 
-    def _finding(self, cond: ir.Expr, truth: bool) -> int:
+    def _finding(self, cond: ir.Expr) -> tuple[int, int]:
         values = self.of(cond)
         if values is not None:
-            return _bits(np.broadcast_to(values, self.ids.shape) == truth)
+            true = _bits(np.broadcast_to(values, self.ids.shape))
+            return true, self.everybody & ~true
         match cond:
             case ir.Op("logical_not", (arg,)):
-                return self._finding(arg, not truth)
-            case ir.Op("logical_and" | "logical_or", args):
-                each = [self._finding(arg, truth) for arg in args]
+                true, false = self.finding(arg)
+                return false, true
+            case ir.Op("logical_and" | "logical_or" as name, args):
+                every_true, every_false = zip(*map(self.finding, args), strict=True)
                 # of one operand's truth it is enough, or all are needed
-                return reduce(or_, each) if truth == (cond.name == "logical_or") else reduce(and_, each)
-        return self.everybody
+                one, all_of = (or_, and_) if name == "logical_or" else (and_, or_)
+                return reduce(one, every_true), reduce(all_of, every_false)
+        return self.everybody, self.everybody
 
     def define_conditions(self, body: Block) -> None:
         """Notes what the variables stand for that conditions of branches follow from."""
