@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter
 
 import numpy as np
@@ -33,6 +33,7 @@ def const_fault(const: ir.Const) -> str | None:
     return None if is_one else f"{value!r} is no value of {dtype}"
 
 
+@lru_cache(LIMIT)
 def _is_of_float(value: float, dtype: DType) -> bool:
     if math.isnan(value) or dtype.bits == 64:
         return True
