@@ -331,6 +331,30 @@ def test_tiles_of_a_thread_and_of_its_cta_meet(n):
 
 
 @tj.kernel(threads=64)
+def placed(X: tj.Tensor, Y: tj.Tensor, places: tj.Tensor):
+    found, given = tj.argmax(tj.cta.load(X[0:64])), tj.cta.load(places[1])
+    x, twice = tj.cta.load(X[0:64]), given * 2
+    tj.cta.store(Y[0:4], tj.cta.load(X[found : found + 4]))
+    tj.cta.store(Y[4:8], tj.cta.load(X[found - 4 : found]))
+    tj.cta.store(Y[8:12], tj.cta.load(X[4 * given : 4 * (given + 1)]))
+    tj.cta.store(Y[12:16], x[twice + 1 : 4 + twice + 1])
+    tj.cta.store(Y[given + 13 : given + 17], x[given : given + 4])
+    tj.cta.store(Y[26 + given - found : 30 + given - found], x[0:4])
+
+
+def test_a_tile_of_one_element_places_a_slice():
+    x, y = np.arange(64, dtype=np.int32), np.zeros(24, np.int32)
+    x[9], places = 99, np.array([7, 3], np.int64)
+    with tj.use_device("sim"):
+        placed[1](x, y, places)
+    expected = np.zeros(24, np.int32)
+    expected[:16] = [*x[9:13], *x[5:9], *x[12:16], *x[7:11]]
+    expected[16:20] = x[3:7]
+    expected[20:24] = x[0:4]
+    np.testing.assert_array_equal(y, expected)
+
+
+@tj.kernel(threads=64)
 def widened(X: tj.Tensor, Y: tj.Tensor, n: tj.int32, scale: tj.float32):
     total = 0.0
     for _ in range(n):

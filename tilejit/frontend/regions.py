@@ -35,7 +35,7 @@ from .context import Context, Located
 from .empties import is_empty
 from .foreign import is_kernel, launched
 from .scalars import held
-from .singles import as_scalar, is_single
+from .singles import as_scalar, as_scalars, is_single
 from .stand_ins import REMEDY
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, is_number, owner_scope
 
@@ -208,10 +208,21 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
         if not isinstance(step, Constant) or step.value not in (None, 1):
             raise ctx.type_error(node.step, "a slice's step must be 1", "take the dense region and choose by index")
     ends = [
-        None if end is None else _integer(ctx, end, ctx.evaluate(end), memory.buffer)
-        for end in (node.lower, node.upper)
+        None if end is None or value is None else _integer(ctx, end, value, memory.buffer)
+        for end, value in zip((node.lower, node.upper), _ends(ctx, node), strict=True)
     ]
     return _Slice(ends[0], ends[1], node)
+
+
+def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
+    """What the ends of a slice stand for; tiles of shape () of which both are computed are read once."""
+    lower = None if node.lower is None else ctx.evaluate(node.lower)
+    if node.upper is None:
+        return lower, None
+    if node.lower is None or lower is None or not is_single(lower):
+        return lower, ctx.evaluate(node.upper)
+    with as_scalars(ctx, (node.lower, node.upper)):
+        return ctx.evaluate(node.lower), ctx.evaluate(node.upper)
 
 
 def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:

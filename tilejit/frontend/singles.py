@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from ..dtypes import int32
 from ..ir.arithmetic import build
@@ -11,9 +13,12 @@ from ..layout import TileLayout
 from ..source import Span
 from .context import Context
 from .fixing import fixed_layout
-from .values import Memory, Scalar, Value
+from .values import Binding, Memory, Scalar, Value
 
-__all__ = ["as_scalar", "is_single", "scalar_of"]
+__all__ = ["as_scalar", "as_scalars", "is_single", "scalar_of"]
+
+#: the nodes of which arithmetic on names and numbers consists
+_ARITHMETIC = (ast.BinOp, ast.operator, ast.UnaryOp, ast.unaryop, ast.Name, ast.expr_context, ast.Constant)
 
 
 def is_single(value: Value) -> bool:
@@ -26,6 +31,27 @@ def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
     if not isinstance(value, Memory) or not is_single(value):
         return value
     return scalar_of(ctx, value, ctx.span(node))
+
+
+@contextmanager
+def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
+    """Inside, names of tiles of shape () stand for their values, each for one scalar however often it is read.
+
+    Only where the expressions are arithmetic on names and numbers, which gives the same of tiles and of scalars.
+    """
+    parts = [part for expression in expressions for part in ast.walk(expression)]
+    names = {part.id: part for part in parts if isinstance(part, ast.Name)}
+    singles: dict[str, Binding] = {}
+    if all(isinstance(part, _ARITHMETIC) for part in parts):
+        bindings = {name: binding for name in names if (binding := ctx.frame.env.get(name)) is not None}
+        singles = {name: binding for name, binding in bindings.items() if is_single(binding.value)}
+    for name, binding in singles.items():
+        ctx.bind(name, Binding(as_scalar(ctx, names[name], binding.value), binding.span))
+    try:
+        yield
+    finally:
+        for name, binding in singles.items():
+            ctx.bind(name, binding)
 
 
 def scalar_of(ctx: Context, single: Memory, span: Span) -> Scalar:
