@@ -30,9 +30,10 @@ def tile_of(ctx: Context, node: ast.Call) -> Value:
         )
     group = optional(ctx, arguments.get("group")) or Constant(8)
     if not isinstance(group, Scalar):
-        number = ctx.integer(group, arguments["group"], "the number of rows of a group")
+        place = arguments.get("group", node)
+        number = ctx.integer(group, place, "the number of rows of a group")
         if number < 1:
-            raise ctx.type_error(arguments["group"], f"groups of {number} rows", "give at least 1")
+            raise ctx.type_error(place, f"groups of {number} rows", "give at least 1")
     t, (rows, columns) = ctx.evaluate(arguments["t"]), shape.items
 
     def made(name: str, a: Value, b: Value) -> Value:
