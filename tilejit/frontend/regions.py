@@ -30,12 +30,11 @@ from ..ir.nodes import (
 from ..layout import R, S, TileLayout
 from ..scopes import THREAD
 from ..wording import counted
-from . import barriers
+from . import barriers, singles
 from .context import Context, Located
 from .empties import is_empty
 from .foreign import is_kernel, launched
 from .scalars import held
-from .singles import as_scalar, as_scalars, is_single
 from .stand_ins import REMEDY
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, is_number, owner_scope
 
@@ -86,7 +85,7 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
 def loaded(ctx: Context, node: ast.Subscript) -> Value:
     """As `subscript`, but the element that `A[i, j]` names is loaded; an item that is a tile of shape () stays one."""
     value = subscript(ctx, node)
-    if not isinstance(value, Memory) or value.dims or is_single(value):
+    if not isinstance(value, Memory) or value.dims or singles.is_single(value):
         return value
     return load_element(ctx, node, value)
 
@@ -146,7 +145,7 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
 
 def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -> Rows:
     """The boxes of memory that an index names along one of its dimensions. given: the index."""
-    dim, value = memory.dims[axis], as_scalar(ctx, node, given)
+    dim, value = memory.dims[axis], singles.as_scalar(ctx, node, given)
     if memory.buffer.space not in ("global", "shared"):
         raise ctx.type_error(
             node, f".at is of global and shared memory; this is {describe(memory)}", "copy it to shared memory first"
@@ -219,9 +218,9 @@ def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
     lower = None if node.lower is None else ctx.evaluate(node.lower)
     if node.upper is None:
         return lower, None
-    if node.lower is None or lower is None or not is_single(lower):
+    if node.lower is None or lower is None or not singles.is_single(lower):
         return lower, ctx.evaluate(node.upper)
-    with as_scalars(ctx, (node.lower, node.upper)):
+    with singles.as_scalars(ctx, (node.lower, node.upper)):
         return ctx.evaluate(node.lower), ctx.evaluate(node.upper)
 
 
@@ -233,7 +232,7 @@ def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Ex
 def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """An index in its own type; a literal in the buffer's index type."""
     dtype = buffer.index_dtype
-    value = as_scalar(ctx, node, value)
+    value = singles.as_scalar(ctx, node, value)
     if is_number(value) and isinstance(value, Constant) and type(value.value) is int:
         return ctx.literal(value.value, dtype, node)
     if not isinstance(value, Scalar) or not value.dtype.is_integer:
@@ -523,7 +522,7 @@ def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -
 def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, order: str = "") -> None:
     """Write a scalar, converted to the memory's type, in one of `ORDERS["store"]`."""
     require_writable(ctx, node, memory)
-    value = as_scalar(ctx, node, value)
+    value = singles.as_scalar(ctx, node, value)
     if isinstance(value, Memory):
         raise ctx.type_error(
             node, f"one element takes a scalar; this is {describe(value)}", "write tj.cta.store(region, tile)"
