@@ -14,17 +14,19 @@ import datetime
 import faulthandler
 import itertools
 import os
+import signal
 import sys
 import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -328,15 +330,27 @@ def outcomes(day: int, kinds: Sequence[str], seconds: float, jobs: int) -> Itera
         ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (folder,)) as pool,
     ):
         running: set[Future[Outcome]] = set()
+        workers: dict[int | None, BaseProcess] = {}
         while running or time.monotonic() < ends:
             while len(running) < jobs + 2 and time.monotonic() < ends:
                 running.add(pool.submit(outcome, day, *next(batches)))
+            workers |= {process.pid: process for process in active_children()}
             done, running = wait(running, return_when=FIRST_COMPLETED)
             try:
                 yield from (future.result() for future in done)
             except BrokenProcessPool:
-                programs = [path.read_text() for path in sorted(Path(folder).iterdir())]
-                raise SystemExit("\n\n".join(["one of these ended its process:", *programs])) from None
+                raise SystemExit(_endings(Path(folder), workers)) from None
+
+
+def _endings(folder: Path, workers: Mapping[int | None, BaseProcess]) -> str:
+    """How each process that didn't end by itself did, and which program it ran; the pool terminates all but one."""
+    said = []
+    for path in folder.iterdir():
+        process = workers[int(path.name)]
+        process.join()
+        if process.exitcode != -signal.SIGTERM:
+            said.append(f"a process ended with {process.exitcode}; it ran {path.read_text()}")
+    return "\n\n".join(said)
 
 
 #: where this process says which program it runs, in case that ends it

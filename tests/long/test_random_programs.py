@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import islice
 from typing import Any
 
@@ -65,6 +66,19 @@ def test_a_seed_gives_the_same_programs(kind: str, monkeypatch: pytest.MonkeyPat
     for _ in range(2):
         Batch(kind, 5).run(40, simplest=False)
     assert len(drawn) >= 2 and drawn[: len(drawn) // 2] == drawn[len(drawn) // 2 :]
+
+
+def test_a_program_that_ends_its_process_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random_programs, "outcome", ends_its_process)
+    with pytest.raises(SystemExit, match="a process ended with 7; it ran scalars 0"):
+        list(random_programs.outcomes(5, ["scalars"], 60, 1))
+
+
+def ends_its_process(day: int, kind: str, number: int) -> None:
+    """In place of `random_programs.outcome`, in another process."""
+    assert random_programs._running is not None
+    random_programs._running.write_text(f"{kind} {number}")
+    os._exit(7)
 
 
 def test_kinds_have_batches_in_their_shares() -> None:
