@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections import Counter
@@ -93,6 +94,11 @@ class Compilation:
         return f"{self.seconds:.1f} s to compile, {self.busy:.1f} s of them busy; ms: {stages}\n{self.place}"
 
 
+def _innermost_calls(thread: int) -> list[str]:
+    frame = sys._current_frames().get(thread)
+    return ["most recent call first:\n", *traceback.format_stack(frame)[:-13:-1]]
+
+
 @contextmanager
 def compilations() -> Iterator[list[Compilation]]:
     """What each compilation inside takes."""
@@ -101,9 +107,11 @@ def compilations() -> Iterator[list[Compilation]]:
     def timed(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
             stages: dict[str, float] = {}
-            places.seek(0)
-            places.truncate()
-            faulthandler.dump_traceback_later(SLOW, file=places)
+            place: list[str] = []
+            # not `faulthandler`: it reads the calls while they change, and ends the process if that goes wrong
+            watch = threading.Timer(SLOW, lambda: place.extend(_innermost_calls(thread)))
+            thread, watch.daemon = threading.get_ident(), True
+            watch.start()
             began, busy = time.perf_counter(), time.process_time()
             try:
                 result = function(*args, **options)
@@ -111,13 +119,12 @@ def compilations() -> Iterator[list[Compilation]]:
                 return result
             finally:
                 seconds, busy = time.perf_counter() - began, time.process_time() - busy
-                faulthandler.cancel_dump_traceback_later()
-                places.seek(0)
-                made.append(Compilation(seconds, busy, stages, "".join(places.readlines()[:12])))
+                watch.cancel()
+                made.append(Compilation(seconds, busy, stages, "".join(place)))
 
         return call
 
-    with tempfile.TemporaryFile("w+") as places, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(variants.VariantCache, "_make", timed(variants.VariantCache._make))
         patch.setattr("tests.support.running.compile", timed(pipeline.compile))
         yield made
