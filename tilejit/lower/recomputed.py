@@ -49,7 +49,8 @@ class Recomputed:
     @cached_property
     def _writers(self) -> Counter[str]:
         """How many statements write each tile, by name."""
-        return Counter([place.buffer.root.name for stmt in walk.statements(self._body) for place in walk.writes(stmt)])
+        writing = [stmt for stmt in walk.statements(self._body) if isinstance(stmt, walk.WRITING)]
+        return Counter([place.buffer.root.name for stmt in writing for place in walk.writes(stmt)])
 
     @contextmanager
     def block(self) -> Iterator[None]:

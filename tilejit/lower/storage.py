@@ -12,25 +12,24 @@ from ..dtypes import barrier
 from ..ir import walk
 from ..ir.nodes import Alloc, Buffer, Instruction, Kernel, Sync
 from ..ir.placements import BARRIER, DYNAMIC, STATIC, TMEM, MemoryPlacement
-from ..isa import ROWS
 from ..isa.barriers import BARRIERS, OF_WARPGROUPS, VOTES
 from ..scopes import SCOPES
 from ..target import STATIC_SHARED_BYTES
 
 __all__ = ["placed", "placements"]
 
+#: name of an instruction by which threads vote -> their scope
+_VOTES = {row.name: row.scope.name for row in VOTES.values()}
+
 
 def placed(kernel: Kernel) -> Kernel:
     """The kernel at lane level with a place for each shared and tmem buffer, and numbers for scopes' barriers."""
-    buffers: list[Buffer] = []
-    scopes: dict[str, None] = {}
-    for stmt in walk.statements(kernel.body):
-        if isinstance(stmt, Alloc):
-            buffers.append(stmt.buffer)
-        elif isinstance(stmt, Sync):
-            scopes[stmt.scope] = None
-        elif isinstance(stmt, Instruction) and ROWS[stmt.name] in VOTES.values():
-            scopes[ROWS[stmt.name].scope.name] = None
+    buffers = [stmt.buffer for stmt in walk.each(kernel.body, Alloc)]
+    meeting = [(number, stmt.scope) for number, stmt in walk.numbered(kernel.body, Sync)]
+    voting = walk.numbered(kernel.body, Instruction)
+    meeting += [(number, _VOTES[stmt.name]) for number, stmt in voting if stmt.name in _VOTES]
+    # in the order of the text
+    scopes = dict.fromkeys([scope for _, scope in sorted(meeting)])
     return replace(kernel, memory=(*placements(buffers), *_barriers(scopes, kernel.threads)))
 
 

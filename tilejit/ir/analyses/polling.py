@@ -57,6 +57,9 @@ def relaxed(kernel: Kernel) -> Kernel:
     """
     if walk.inventory(kernel.body).kinds.isdisjoint(_EXITS):
         return kernel
+    loading: tuple[Let | Move, ...] = (*walk.each(kernel.body, Let), *walk.each(kernel.body, Move))
+    if not any(map(_is_plain, loading)):
+        return kernel
     polls: set[int] = set()
     bodies = [loop.body for loop in walk.each(kernel.body, For)] + [loop.body for loop in walk.each(kernel.body, Loop)]
     for body in bodies:
