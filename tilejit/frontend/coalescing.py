@@ -57,7 +57,7 @@ def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
         if isinstance(stmt, TileOp):
             if is_move(stmt):
                 found.append((depth, stmt))
-        elif isinstance(stmt, walk.COMPOUND):
+        elif type(stmt) in walk.COMPOUND_KINDS:
             for inner in walk.blocks(stmt):
                 found += _moves_by_depth(inner, depth + 1)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..dataclass import replace
 from ..errors import LayoutError
 from ..ir import walk
-from ..ir.nodes import Buffer, Open, Stmt
+from ..ir.nodes import Alloc, Buffer, BufferView, Open, Stmt
 from ..layout import TileLayout
 from ..layout.grid import Projection, alone
 from ..scopes import SCOPES
@@ -80,6 +80,6 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
     """The statements, with every open tile that was fixed laid out."""
     if not fixed:
         return body
-    defining = [stmt for stmt in walk.statements(body) if isinstance(stmt, walk.BUFFERS)]
+    defining: list[Alloc | BufferView] = [*walk.each(body, Alloc), *walk.each(body, BufferView)]
     relaid = {s.buffer.name: _placed(s.buffer, fixed, s.span) for s in defining if s.buffer.root.name in fixed}
     return walk.rebuffered(body, relaid)

@@ -22,6 +22,7 @@ __all__ = [
     "BUFFERS",
     "Block",
     "COMPOUND",
+    "COMPOUND_KINDS",
     "Inventory",
     "LEAVES",
     "NAMELESS",
@@ -66,6 +67,8 @@ LEAVES = (ir.Const, ir.Var, ir.Special)
 
 #: the classes of statements that hold blocks: few statements are of these
 COMPOUND = (ir.If, ir.For, ir.Loop)
+#: the same to look a class up in: that an object is of none of three takes `isinstance` 0.2 µs, a set 0.03
+COMPOUND_KINDS: frozenset[type[ir.Stmt]] = frozenset(COMPOUND)
 
 _WITHOUT_BLOCKS = (
     ir.Let, ir.Instruction, ir.Move, ir.Store, ir.Atomic, ir.Assign, ir.Declare,
@@ -113,7 +116,7 @@ def _inventory(body: Block) -> Inventory:
     size, kinds = len(body), set(map(type, body))
     assigned = {stmt.var.name for stmt in body if isinstance(stmt, ir.Assign)} if ir.Assign in kinds else set[str]()
     if not kinds.isdisjoint(COMPOUND):
-        inner = [block for stmt in body if isinstance(stmt, COMPOUND) for block in blocks(stmt) if block]
+        inner = [block for stmt in body if type(stmt) in COMPOUND_KINDS for block in blocks(stmt) if block]
         for held in map(inventory, inner):
             size += held.size
             kinds |= held.kinds
@@ -137,7 +140,7 @@ def _statements(body: Block) -> tuple[ir.Stmt, ...]:
     listed: list[ir.Stmt] = []
     for stmt in body:
         listed.append(stmt)
-        if isinstance(stmt, COMPOUND):
+        if type(stmt) in COMPOUND_KINDS:
             for block in blocks(stmt):
                 if block:
                     listed += statements(block)
@@ -185,7 +188,7 @@ def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Bloc
     again = partial(rewrite, change=change)
     for stmt in body:
         for new in change(stmt):
-            made.append(with_blocks(new, again) if isinstance(new, COMPOUND) else new)
+            made.append(with_blocks(new, again) if type(new) in COMPOUND_KINDS else new)
     is_same = len(made) == len(body) and all(map(is_, made, body))
     return body if is_same else tuple(made)
 
@@ -217,7 +220,7 @@ class _Edits:
         for stmt in body:
             others = self.edits.get(self.at)
             self.at += 1
-            same = with_blocks(stmt, self.block) if isinstance(stmt, COMPOUND) else stmt
+            same = with_blocks(stmt, self.block) if type(stmt) in COMPOUND_KINDS else stmt
             made += (same,) if others is None else [same if other is stmt else other for other in others]
         return tuple(made)
 
@@ -229,6 +232,7 @@ def rebuffered(
 
     others: by the names of those that they replace. edits: what else takes the place of statements, as of `edited`.
     """
+
     def buffer(old: ir.Buffer) -> ir.Buffer:
         return others.get(old.name, old)
 
@@ -236,11 +240,11 @@ def rebuffered(
     for number, stmt in enumerate(statements(body)):
         if number in every:
             continue
-        if isinstance(stmt, BUFFERS):
-            if stmt.buffer.name in others:
-                every[number] = (replace(stmt, buffer=others[stmt.buffer.name]),)
-        elif isinstance(stmt, _WITH_PLACES) and not others.keys().isdisjoint(_buffers(stmt)):
-            every[number] = (with_buffers(stmt, buffer),)
+        if isinstance(stmt, _WITH_PLACES):
+            if not others.keys().isdisjoint(_buffers(stmt)):
+                every[number] = (with_buffers(stmt, buffer),)
+        elif isinstance(stmt, BUFFERS) and stmt.buffer.name in others:
+            every[number] = (replace(stmt, buffer=others[stmt.buffer.name]),)
     return edited(body, every)
 
 
@@ -312,15 +316,11 @@ _WITHOUT_EXPRESSIONS = (ir.Alloc, ir.Loop, ir.Break, ir.Continue, ir.Return, ir.
 
 def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
     """The expressions that a statement itself computes, those of places included, in the order of its fields."""
-    if isinstance(stmt, _WITHOUT_EXPRESSIONS):
-        return ()
     match stmt:
-        case ir.BufferView():
-            return () if stmt.buffer.offset is None else (stmt.buffer.offset,)
-        case ir.TileOp():
-            return _computed(stmt.operands)
         case ir.Let() | ir.Assign():
             return (stmt.value,)
+        case ir.TileOp():
+            return _computed(stmt.operands)
         case ir.Store():
             return (*indices(stmt.place), stmt.value)
         case ir.For():
@@ -344,8 +344,9 @@ def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
             return (stmt.cond, *stmt.values)
         case ir.Print():
             return [part for part in stmt.parts if not isinstance(part, str)]
-        case _:
-            return assert_never(stmt)
+        case ir.BufferView():
+            return () if stmt.buffer.offset is None else (stmt.buffer.offset,)
+    return () if isinstance(stmt, _WITHOUT_EXPRESSIONS) else assert_never(stmt)
 
 
 def _computed(values: Iterable[Place | ir.Expr | None]) -> list[ir.Expr]:
@@ -366,8 +367,6 @@ def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     Of an instruction's inputs these are the ones in registers. Of the others the instruction takes the address, and
     the instruction table says whether it reads there.
     """
-    if isinstance(stmt, _WITHOUT_EXPRESSIONS):
-        return ()
     places = [*_read_directly(stmt)]
     for expr in expressions(stmt):
         if not isinstance(expr, LEAVES):
@@ -378,10 +377,10 @@ def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
 def _read_directly(stmt: ir.Stmt) -> Sequence[Place]:
     """The places that a statement itself reads, without those that its expressions load."""
     match stmt:
-        case ir.Alloc() | ir.BufferView() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
-            return ()
         case ir.TileOp():
             return stmt.read
+        case ir.Alloc() | ir.BufferView() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
+            return ()
         case ir.Let() | ir.Declare() | ir.Assign() | ir.Store() | ir.If() | ir.For() | ir.Assert() | ir.Print():
             return ()
         case ir.Arrive() | ir.WaitPhase() | ir.Expect():
@@ -410,19 +409,16 @@ _WITHOUT_WRITES = (
 
 def _writes(stmt: ir.Stmt) -> Sequence[Place]:
     """The places that a statement itself writes, without those of which an instruction takes the address."""
-    if isinstance(stmt, _WITHOUT_WRITES):
-        return ()
     match stmt:
         case ir.TileOp():
             return stmt.written
-        case ir.Store() | ir.Atomic():
-            return (stmt.place,)
         case ir.Move():
             return (stmt.dst,)
         case ir.Instruction():
             return stmt.outputs
-        case _:
-            return assert_never(stmt)
+        case ir.Store() | ir.Atomic():
+            return (stmt.place,)
+    return () if isinstance(stmt, _WITHOUT_WRITES) else assert_never(stmt)
 
 
 #: remembered, as `reads` is
@@ -449,21 +445,18 @@ def accesses(stmt: ir.Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
     As only registers are loaded within an expression, and that at lane level, these are all places of tile IR, and all
     places in memory of lane IR.
     """
-    if isinstance(stmt, ir.Let):
-        return ((stmt.value.place,), ()) if isinstance(stmt.value, ir.Load) else _NOWHERE
-    if isinstance(stmt, ir.Store):
-        return (), (stmt.place,)
-    if isinstance(stmt, _WITHOUT_ACCESSES):
-        return _NOWHERE
     match stmt:
+        case ir.Let():
+            return ((stmt.value.place,), ()) if isinstance(stmt.value, ir.Load) else _NOWHERE
         case ir.TileOp():
             return reads(stmt), writes(stmt)
         case ir.Move():
             return (stmt.src,), (stmt.dst,)
+        case ir.Store():
+            return (), (stmt.place,)
         case ir.Atomic():
             return (stmt.place,), (stmt.place,)
-        case _:
-            return assert_never(stmt)
+    return _NOWHERE if isinstance(stmt, _WITHOUT_ACCESSES) else assert_never(stmt)
 
 
 #: the classes of the other statements
@@ -487,13 +480,11 @@ def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:
     """The expressions that an expression is directly made of."""
     if isinstance(expr, ir.Op):
         return expr.args
-    if isinstance(expr, LEAVES):
-        return ()
     if isinstance(expr, ir.Cast):
         return (expr.x,)
     if isinstance(expr, ir.Load):
         return indices(expr.place)
-    return assert_never(expr)
+    return () if isinstance(expr, LEAVES) else assert_never(expr)
 
 
 def subexpressions(expr: ir.Expr) -> Sequence[ir.Expr]:

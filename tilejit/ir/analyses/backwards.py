@@ -21,6 +21,10 @@ from ..walk import Block
 __all__ = ["Backwards"]
 
 
+#: the statements that paths may end at, or go round without an end
+_UNKNOWN: frozenset[type[Stmt]] = frozenset((Loop, Break, Continue, Return))
+
+
 @dataclass(slots=True, kw_only=True)
 class Backwards(ABC):
     """A walk of statements.
@@ -54,11 +58,12 @@ class Backwards(ABC):
         return course
 
     def _is_visited(self, stmt: Stmt) -> bool:
-        if type(stmt) in self.kinds:
+        kind = type(stmt)
+        if kind in self.kinds:
             return self.concerns(stmt)
-        if isinstance(stmt, (If, For)):
+        if kind is If or kind is For:
             return any(map(self.course, walk.blocks(stmt)))
-        return isinstance(stmt, (Loop, Break, Continue, Return))
+        return kind in _UNKNOWN
 
     def block(self, body: Block, live: int) -> int:
         """What is live before a block behind which `live` is."""

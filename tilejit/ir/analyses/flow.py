@@ -142,7 +142,7 @@ def _course(analysis: Analysis[State], kinds: Set[type[Stmt]], body: Block, firs
         is_visited = kind in kinds and (isinstance(stmt, _UNKNOWN) or analysis.concerns(stmt))
         blocks: list[_Course] = []
         behind = number + 1
-        if isinstance(stmt, walk.COMPOUND):
+        if kind in walk.COMPOUND_KINDS:
             for block in walk.blocks(stmt):
                 course = _course(analysis, kinds, block, behind) if block else _Course((), behind, behind)
                 blocks.append(course)
@@ -176,7 +176,7 @@ class _Exits(Generic[State]):
 _UNKNOWN = (Break, Continue, Return, Loop)
 
 #: the statements that are no step to the next one: few of a kernel's
-_CONTROL = (If, For, Loop, Break, Continue, Return)
+_CONTROL: frozenset[type[Stmt]] = walk.COMPOUND_KINDS | {Break, Continue, Return}
 
 
 class _Solver(Generic[State]):
@@ -200,7 +200,10 @@ class _Solver(Generic[State]):
             # before those that are passed over, too
             self.states[visit.first : visit.number + 1] = [state] * (visit.number + 1 - visit.first)
             stmt = visit.stmt
-            state = self.control(visit, state) if isinstance(stmt, _CONTROL) else self.analysis.step(stmt, state)
+            if type(stmt) in _CONTROL:
+                state = self.control(visit, state)
+            else:
+                state = self.analysis.step(stmt, state)  # type: ignore[arg-type]
         if state is not None:
             self.states[course.last : course.end] = [state] * (course.end - course.last)
         return state

@@ -19,6 +19,9 @@ from .backwards import Backwards
 
 __all__ = ["Interference", "Touches", "interference", "is_move", "touches"]
 
+#: the classes of statements that access places
+_ACCESSING: frozenset[type[Stmt]] = frozenset(walk.ACCESSING)
+
 #: a place, and the number of the tile that it is in
 _Touch = tuple[Place, int]
 
@@ -60,7 +63,7 @@ def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
     """What statements have to do with the tiles whose roots are named."""
     touched: dict[int, _Touched] = {}
     for stmt in walk.statements(body):
-        if isinstance(stmt, walk.ACCESSING):
+        if type(stmt) in _ACCESSING:
             read, written = [
                 [(place, numbers[place.buffer.root.name]) for place in places if place.buffer.root.name in numbers]
                 for places in walk.accesses(stmt)
@@ -92,7 +95,7 @@ def _is_whole(place: Place) -> bool:
 
 @dataclass(slots=True)
 class _Interfering(Backwards):
-    kinds = frozenset(walk.ACCESSING)
+    kinds = _ACCESSING
 
     numbers: Mapping[str, int]
     made: Interference

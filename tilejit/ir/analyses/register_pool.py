@@ -123,7 +123,7 @@ class _Conditions:
 
     def __init__(self, kernel: Kernel) -> None:
         self.changing = walk.assigned(kernel.body)
-        self.of_branches = {id(stmt): stmt.cond for stmt in walk.statements(kernel.body) if isinstance(stmt, If)}
+        self.of_branches = {id(stmt): stmt.cond for stmt in walk.each(kernel.body, If)}
 
     def facts(self, gates: Gates) -> _Facts:
         return frozenset((gate if gate.truth is None else self._condition(gate.branch), gate.truth) for gate in gates)

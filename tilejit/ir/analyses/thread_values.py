@@ -47,8 +47,6 @@ class ThreadValues:
         """Every thread's value where it depends on thread ids and constants alone, else None."""
         if isinstance(expr, ir.Var):
             return self.numbers.get(expr.name)
-        if isinstance(expr, (ir.Load, ir.Special)) and not (isinstance(expr, ir.Special) and expr.name in THREAD_IDS):
-            return None
         if id(expr) not in self.evaluated:
             self.evaluated[id(expr)] = self._computed(expr)
         return self.evaluated[id(expr)]
@@ -57,7 +55,9 @@ class ThreadValues:
         if isinstance(expr, ir.Const):
             return np.asarray(expr.value, dtype=expr.dtype.numpy)
         if isinstance(expr, ir.Special):
-            return THREAD_IDS[expr.name].of(self.ids)
+            return THREAD_IDS[expr.name].of(self.ids) if expr.name in THREAD_IDS else None
+        if isinstance(expr, ir.Load):
+            return None
         args = []
         for arg in walk.operands(expr):
             value = self.of(arg)
@@ -118,6 +118,8 @@ def comers(body: Block, values: ThreadValues) -> list[int]:
 
 #: the classes of statements behind which not all come who came to them
 _PARTING = (ir.If, ir.Break, ir.Continue, ir.Return)
+#: those, and the others that hold blocks
+_TURNING = frozenset((*_PARTING, *walk.COMPOUND))
 
 
 def _come(body: Block, coming: int, values: ThreadValues, listed: list[int]) -> int:
@@ -130,6 +132,8 @@ def _come(body: Block, coming: int, values: ThreadValues, listed: list[int]) -> 
         return coming
     for stmt in body:
         listed.append(coming)
+        if type(stmt) not in _TURNING:
+            continue
         match stmt:
             case ir.If(cond, then, orelse):
                 true, false = values.finding(cond)

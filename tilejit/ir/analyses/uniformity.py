@@ -45,7 +45,11 @@ CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 
 #: the classes of statements that all threads of a scope may have to come to, without `Let`, of which few do
 _COLLECTIVE = (ir.Sync, ir.Arrive, ir.Instruction, ir.TileOp)
-_REPORTED = (*_COLLECTIVE, ir.Let)
+_REPORTED: frozenset[type[ir.Stmt]] = frozenset((*_COLLECTIVE, ir.Let))
+
+
+#: the classes of statements by which threads leave a branch or a loop
+_JUMPS = (ir.Break, ir.Continue, ir.Return)
 
 
 def check(kernel: ir.Kernel) -> None:
@@ -60,7 +64,7 @@ def check(kernel: ir.Kernel) -> None:
     statements = walk.statements(kernel.body)
     states = solve(uniformity, kernel.body, uniformity.start())
     for stmt, state in zip(statements, states, strict=True):
-        if isinstance(stmt, _REPORTED) and state is not None:
+        if type(stmt) in _REPORTED and state is not None:
             uniformity.report(stmt, state)
     rings = [alloc for alloc in walk.each(kernel.body, ir.Alloc) if alloc.call]
     settings = [(n, stmt) for n, stmt in walk.numbered(kernel.body, ir.Instruction) if stmt.name in SETTINGS]
@@ -299,12 +303,15 @@ class _Uniformity(Analysis[_ThreadState]):
         """The kinds of jumps by which threads leave a branch or a loop from inside."""
         kinds = self.jumps.get(id(stmt))
         if kinds is None:
-            inside = frozenset(kind for block in walk.blocks(stmt) for each in block for kind in self.jumps_by(each))
+            inside = frozenset(
+                kind for block in walk.blocks(stmt) if not walk.inventory(block).kinds.isdisjoint(_JUMPS)
+                for each in block for kind in self.jumps_by(each)
+            )
             kinds = self.jumps[id(stmt)] = inside if isinstance(stmt, ir.If) else inside & {ir.Return}
         return kinds
 
     def jumps_by(self, stmt: ir.Stmt) -> frozenset[type[ir.Jump]]:
-        if isinstance(stmt, (ir.Break, ir.Continue, ir.Return)):
+        if isinstance(stmt, _JUMPS):
             return frozenset({type(stmt)})
         return self.jumps_in(stmt) if isinstance(stmt, (ir.If, ir.For, ir.Loop)) else frozenset()
 
