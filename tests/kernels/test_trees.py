@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.tile_programs import Memory, Program, compare, programs
-from tilejit.dtypes import float32
+from tilejit.dtypes import float16, float32
 from tilejit.errors import DispatchError, KernelTypeError
 from tilejit.runtime.device import Device
 
@@ -98,3 +98,22 @@ def test_values_far_from_a_rounded_one_are_found() -> None:
     wanted = written(RIGHT[0], "tj.cta.store(Y[0:24, 0:40], tj.exp(x))").tensors()["Y"]
     with pytest.raises(AssertionError, match="differ"):
         compare("Y", wanted.array * np.float32(1.00001), wanted)
+
+
+def test_a_product_is_summed_with_what_it_is_added_to(device: Device) -> None:
+    """Exact by itself, but not with four of it in one sum."""
+    lines = (
+        "x = tj.cta.zeros((16, 8), tj.float32)",
+        "for i in range(n):",
+        "    x += tj.cta.load(X[0:16, 0:17]) @ tj.cta.load(Y[0:17, 0:8])",
+        "tj.cta.store(Z[0:16, 0:8], x)",
+    )
+    made = written(*lines)
+    memories = tuple(
+        Memory(name, dtype, shape, (1, 0), (0, 0), (1, 1), 0, seed, tame)
+        for name, dtype, shape, seed, tame in (
+            ("X", float16, (17, 18), 442, False), ("Y", float16, (17, 8), 173, True), ("Z", float32, (16, 8), 1, True)
+        )
+    )
+    text = made.text.replace("Y: tj.Tensor", "Y: tj.Tensor, Z: tj.Tensor")
+    Program(text, memories, {"n": np.int32(4)}, {}, 128).run(device)

@@ -58,9 +58,10 @@ def spacing(values: Array, dtype: DType) -> Array:
 
 
 class Tile:
-    """A local tile: its values, and how far right results may be from them."""
+    """A local tile: its values, and how far right results may be from them. factors: of a product, what was multiplied."""
 
     __array_ufunc__ = None
+    factors: tuple[Tile, Tile] | None = None
 
     def __init__(self, value: Any, error: Any = 0.0) -> None:
         self.value = np.asarray(value)
@@ -119,7 +120,15 @@ class Tile:
         return elementwise("bitwise_not", self)
 
     def __matmul__(self, other: Tile) -> Tile:
-        return _product(None, self, other)
+        product = _product(None, self, other)
+        product.factors = self, other
+        return product
+
+    def __iadd__(self, other: Any) -> Tile:
+        """As `+`; a product is summed in the accumulators, which round on the way."""
+        if isinstance(other, Tile) and other.factors and (other.shape, other.dtype) == (self.shape, self.dtype):
+            return _product(self, *other.factors)
+        return elementwise("add", self, other)
 
 
 def _certain(dtype: DType, error: Array) -> Array:
