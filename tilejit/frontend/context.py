@@ -200,10 +200,8 @@ class Context:
 
     def evaluate_for(self, name: str | None, node: ast.expr) -> Value:
         """As `evaluate`; what the expression allocates is named after the variable that it is assigned to."""
-        outer, self.hint = self.hint, name
-        value = self.evaluate(node)
-        self.hint = outer
-        return value
+        with self.hinted(name):
+            return self.evaluate(node)
 
     def execute(self, body: list[ast.stmt]) -> bool:
         """Read statements; returns whether control reaches their end."""
