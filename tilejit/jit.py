@@ -419,7 +419,7 @@ def simulate(
             A[tj.thread_id()] = 1
 
         report = tj.simulate(k, 1, np.zeros(32, np.float32), profile=True)
-        assert report.line(3).bank_conflicts == 0
+        assert report.bank_conflicts == 0
     """
     from .runtime.simulated import SimulatedFunction
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.simulator.small_kernels import simulate
+from tilejit.errors import TilejitError
 
 THREAD = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0];\n"
 TILE = ".shared .align 128 .b8 tile[8192];"
@@ -42,10 +43,12 @@ def test_global_sectors(stride, sectors, ideal):
 
 def test_instructions_are_counted_per_thread_and_line():
     body = THREAD + ".loc 1 3 0\nsetp.lt.u32 %p1, %r1, 10; @!%p1 bra SKIP;\n"
-    body += ".loc 1 4 0\nadd.u32 %r2, %r1, 1;\nSKIP: ret;"
+    body += ".loc 1 4 0\nadd.u32 %r2, %r1, 1;\nSKIP: ret;\n.loc 1 6 0\nadd.u32 %r2, %r1, 2; ret;"
     report = simulate(body, np.zeros(1, "u4"), grid=2)
     assert report.instructions["add.u32"] == 20
     assert report.instructions["ret"] == 64
     assert report.line(4).instructions == 20 + 64
-    assert report.line(99).instructions == 0
+    assert report.line(6).instructions == 0
+    with pytest.raises(TilejitError, match="line 5 has no code in .*\n.*lines with code: 3, 4, 6"):
+        report.line(5)
     assert "add.u32" in str(report)

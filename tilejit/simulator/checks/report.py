@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ...cells import text_box
 from ...dataclass import dataclass, field
-from ...errors import SimulationError
+from ...errors import SimulationError, TilejitError
 from ..decode.translate import Program
 from .findings import Finding, Place, rule_of
 from .places import Location, PtxPlaces
@@ -159,8 +159,20 @@ class Report:
         return lines[number]
 
     def line(self, number: int) -> LineCounts:
-        """The share of a line of the kernel's source; zeros where nothing was executed."""
-        return self.lines.get(number) or LineCounts(number)
+        """The share of a line of the kernel's source; zeros where nothing of it was executed.
+
+        raises: TilejitError for a line without code.
+        """
+        counts = self.lines.get(number)
+        if counts is None and number not in self._with_code:
+            lines = ", ".join(map(str, sorted(self._with_code - {0})))
+            raise TilejitError(f"line {number} has no code in {self.entry}", hint=f"lines with code: {lines or 'none'}")
+        return counts or LineCounts(number)
+
+    @cached_property
+    def _with_code(self) -> frozenset[int]:
+        """The lines of the source that instructions are from."""
+        return frozenset(self._places.source_line(pc) for pc in range(len(self._program.function.body)))
 
     @property
     def thread_instructions(self) -> int:
