@@ -58,7 +58,10 @@ def spacing(values: Array, dtype: DType) -> Array:
 
 
 class Tile:
-    """A local tile: its values, and how far right results may be from them. factors: of a product, what was multiplied."""
+    """A local tile: its values, and how far right results may be from them.
+
+    factors: of a product, what was multiplied.
+    """
 
     __array_ufunc__ = None
     factors: tuple[Tile, Tile] | None = None

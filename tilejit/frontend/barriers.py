@@ -215,17 +215,26 @@ def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | 
     return step.full if node.attr == "full" else step.empty
 
 
+#: which calls a role has, of a step
+_ROLES = (
+    "a producer calls {step}.acquire(), fills the stage and calls tj.warp.commit({step}); "
+    "a consumer calls {step}.wait(), reads it and calls tj.warp.release({step})"
+)
+
+
 def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep, names: Sequence[str]) -> str:
     """What to write instead of an attribute that there isn't; an arrival is a scope's, which arrives as one."""
     written = ast.unparse(node.value)
     if isinstance(base, Barrier) and node.attr in ("arrive", "commit"):
         return f"call it on the threads that arrive together: tj.cta.arrive({written})"
+    if isinstance(base, Barrier) and node.attr in ("acquire", "release"):
+        return f"a step of a ring has it: {_ROLES.format(step='ring[i]')}"
     if isinstance(base, (Ring, RingStep)):
         step = written if isinstance(base, RingStep) else f"{written}[i]"
         if node.attr in ("commit", "release"):
             return f"call it on the threads that do so together: tj.warp.{node.attr}({step})"
-        if node.attr == "arrive":
-            return f"a producer commits, tj.warp.commit({step}); a consumer releases, tj.warp.release({step})"
+        if node.attr in ("arrive", "producer", "consumer"):
+            return _ROLES.format(step=step)
         if node.attr in OF_STEP:
             return f"a step has it: {step}.{node.attr}{'()' * (node.attr in _CALLED_OF_STEP)}"
     return f"it has {', '.join(names)}" if names else "ring[i] is a step, which has some"
