@@ -482,8 +482,10 @@ class Drawn:
             value = self.value(text)
             if value is None or name not in text:
                 continue
-            if broadcasts(value.shape, shape) and inside(value.shape, shape):
-                return f"({name} + {text}).astype(tj.{dtype})" if value.shape != shape else f"{text}.astype(tj.{dtype})"
+            whole = text if value.shape == shape else f"({name} + {text})"
+            # on the path that isn't taken nobody else would see that the sum has no meaning
+            if inside(value.shape, shape) and self.value(whole) is not None:
+                return f"{whole}.astype(tj.{dtype})"
         return f"({name} {self.one('+-*')} 2).astype(tj.{dtype})"
 
     def loop(self) -> list[str]:
