@@ -270,6 +270,14 @@ LAYOUT_CASES = [
         "has thread axes; shared memory is one memory for all threads", "memory strides only",
     ),
     (
+        "r = tj.alloc_local((8,), tj.float32, layout=«S[8 : -1]»)",
+        "S[8 : -1] reaches m -7; memory starts at 0", "add an offset: S[8 : -1] + 7 @ m",
+    ),
+    (
+        "s = tj.alloc_shared((4, 8), tj.float32, layout=«S[(4, 8) : (-8, 1)] + 8»)",
+        "reaches m -16; memory starts at 0", "+ 24 @ m",
+    ),
+    (
         "r = tj.alloc_local((64, 8), tj.float32, layout=«S[(64, 8) : (1 @ laneid, 1)]»)",
         "reaches laneid 63; a warp has 32 threads", "a wider scope",
     ),

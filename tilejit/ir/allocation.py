@@ -65,6 +65,12 @@ def _fitting(layout: TileLayout, shape: tuple[int, ...], space: str) -> TileLayo
             hint="give a layout whose extents multiply to the shape's size",
         )
     layout.verify_well_formed()
+    for axis in layout.axes():
+        if layout.lowest(axis) < 0:
+            raise LayoutError(
+                f"{layout!r} reaches {axis} {layout.lowest(axis)}; memory starts at 0",
+                hint=f"add an offset: {layout + -layout.lowest(axis) @ axis!r}",
+            )
     if space == "shared" and layout.scope is not None:
         raise LayoutError(
             f"{layout!r} has thread axes; shared memory is one memory for all threads",

@@ -147,6 +147,12 @@ class TileLayout:
         """One past the highest coordinate on `axis`, or on all memory axes together; before swizzling."""
         return _memory_span(self) if axis is None else _span(self, _axis(axis))
 
+    def lowest(self, axis: Axis | str) -> int:
+        """The lowest coordinate on `axis`, below 0 where strides are negative; before swizzling."""
+        wanted = _axis(axis)
+        down = [(it.extent - 1) * min(it.stride, 0) for it in (*self.shard, *self.replica) if it.axis == wanted]
+        return sum(down) + sum([value for a, value in self.offset if a == wanted])
+
     def footprint(self) -> int:
         """How many elements of memory hold this layout: its span, up to whole swizzle periods."""
         return _footprint(self)
@@ -375,10 +381,8 @@ class TileLayout:
         """Raise LayoutError where thread axes don't nest, or run past what the hardware has of them."""
         self.scope  # noqa: B018
         for axis in self.axes():
-            lowest = sum((i.extent - 1) * min(i.stride, 0) for i in (*self.shard, *self.replica) if i.axis == axis)
-            lowest += dict(self.offset).get(axis, 0)
-            if axis.is_thread and lowest < 0:
-                raise LayoutError(f"{self!r} reaches {axis} {lowest}; thread axes start at 0")
+            if axis.is_thread and self.lowest(axis) < 0:
+                raise LayoutError(f"{self!r} reaches {axis} {self.lowest(axis)}; thread axes start at 0")
             if axis.limit is not None and self.span(axis) > axis.limit:
                 raise LayoutError(
                     f"{self!r} reaches {axis} {self.span(axis) - 1}; a {axis.within} has {axis.limit} {axis.unit}s",
