@@ -376,19 +376,16 @@ def multiplication(
     """What computes c = activation(a @ b + bias) + residual by either kernel, as often as it is called."""
     if 0 in c.shape:
         return lambda: None
-    m, n, k = *c.shape[-2:], a.shape[-1]
-    parts = [(slice(None), b, None)]
+    m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]
+    parts: list[tuple[slice, Any, Any]] = [(slice(None), b, None)]
     if k and row_bytes(rows_of("b", b)[0]) % 128 and m >= MANY_ROWS and m > BM:
         copied = aligned_like(b)
         first = first_rows(tj.cdiv(m, BM), tj.cdiv(n, BN)) * BM
         parts = [(slice(first), b, copied), (slice(first, None), copied[..., :k, :n], None)]
-    launches = [
-        arranged(
-            a[..., rows, :], right, c[..., rows, :], bias, None if residual is None else residual[..., rows, :],
-            activation, copy,
-        )
-        for rows, right, copy in parts
-    ]
+    launches = []
+    for rows, right, copy in parts:
+        added = None if residual is None else residual[..., rows, :]
+        launches.append(arranged(a[..., rows, :], right, c[..., rows, :], bias, added, activation, copy))
 
     def multiply() -> None:
         for grid, arguments in launches:
