@@ -382,7 +382,7 @@ def multiplication(
         copied = aligned_like(b)
         first = first_rows(tj.cdiv(m, BM), tj.cdiv(n, BN)) * BM
         parts = [(slice(first), b, copied), (slice(first, None), copied[..., :k, :n], None)]
-    launches = []
+    launches: list[tuple[int, tuple[Any, ...]]] = []
     for rows, right, copy in parts:
         added = None if residual is None else residual[..., rows, :]
         launches.append(arranged(a[..., rows, :], right, c[..., rows, :], bias, added, activation, copy))
