@@ -37,7 +37,12 @@ class ThreadId:
     @property
     def greatest(self) -> int:
         """Its greatest value in the largest CTA."""
-        return (self.modulus or MAX_THREADS // self.divisor) - 1
+        return self.greatest_of(MAX_THREADS)
+
+    def greatest_of(self, threads: int) -> int:
+        """Its greatest value in a CTA of so many threads."""
+        last = (threads - 1) // self.divisor
+        return last if self.modulus is None else min(last, self.modulus - 1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -52,7 +52,7 @@ def llvm_ir(body: list[Stmt]) -> str:
 
 def loop_of(text: str) -> str:
     """The lines of the loop's body."""
-    return text[text.index("\nbody") : text.index("\nnext")]
+    return text[text.index("\nbody") : text.index("\nendfor")]
 
 
 def test_the_part_of_an_address_that_no_turn_changes_is_added_before_the_loop() -> None:
@@ -122,3 +122,46 @@ def test_a_vector_in_local_memory_is_no_better_aligned_than_the_view_that_it_is_
     a, b = np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32)
     Simulator().run(made, [a, b, np.int32(3)])
     assert b[:16].tolist() == a[3:19].tolist()
+
+
+def test_variables_that_turns_exchange_skip_and_leave_behind() -> None:
+    """In Python and compiled: loops of no, one and many turns, `continue` and `break` in branches of loops in loops."""
+
+    def walk(A: tj.Tensor, n: tj.int32, m: tj.int32):
+        a, b, last, skipped = 0, 1, -1, 0
+        for i in range(n):
+            a, b = b, (a + b) % 1000
+            if i % 3 == 1:
+                skipped += i
+                continue
+            for j in range(i, m):
+                if j > i + 2:
+                    if j % 2 == 0:
+                        break
+                    skipped += 1
+                    continue
+                last = j
+            if a > 900:
+                last += 1000
+                break
+            b += 1
+        k = n
+        while k > 0:
+            k -= 1
+            if k == 2:
+                break
+            a, last = last, a
+        A[0] = a
+        A[1] = b
+        A[2] = last
+        A[3] = skipped
+        A[4] = k
+
+    compiled = tj.kernel(threads=1)(walk)
+    for n in (0, 1, 2, 3, 7, 30):
+        for m in (0, 4, 40):
+            expected, seen = [0] * 5, np.zeros(5, np.int32)
+            walk(expected, n, m)  # type: ignore[arg-type]
+            with tj.use_device("sim:sm_90a"):
+                compiled[1](seen, n, m)
+            assert seen.tolist() == expected, (n, m)

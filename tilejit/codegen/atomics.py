@@ -13,6 +13,7 @@ from .emission import TYPES, Emission, LLVMValue
 from .expressions import evaluate, offset_of
 from .machine import converted, shared_address
 from .operations import operation
+from .registers import Word
 from .types import register_type
 
 
@@ -65,20 +66,17 @@ def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector,
     swap = swap_of(form, stmt.order)
     address, past = _address(emission, place)
     first = memory.load(emission, place.buffer, offset_of(emission, place.offset), "relaxed.gpu").text
-    again, latch, after = w.label("again"), w.label("swapped"), w.label("updated")
-    before, seen, available = w.block, w.label("%seen"), w.available()
+    seen, again = Word(kind), w.join("again")
+    w.write(seen, kind, first)
     w.jump(again)
-    w.start(again, w.available(), loops=True)
-    old = w.value(f"phi {kind} [ {first}, %{before} ], [ {seen}, %{latch} ]")
+    w.start(again, [seen])
+    old = w.read(seen, kind)
     expected = memory.as_bits(emission, LLVMValue(old, dtype))
     total = operation(emission, stmt.op, dtype, [old, value.text], span=stmt.span)
     desired = memory.as_bits(emission, cast(emission, total, dtype))
     (now,) = emission.machine(swap, address, expected, desired, past=past, span=stmt.span)
-    inside = w.available()
-    w.jump(latch)
-    w.start(latch, inside)
-    w.effect(f"{seen} = bitcast i{uint16.bits} {now} to {kind}")
+    w.write(seen, kind, w.bitcast(f"i{uint16.bits}", now, kind))
+    after = w.join("updated")
     w.branch(w.value(f"icmp ne i{uint16.bits} {now}, {expected}"), again, after)
-    w.start(after, available)
-    # one turn's value, by a name of its own outside the loop
-    return w.fresh(f"phi {kind} [ {old}, %{latch} ]")
+    w.start(after)
+    return old

@@ -12,6 +12,7 @@ from ..scopes import CTA, SCOPES, Scope
 from .emission import Emission, LLVMValue
 from .expressions import evaluate, special
 from .machine import shared_address
+from .registers import Word
 from .tensor_memory import cta_barrier
 
 
@@ -21,7 +22,7 @@ def set_up(emission: Emission) -> None:
     if not made:
         return
     w, span = emission.writer, emission.kernel.span
-    first, ready = w.label("barriers"), w.label("ready")
+    first, ready = w.join("barriers"), w.join("ready")
     w.branch(w.value(f"icmp eq i32 {special(emission, 'thread_id').text}, 0"), first, ready)
     w.start(first)
     for stmt in made:
@@ -60,22 +61,21 @@ def wait(emission: Emission, stmt: WaitPhase) -> None:
     w = emission.writer
     place, past = shared_address(emission, stmt.place)
     phase = evaluate(emission, stmt.phase).text
-    ask, after = w.label("wait"), w.label("waited")
-    available, before = w.available(), w.block
+    answer, ask, after = Word("i1"), w.join("wait"), w.join("waited")
+    w.write(answer, "i1", "true")
     low, _ = facts.bounds(stmt.phase)
-    is_known = low is not None and low >= 0
-    if is_known:
+    if low is not None and low >= 0:
         w.jump(ask)
     else:
         w.branch(w.value(f"icmp slt i32 {phase}, 0"), after, ask)
-    w.start(ask, available)
+    w.start(ask)
     row = mbarrier.TRY_WAIT if stmt.var is None else mbarrier.TEST_WAIT
     (complete,) = emission.machine(row, place, phase, past={0: past}, span=stmt.span)
     if stmt.var is None:
         w.branch(complete, after, ask)
-        w.start(after, available)
+        w.start(after)
         return
+    w.write(answer, "i1", complete)
     w.jump(after)
-    w.start(after, available)
-    paths = f"[ {complete}, %{ask} ]" + ("" if is_known else f", [ true, %{before} ]")
-    emission.scalars[stmt.var.name] = LLVMValue(w.fresh(f"phi i1 {paths}"), stmt.var.dtype)
+    w.start(after)
+    emission.scalars[stmt.var.name] = LLVMValue(w.read(answer, "i1"), stmt.var.dtype)

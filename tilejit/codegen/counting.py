@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ..dataclass import dataclass
 from ..dtypes import DType
 from ..ir.arithmetic import facts
-from ..ir.nodes import Expr, For
+from ..ir.nodes import Cast, Expr, For, Special
+from ..scopes import THREAD_IDS
+from .registers import Word
 from .writer import Writer
 
 
-class Range(NamedTuple):
-    """A loop's turns, as LLVM values.
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """A loop's turns, as LLVM values of type `kind`.
 
-    has_a_turn: whether there is one. Where the sign of the step is known, another turn follows while the index is
-    `before` (a comparison) `last_to_go_on`. Where it isn't, `distance` is how far the end is at first, and another turn
-    follows while more than `stride` remains of it.
+    has_one: whether there is one, "" where there surely is. step, flags: of the addition that makes the next index.
+    Where the sign of the step is known, another turn follows while an index is `before` (a comparison) `limit`: the
+    next one where that `stays_inside` its type, else the present one. Where it isn't, another turn follows while more
+    than `limit` is left.
+    words: what changes from turn to turn besides the index: how much is left.
     """
 
-    has_a_turn: str
+    kind: str
+    has_one: str
+    step: str
+    limit: str
     before: str = ""
-    last_to_go_on: str = ""
-    distance: str = ""
-    stride: str = ""
+    stays_inside: bool = False
+    flags: str = ""
+    words: tuple[Word, ...] = ()
+
+    def goes_on(self, w: Writer, index: str) -> str:
+        """Writes whether an index is before the limit."""
+        return w.value(f"icmp {self.before} {self.kind} {index}, {self.limit}")
+
+    def advance(self, w: Writer, index: str) -> tuple[str, str]:
+        """Writes the next turn's index, and whether there is one: behind a turn of this index."""
+        more = ""
+        for word in self.words:
+            left = w.read(word, self.kind)
+            more = w.value(f"icmp ugt {self.kind} {left}, {self.limit}")
+            w.write(word, self.kind, w.value(f"sub {self.kind} {left}, {self.limit}"))
+        if not self.words and not self.stays_inside:
+            more = self.goes_on(w, index)
+        following = w.value(f"add {self.flags}{self.kind} {index}, {self.step}")
+        return following, more or self.goes_on(w, following)
 
 
-def falls(stmt: For) -> bool:
+def _falls(stmt: For) -> bool:
     """Whether the step is known not to be positive."""
     _, greatest = facts.bounds(stmt.step)
     return greatest is not None and greatest <= 0
@@ -41,15 +64,25 @@ def _may_be_zero(stmt: For) -> bool:
     return (least is None or least <= 0) and (greatest is None or greatest >= 0)
 
 
-def stays_inside(stmt: For, dtype: DType) -> bool:
+def _stays_inside(stmt: For, dtype: DType) -> bool:
     """Whether the step is known not to be zero, with its sign, and the index one step past the end fits a type."""
     if _may_be_zero(stmt):
         return False
     low, high = facts.full_range(dtype)
     (least_step, greatest_step), (least_stop, greatest_stop) = _ends(stmt.step), _ends(stmt.stop)
-    if falls(stmt):
+    if _falls(stmt):
         return least_stop + 1 + least_step >= low
     return greatest_stop - 1 + greatest_step <= high
+
+
+def _surely_turns(stmt: For, threads: int) -> bool:
+    """Whether a loop surely has a turn in a CTA of so many threads, unless its step is zero."""
+    (least_start, greatest_start), (least_stop, greatest_stop) = _ends(stmt.start), _ends(stmt.stop)
+    start = stmt.start.x if isinstance(stmt.start, Cast) else stmt.start
+    if isinstance(start, Special) and start.name in THREAD_IDS:
+        # as loops begin whose turns threads share
+        greatest_start = min(greatest_start, THREAD_IDS[start.name].greatest_of(threads))
+    return least_start > greatest_stop if _falls(stmt) else greatest_start < least_stop
 
 
 def _ends(expr: Expr) -> tuple[int, int]:
@@ -58,8 +91,8 @@ def _ends(expr: Expr) -> tuple[int, int]:
     return least if low is None else low, greatest if high is None else high
 
 
-def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str) -> Range:
-    """The turns of a loop whose index could leave its type, or whose step's sign isn't known.
+def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str, threads: int) -> Counting:
+    """The turns of a loop in a CTA of so many threads.
 
     A distance between two numbers of a type fits the unsigned type of that width.
     """
@@ -74,17 +107,23 @@ def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str
     def select(condition: str, of: str, yes: str, no: str) -> str:
         return w.value(f"select i1 {condition}, {of} {yes}, {of} {no}")
 
-    if not _rises(stmt) and not falls(stmt):
+    falls = _falls(stmt)
+    if not _rises(stmt) and not falls:
         up, down = compare("sgt", step, "0"), compare("slt", step, "0")
         below, above = compare(f"{sign}lt", start, stop), compare(f"{sign}gt", start, stop)
-        distance = select(up, kind, minus(stop, start), minus(start, stop))
+        left = Word(kind)
+        w.write(left, kind, select(up, kind, minus(stop, start), minus(start, stop)))
         stride = select(up, kind, step, minus("0", step))
-        has_a_turn = select(up, "i1", below, w.value(f"and i1 {down}, {above}"))
-        return Range(has_a_turn, distance=distance, stride=stride)
-    before = f"{sign}gt" if falls(stmt) else f"{sign}lt"
-    distance, stride = (minus(start, stop), minus("0", step)) if falls(stmt) else (minus(stop, start), step)
-    has_a_turn = compare(before, start, stop)
+        has_one = select(up, "i1", below, w.value(f"and i1 {down}, {above}"))
+        return Counting(kind, has_one, step, stride, words=(left,))
+    before = f"{sign}gt" if falls else f"{sign}lt"
+    # of its own, even where another loop has the same: else it would hold one of seven predicate registers up to there
+    has_one = "" if _surely_turns(stmt, threads) else w.fresh(f"icmp {before} {kind} {start}, {stop}")
+    if _stays_inside(stmt, dtype):
+        return Counting(kind, has_one, step, stop, before, True, "" if falls and sign == "u" else f"n{sign}w ")
+    distance, stride = (minus(start, stop), minus("0", step)) if falls else (minus(stop, start), step)
     if _may_be_zero(stmt):
-        has_a_turn = w.value(f"and i1 {has_a_turn}, {compare('ne', step, '0')}")
+        is_step = compare("ne", step, "0")
+        has_one = w.value(f"and i1 {has_one}, {is_step}") if has_one else is_step
     last_to_go_on = select(compare("ugt", distance, stride), kind, minus(stop, step), start)
-    return Range(has_a_turn, before, last_to_go_on)
+    return Counting(kind, has_one, step, last_to_go_on, before)

@@ -10,13 +10,15 @@ from typing import NamedTuple
 from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..ir.nodes import Assert, Buffer, Const, Kernel
+from ..ir.walk import Block
 from ..isa import Capability, Direction, Operand, Row
 from ..source import Span
 from ..target import Target
+from .changes import changed
 from .registers import Registers, Word
 from .types import literal
 from .view_uses import ViewUses
-from .writer import Writer
+from .writer import Join, Writer
 
 
 class LLVMValue(NamedTuple):
@@ -47,11 +49,11 @@ class Emission:
     slots: the register of each variable that may change. registers: those of each local buffer that lives in registers.
     bases: the address of each other buffer that owns storage, and of each view that starts behind its base.
     numbers: the same as a number of 32 bits, of views in shared memory whose address instructions take.
-    continues, breaks: labels of the enclosing loops, innermost last.
+    continues, breaks: where the turns of the enclosing loops end, and the loops, innermost last.
     functions: mathematical functions called, as (operation, "float32" or "float64" or an integer type). used: the
     machine instructions used. strings: text constants, by their name. assertions: each by its code - 1.
     record: the address of an `AssertionsParam`'s record, where assertions are compiled in.
-    has_tensor_memory: columns are reserved.
+    has_tensor_memory: columns are reserved. tests_first: some loop may end where a turn begins.
     asked: the hardware's numbers that the kernel asks for, by their names.
     ordered: the buffers of which some load is ordered with what other threads write.
     """
@@ -66,14 +68,15 @@ class Emission:
     bases: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
     view_uses: ViewUses = ViewUses()
-    continues: list[str] = field(default_factory=list)
-    breaks: list[str] = field(default_factory=list)
+    continues: list[Join] = field(default_factory=list)
+    breaks: list[Join] = field(default_factory=list)
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     used: dict[Capability, None] = field(default_factory=dict)
     strings: dict[str, str] = field(default_factory=dict)
     assertions: list[Assert] = field(default_factory=list)
     record: str | None = None
     has_tensor_memory: bool = False
+    tests_first: bool = False
     asked: set[str] = field(default_factory=set)
     ordered: set[str] = field(default_factory=set)
 
@@ -91,6 +94,15 @@ class Emission:
         if start.offset is not None:
             return self.numbers[start.name]
         return f"ptrtoint (ptr addrspace(3) {self.bases[start.name]} to i32)"
+
+    def changed(self, body: Block) -> list[Word]:
+        """The words that statements may write, of those variables and buffers that there are already."""
+        changes = changed(body)
+        words = [self.slots[name] for name in changes.variables if name in self.slots]
+        for name in changes.buffers:
+            if name in self.registers:
+                words += self.registers[name].words
+        return words
 
     def has(self, instruction: Capability) -> bool:
         """Whether the target has the machine instruction."""

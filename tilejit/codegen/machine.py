@@ -99,7 +99,7 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
     if vector.buffer.space == "local":
         words = memory.words_of(vector.buffer.dtype, vector.width)
         values = memory.read(emission, vector, offset, words)
-        return _regrouped(emission, values, (words.word, words.bits), _type_and_bits(operand.register))
+        return memory.regrouped(emission, values, (words.word, words.bits), _type_and_bits(operand.register))
     pointer, place = memory.address(emission, vector.buffer, offset)
     return [w.value(f"ptrtoint {pointer} {place} to {_type_and_bits(operand.register)[0]}")]
 
@@ -108,28 +108,6 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
 def _type_and_bits(register: Register) -> tuple[str, int]:
     """The LLVM type of registers, and their bits in a tile: a predicate is a byte there."""
     return TYPES[register.constraint], register.bits
-
-
-def _regrouped(emission: Emission, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
-    """The same bits in registers of another type and size; both are (LLVM type, bits)."""
-    w = emission.writer
-    (kind, bits), (to, to_bits) = source, target
-    if kind == to:
-        return values
-    if bits == to_bits:
-        return [w.bitcast(kind, v, to) for v in values]
-    if bits > to_bits:
-        parts = f"<{bits // to_bits} x {to}>"
-        split = [w.bitcast(kind, v, parts) for v in values]
-        return [w.value(f"extractelement {parts} {v}, i32 {i}") for v in split for i in range(bits // to_bits)]
-    count = to_bits // bits
-    vector, joined = f"<{count} x {kind}>", []
-    for at in range(0, len(values), count):
-        group = "poison"
-        for i, value in enumerate(values[at : at + count]):
-            group = w.value(f"insertelement {vector} {group}, {kind} {value}, i32 {i}")
-        joined.append(w.bitcast(vector, group, to))
-    return joined
 
 
 def shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
@@ -188,7 +166,7 @@ def _store_results(
         chosen = results[at : at + count]
         if registers[at].kind is Kind.PREDICATE:
             chosen, kind = [w.value(f"zext i1 {part} to i8") for part in chosen], "i8"
-        made = _regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
+        made = memory.regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
         memory.write(emission, vector, offset_of(emission, vector.offset), words, made)
         at += count
     return at
@@ -201,7 +179,7 @@ def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
     if bits <= width:
         return [converted(emission, value, operand)]
     source = (register_type(value.dtype), bits)
-    return _regrouped(emission, [value.text], source, (kind, width))
+    return memory.regrouped(emission, [value.text], source, (kind, width))
 
 
 def _joined(emission: Emission, words: list[str], operand: Operand, dtype: DType) -> str:
@@ -212,6 +190,6 @@ def _joined(emission: Emission, words: list[str], operand: Operand, dtype: DType
     if dtype == bool_:
         return w.value(f"icmp ne {kind} {words[0]}, 0")
     if dtype.bits >= width:
-        return _regrouped(emission, words, (kind, width), (register_type(dtype), dtype.bits))[0]
+        return memory.regrouped(emission, words, (kind, width), (register_type(dtype), dtype.bits))[0]
     narrow = w.value(f"trunc {kind} {words[0]} to i{dtype.bits}")
     return w.bitcast(f"i{dtype.bits}", narrow, register_type(dtype))

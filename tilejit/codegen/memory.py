@@ -112,7 +112,7 @@ def load(emission: Emission, buffer: Buffer, offset: OffsetParts, order: str = "
         if registers.bits == buffer.dtype.bits and offset.part is None:
             text = emission.writer.read(registers.words[offset.past], kind)
         else:
-            text = _load_register(emission, buffer, registers, offset, kind)
+            (text,) = _read_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind))
     else:
         pointer, place = address(emission, buffer, offset)
         how, behind = _ordered(order)
@@ -135,120 +135,86 @@ def store(emission: Emission, buffer: Buffer, offset: OffsetParts, value: LLVMVa
         if registers.bits == buffer.dtype.bits and offset.part is None:
             emission.writer.write(registers.words[offset.past], kind, text)
         else:
-            _store_register(emission, buffer, registers, offset, kind, text)
+            _write_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind), [text])
         return
     pointer, place = address(emission, buffer, offset)
     how, behind = _ordered(order)
     emission.writer.effect(f"store{how} {kind} {text}, {pointer} {place}{behind}, align {buffer.dtype.bytes}")
 
 
-def _load_register(emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, kind: str) -> str:
-    """The element of a local buffer at `offset`, where that isn't a register by itself.
-
-    An element that is a part of a register is read and written as a component of a vector, which becomes one `mov`. As
-    an access of the element's size it would become shifts and masks once LLVM makes registers of the stack.
-
-        32-bit register, float16 as <2 x half>:   | component 1 | component 0 |
-                                                  31           16             0
-    """
-    count = registers.bits // buffer.dtype.bits
-    if offset.part is not None or count < 1:
-        return _read_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind))[0]
-    return _read_part(emission, registers, offset, count, kind)
-
-
-def _store_register(
-    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, kind: str, text: str
-) -> None:
-    """Writes the element of a local buffer at `offset`, where that isn't a register by itself."""
-    count = registers.bits // buffer.dtype.bits
-    if offset.part is not None or count < 1:
-        _write_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind), [text])
-        return
-    _write_part(emission, registers, offset, count, kind, text)
-
-
-def _read_part(emission: Emission, registers: Registers, offset: OffsetParts, count: int, kind: str) -> str:
-    """One of the `count` elements that share a register."""
-    parts = f"<{count} x {kind}>"
-    number, part = divmod(offset.past, count)
-    register = emission.writer.read(registers.words[number], parts)
-    return emission.writer.value(f"extractelement {parts} {register}, i32 {part}")
-
-
-def _write_part(
-    emission: Emission, registers: Registers, offset: OffsetParts, count: int, kind: str, text: str
-) -> None:
-    w, parts = emission.writer, f"<{count} x {kind}>"
-    number, part = divmod(offset.past, count)
-    word = registers.words[number]
-    word.zeroed = True
-    w.write(word, parts, w.inserted(parts, w.read(word, parts), count, (kind, text), part))
-
-
 def _read_registers(
     emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat
 ) -> list[str]:
     """The words of a vector of a local buffer."""
-    w = emission.writer
     whole_words = _registers(buffer, registers, offset, words)
     if whole_words is not None:
         # a loop, as a comprehension is one more call of Python's, and most vectors are one word
         values: list[str] = []
         for word in whole_words:
-            values.append(w.read(word, words.word))
+            values.append(emission.writer.read(word, words.word))
         return values
-    if _is_part(buffer, offset, words):
-        return [_read_part(emission, registers, offset, registers.bits // words.bits, words.word)]
-    w.save(registers.words)
-    places = _stack_places(emission, buffer, registers, offset, words)
-    return [w.value(f"load {words.word}, ptr {place}, align {buffer.dtype.bytes}") for place in places]
+    first, part = _parts(buffer, registers, offset, words)
+    parts = [_read_part(emission, registers, first + k, part) for k in range(part.number)]
+    return regrouped(emission, parts, (part.word, part.bits), (words.word, words.bits))
 
 
 def _write_registers(
     emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat, values: list[str]
 ) -> None:
     """Writes the words of a vector of a local buffer."""
-    w = emission.writer
     whole_words = _registers(buffer, registers, offset, words)
     if whole_words is not None:
         for word, value in zip(whole_words, values, strict=True):
-            w.write(word, words.word, value)
+            emission.writer.write(word, words.word, value)
         return
-    if _is_part(buffer, offset, words):
-        _write_part(emission, registers, offset, registers.bits // words.bits, words.word, values[0])
-        return
-    w.save(registers.words)
-    places = _stack_places(emission, buffer, registers, offset, words)
-    for place, value in zip(places, values, strict=True):
-        w.effect(f"store {words.word} {value}, ptr {place}, align {buffer.dtype.bytes}")
-    w.forget(registers.words)
+    first, part = _parts(buffer, registers, offset, words)
+    for k, value in enumerate(regrouped(emission, values, (words.word, words.bits), (part.word, part.bits))):
+        _write_part(emission, registers, first + k, part, value)
 
 
 def _registers(buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat) -> list[Word] | None:
-    """The registers that hold a vector's words, one each.
-
-    None where a word isn't a whole register, or where which registers they are is known only at run time.
-    """
-    if offset.part is not None or words.bits != registers.bits:
+    """The registers that hold a vector's words, one each; None where a word isn't a whole register."""
+    assert offset.part is None, "verified: registers are named by constants"
+    if words.bits != registers.bits:
         return None
     first, within = divmod(offset.past * buffer.dtype.bits, words.bits)
     return None if within else registers.words[first : first + words.number]
 
 
-def _is_part(buffer: Buffer, offset: OffsetParts, words: WordFormat) -> bool:
-    """Whether a vector is one element, always the same, of those that share a register."""
-    return offset.part is None and words.bits == buffer.dtype.bits and words.number == 1
+def _parts(
+    buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat
+) -> tuple[int, WordFormat]:
+    """The parts of registers that a vector is made of: the number of the first one, and their format."""
+    begin = offset.past * buffer.dtype.bits
+    bits = gcd(begin, words.bits, registers.bits)
+    kind = words.word if bits == words.bits else f"i{bits}"
+    return begin // bits, WordFormat(bits, words.number * words.bits // bits, kind)
 
 
-def _stack_places(
-    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetParts, words: WordFormat
-) -> list[str]:
-    """The addresses of a vector's words in the array that the registers are on the stack."""
-    registers.index()
-    size = words.bits // 8
-    place, past = _place(emission, buffer, offset, "ptr", registers.address)
-    return [_past(emission, "ptr", place, past + index * size) for index in range(words.number)]
+def _read_part(emission: Emission, registers: Registers, number: int, part: WordFormat) -> str:
+    """One of the parts of registers, or a whole one.
+
+    A part is read and written as a component of a vector, which becomes one `mov`.
+
+        32-bit register, float16 as <2 x half>:   | component 1 | component 0 |
+                                                  31           16             0
+    """
+    count = registers.bits // part.bits
+    if count == 1:
+        return emission.writer.read(registers.words[number], part.word)
+    parts = f"<{count} x {part.word}>"
+    register = emission.writer.read(registers.words[number // count], parts)
+    return emission.writer.value(f"extractelement {parts} {register}, i32 {number % count}")
+
+
+def _write_part(emission: Emission, registers: Registers, number: int, part: WordFormat, value: str) -> None:
+    w, count = emission.writer, registers.bits // part.bits
+    word = registers.words[number // count]
+    if count == 1:
+        w.write(word, part.word, value)
+        return
+    word.zeroed, parts = True, f"<{count} x {part.word}>"
+    w.write(word, parts, w.inserted(parts, w.read(word, parts), count, (part.word, value), number % count))
 
 
 def read(
@@ -399,3 +365,25 @@ def as_bits(emission: Emission, value: LLVMValue) -> str:
     if kind.startswith("i"):
         return value.text
     return emission.writer.value(f"bitcast {kind} {value.text} to i{dtype.bits}")
+
+
+def regrouped(emission: Emission, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
+    """The same bits in registers of another type and size; both are (LLVM type, bits)."""
+    w = emission.writer
+    (kind, bits), (to, to_bits) = source, target
+    if kind == to:
+        return values
+    if bits == to_bits:
+        return [w.bitcast(kind, v, to) for v in values]
+    if bits > to_bits:
+        parts = f"<{bits // to_bits} x {to}>"
+        split = [w.bitcast(kind, v, parts) for v in values]
+        return [w.value(f"extractelement {parts} {v}, i32 {i}") for v in split for i in range(bits // to_bits)]
+    count = to_bits // bits
+    vector, joined = f"<{count} x {kind}>", []
+    for at in range(0, len(values), count):
+        group = "poison"
+        for i, value in enumerate(values[at : at + count]):
+            group = w.value(f"insertelement {vector} {group}, {kind} {value}, i32 {i}")
+        joined.append(w.bitcast(vector, group, to))
+    return joined

@@ -90,15 +90,15 @@ def assertion(emission: Emission, stmt: Assert) -> None:
         return
     w, record = emission.writer, emission.record
     condition = evaluate(emission, stmt.cond).text
-    available = w.available()
     emission.assertions.append(stmt)
-    failed, first, ended, after = (w.label(hint) for hint in ("failed", "first", "ended", "asserted"))
+    failed, after = w.join("failed"), w.join("asserted")
     w.branch(condition, after, failed)
-    w.start(failed, available)
+    w.start(failed)
     place = w.value(f"ptrtoint ptr addrspace(1) {record} to i64")
     (before,) = emission.machine(COMPARE_AND_SWAP, place, "0", str(len(emission.assertions)))
+    first, ended = w.join("first"), w.join("ended")
     w.branch(w.value(f"icmp eq i32 {before}, 0"), first, ended)
-    w.start(first, available)
+    w.start(first)
     names = ("thread_id", "cta_id.0", "cta_id.1", "cta_id.2")
     for word, name in enumerate(names, start=1):
         number = cast(emission, special(emission, name), int32).text
@@ -111,4 +111,4 @@ def assertion(emission: Emission, stmt: Assert) -> None:
     w.jump(ended)
     w.start(ended)
     w.leave()
-    w.start(after, available)
+    w.start(after)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..dtypes import DType, int32
+from ..dtypes import int32
+from ..ir import walk
 from ..ir.nodes import (
     Alloc,
     Assert,
@@ -33,13 +34,14 @@ from ..ir.nodes import (
 from . import barriers, memory
 from .atomics import atomic
 from .casts import cast
-from .counting import counted, falls, stays_inside
+from .counting import counted
 from .emission import Emission, LLVMValue
 from .expressions import evaluate, offset_of
 from .machine import instruction, view
 from .registers import Word
 from .report import assertion, printed
 from .types import register_type
+from .writer import Join
 
 
 def block(emission: Emission, body: Sequence[Stmt]) -> None:
@@ -71,7 +73,7 @@ def _define(emission: Emission, var: Var, value: LLVMValue) -> None:
 def _declare(emission: Emission, stmt: Declare) -> None:
     name = stmt.var.name
     if name not in emission.slots:
-        emission.slots[name] = Word(emission.writer.label("%v."), register_type(stmt.var.dtype))
+        emission.slots[name] = Word(register_type(stmt.var.dtype))
     if stmt.init is not None:
         _assign(emission, Assign(stmt.var, stmt.init, stmt.span))
 
@@ -84,108 +86,96 @@ def _assign(emission: Emission, stmt: Assign) -> None:
 
 def _if(emission: Emission, stmt: If) -> None:
     condition, w = evaluate(emission, stmt.cond), emission.writer
-    then, orelse, after = w.label("then"), w.label("else"), w.label("endif")
-    available = w.available()
-    straight = w.path(available)
-    w.branch(condition.text, then, orelse if stmt.orelse else after)
-    w.start(then, available)
+    after = w.join("endif")
+    leaves = stmt.then[0] if len(stmt.then) == 1 and not stmt.orelse else None
+    if isinstance(leaves, (Break, Continue)):
+        w.branch(condition.text, _target(emission, leaves), after)
+        w.start(after)
+        return
+    then, orelse = w.join("then"), w.join("else") if stmt.orelse else after
+    w.branch(condition.text, then, orelse)
+    w.start(then)
     block(emission, stmt.then)
-    paths = [w.path(available), straight]
     w.jump(after)
     if stmt.orelse:
-        w.start(orelse, available, paths=[straight])
+        w.start(orelse)
         block(emission, stmt.orelse)
-        paths[1] = w.path(available)
         w.jump(after)
-    if any(paths):
-        w.start(after, available, paths=paths)
+    w.start(after)
 
 
 def _for(emission: Emission, stmt: For) -> None:
+    """Turns, with the test whether another one follows behind each, and one in front where there may be none."""
     assert not stmt.unrolled, "unrolled loops are written out"
+    w = emission.writer
     # PTX computes in 32 bits at least
     dtype = stmt.var.dtype if stmt.var.dtype.bits >= 32 else int32
-    limits = [cast(emission, evaluate(emission, e), dtype).text for e in (stmt.start, stmt.stop, stmt.step)]
-    if stays_inside(stmt, dtype):
-        _up_to_the_end(emission, stmt, dtype, *limits)
-    else:
-        _while_more_remains(emission, stmt, dtype, *limits)
+    start, stop, step = [cast(emission, evaluate(emission, e), dtype).text for e in (stmt.start, stmt.stop, stmt.step)]
+    turns = counted(w, stmt, dtype, start, stop, step, emission.kernel.threads)
+    # LLVM makes one test of two that follow each other, and puts that behind the turn
+    tests_first = turns.stays_inside and _tests_first(stmt.body)
+    index, after = Word(turns.kind), w.join("endfor")
+    if turns.has_one and not tests_first:
+        entry = w.join("loop")
+        w.branch(turns.has_one, entry, after)
+        w.start(entry)
+    w.write(index, index.kind, start)
+    head = w.join("body")
+    w.jump(head)
+    w.start(head, [index, *turns.words, *emission.changed(stmt.body)])
+    present = w.read(index, index.kind)
+    if tests_first:
+        emission.tests_first = True
+        turn = w.join("turn")
+        w.branch(turns.goes_on(w, present), turn, after)
+        w.start(turn)
+    _define(emission, stmt.var, cast(emission, LLVMValue(present, dtype), stmt.var.dtype))
+    _turn(emission, stmt.body, w.join("next"), after)
+    if w.open:
+        following, more = turns.advance(w, present)
+        w.write(index, index.kind, following)
+        if tests_first:
+            w.jump(head)
+        else:
+            w.branch(more, head, after)
+    w.start(after)
 
 
-def _up_to_the_end(emission: Emission, stmt: For, dtype: DType, start: str, stop: str, step: str) -> None:
-    """Turns until the index reaches the end or passes it."""
-    w, kind = emission.writer, f"i{dtype.bits}"
-    header, body, latch, after = (w.label(hint) for hint in ("for", "body", "next", "endfor"))
-    before, following = w.block, w.label("%i")
-    w.jump(header)
-    w.start(header, w.available(), loops=True)
-    index = w.value(f"phi {kind} [ {start}, %{before} ], [ {following}, %{latch} ]")
-    down, sign = falls(stmt), "u" if dtype.kind == "uint" else "s"
-    more = w.value(f"icmp {sign}{'gt' if down else 'lt'} {kind} {index}, {stop}")
-    available = w.available()
-    w.branch(more, body, after)
-    w.start(body, available)
-    _define(emission, stmt.var, cast(emission, LLVMValue(index, dtype), stmt.var.dtype))
-    _looped(emission, stmt.body, latch, after)
-    w.start(latch)
-    flags = "" if down and sign == "u" else f"n{sign}w "
-    w.effect(f"{following} = add {flags}{kind} {index}, {step}")
-    w.jump(header)
-    w.start(after, available)
-
-
-def _while_more_remains(emission: Emission, stmt: For, dtype: DType, start: str, stop: str, step: str) -> None:
-    """Turns as long as more than a step remains to the end: no index is computed that its type can't hold."""
-    w, kind = emission.writer, f"i{dtype.bits}"
-    range_ = counted(w, stmt, dtype, start, stop, step)
-    entry, header, latch, after = (w.label(hint) for hint in ("loop", "body", "next", "endfor"))
-    following, next_left = w.label("%i"), w.label("%left")
-    available = w.available()
-    w.branch(range_.has_a_turn, entry, after)
-    w.start(entry, available)
-    w.jump(header)
-    w.start(header, w.available(), loops=True)
-    index = w.value(f"phi {kind} [ {start}, %{entry} ], [ {following}, %{latch} ]")
-    if range_.distance:
-        left = w.value(f"phi {kind} [ {range_.distance}, %{entry} ], [ {next_left}, %{latch} ]")
-    _define(emission, stmt.var, cast(emission, LLVMValue(index, dtype), stmt.var.dtype))
-    _looped(emission, stmt.body, latch, after)
-    w.start(latch)
-    if range_.distance:
-        more = w.value(f"icmp ugt {kind} {left}, {range_.stride}")
-        w.effect(f"{next_left} = sub {kind} {left}, {range_.stride}")
-    else:
-        more = w.value(f"icmp {range_.before} {kind} {index}, {range_.last_to_go_on}")
-    w.effect(f"{following} = add {kind} {index}, {step}")
-    w.branch(more, header, after)
-    w.start(after, available)
-
-
-def _loop(emission: Emission, stmt: Loop) -> None:
-    w = emission.writer
-    body, after = w.label("loop"), w.label("endloop")
-    available = w.available()
-    w.jump(body)
-    w.start(body, available, loops=True)
-    _looped(emission, stmt.body, body, after)
-    w.start(after, available)
-
-
-def _looped(emission: Emission, body: Sequence[Stmt], again: str, after: str) -> None:
+def _turn(emission: Emission, body: Sequence[Stmt], again: Join, after: Join) -> None:
+    """The statements of a loop, and the place where another turn may follow."""
     emission.continues.append(again)
     emission.breaks.append(after)
     block(emission, body)
-    emission.writer.jump(again)
+    emission.writer.meet(again)
     emission.continues.pop()
     emission.breaks.pop()
 
 
-def _break(emission: Emission, stmt: Break) -> None:
-    emission.writer.jump(emission.breaks[-1])
+def _loop(emission: Emission, stmt: Loop) -> None:
+    w = emission.writer
+    emission.tests_first = emission.tests_first or _tests_first(stmt.body)
+    after = w.join("endloop")
+    head = w.join("loop")
+    w.jump(head)
+    w.start(head, emission.changed(stmt.body))
+    _turn(emission, stmt.body, w.join("next"), after)
+    w.jump(head)
+    w.start(after)
 
 
-def _continue(emission: Emission, stmt: Continue) -> None:
-    emission.writer.jump(emission.continues[-1])
+def _tests_first(body: Sequence[Stmt]) -> bool:
+    """Whether the first thing that a loop decides in a turn is whether there are more."""
+    first = next((each for each in body if isinstance(each, walk.COMPOUND)), None)
+    return isinstance(first, If) and any(len(b) == 1 and isinstance(b[0], Break) for b in walk.blocks(first))
+
+
+def _target(emission: Emission, stmt: Break | Continue) -> Join:
+    """Where a statement goes on that leaves a turn."""
+    return (emission.breaks if isinstance(stmt, Break) else emission.continues)[-1]
+
+
+def _leave_turn(emission: Emission, stmt: Break | Continue) -> None:
+    emission.writer.jump(_target(emission, stmt))
 
 
 def _return(emission: Emission, stmt: Return) -> None:
@@ -222,22 +212,19 @@ def _fill(emission: Emission, stmt: Move, words: memory.WordFormat) -> None:
 def _guarded(emission: Emission, stmt: Move, words: memory.WordFormat, predicate: LLVMValue) -> None:
     """The move in a branch of its own; registers get the alternative where it isn't taken."""
     w = emission.writer
-    then, after = w.label("move"), w.label("moved")
     _fill(emission, stmt, words)
     # in front of the branch, so that other moves share the addresses
     src = offset_of(emission, stmt.src.offset)
     memory.locate(emission, stmt.src.buffer, src)
     dst = offset_of(emission, stmt.dst.offset)
     memory.locate(emission, stmt.dst.buffer, dst)
-    available = w.available()
-    straight = w.path(available)
+    then, after = w.join("move"), w.join("moved")
     w.branch(predicate.text, then, after)
-    w.start(then, available)
+    w.start(then)
     values = memory.read(emission, stmt.src, src, words, stmt.order, stmt.cache)
     memory.write(emission, stmt.dst, dst, words, values, stmt.order, stmt.cache)
-    moved = w.path(available)
     w.jump(after)
-    w.start(after, available, paths=[moved, straight])
+    w.start(after)
 
 
 EMITTERS: dict[type, Callable[[Emission, Any], None]] = {
@@ -247,8 +234,8 @@ EMITTERS: dict[type, Callable[[Emission, Any], None]] = {
     If: _if,
     For: _for,
     Loop: _loop,
-    Break: _break,
-    Continue: _continue,
+    Break: _leave_turn,
+    Continue: _leave_turn,
     Return: _return,
     Alloc: _alloc,
     BufferView: view,

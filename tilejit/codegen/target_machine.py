@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import DeviceError
 from ..target import Target
 
-__all__ = ["TRIPLE", "compile_text", "llvm_problem"]
+__all__ = ["TRIPLE", "FrontPasses", "compile_text", "llvm_problem"]
 
 TRIPLE = "nvptx64-nvidia-cuda"
 
@@ -102,9 +102,22 @@ def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
     return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, features=features, opt=2)
 
 
+class FrontPasses(NamedTuple):
+    """The passes in front of the back end that would find something to do in a module.
+
+    inlines: of functions. folds: of branches, and of loops whose test is in front, which gets behind their statements.
+    """
+
+    inlines: bool
+    folds: bool
+
+
+NO_PASSES = FrontPasses(inlines=False, folds=False)
+
+
 @cache
-def _passes() -> Any:
-    """The few passes that the back end doesn't run by itself: inlining, registers from memory, rotated loops.
+def _manager(passes: FrontPasses) -> Any:
+    """What runs the passes that the back end doesn't run by itself.
 
     Measured on a copy loop: O3's pipeline takes 4 ms for 51 instructions of PTX, these passes 0.4 ms for 53. Its
     instruction combiner also takes vector loads apart, which the back end then puts together again: 45 ms of emission
@@ -112,34 +125,36 @@ def _passes() -> Any:
     """
     import llvmlite.binding as llvm
 
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_sroa_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_loop_rotate_pass()
-    return passes
+    manager = llvm.create_new_module_pass_manager()
+    if passes.inlines:
+        manager.add_always_inliner_pass()
+    if passes.folds:
+        manager.add_simplify_cfg_pass()
+        # gives all loops back the blocks in front of them and behind that the pass before it took away
+        manager.add_loop_rotate_pass()
+    return manager
 
 
-def _optimise(module: Any, machine: Any, finished: bool) -> None:
-    """Runs the passes on a module that isn't finished without them.
+def _optimise(module: Any, machine: Any, passes: FrontPasses) -> None:
+    """Runs passes on a module.
 
-    That takes the tenth part of vector_add's time in LLVM, most of it for the builder and what goes with it.
+    Without any it costs nothing: the builder and what goes with it took the tenth part of vector_add's time in LLVM.
     """
-    if finished:
+    if not any(passes):
         return
     import llvmlite.binding as llvm
 
     # a builder serves one run: it keeps callbacks into the objects that llvmlite makes for that
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
-    _passes().run(module, builder)
+    _manager(passes).run(module, builder)
 
 
 def compile_text(
-    text: str, target: Target, ptx: tuple[int, int], finished: bool = False
+    text: str, target: Target, ptx: tuple[int, int], passes: FrontPasses = NO_PASSES
 ) -> tuple[str, dict[str, float]]:
     """The PTX of an LLVM module.
 
-    finished: the passes find nothing to do that the back end wouldn't do.
+    passes: those that find something to do which the back end wouldn't do.
     returns: the PTX, and how many milliseconds parsing, passes and emission took.
     raises: RuntimeError from LLVM's parser and verifier, which is a bug of the code that wrote the text.
     """
@@ -152,9 +167,9 @@ def compile_text(
     # What the verifier would refuse can end the process in the passes.
     module.verify()
     times.append(time.perf_counter())
-    _optimise(module, machine, finished)
+    _optimise(module, machine, passes)
     times.append(time.perf_counter())
     assembly = machine.emit_assembly(module)
     times.append(time.perf_counter())
-    parse, passes, emit = (1e3 * (b - a) for a, b in zip(times, times[1:], strict=False))
-    return assembly, {"llvm_parse": parse, "llvm_passes": passes, "llvm_emit": emit}
+    parsed, optimised, emitted = (1e3 * (b - a) for a, b in zip(times, times[1:], strict=False))
+    return assembly, {"llvm_parse": parsed, "llvm_passes": optimised, "llvm_emit": emitted}

@@ -41,7 +41,8 @@ def reserve(emission: Emission) -> tuple[str, str]:
     returns: the definition of the shared word that takes the address, and the address.
     """
     w, span = emission.writer, emission.kernel.span
-    allocate, ready = w.label("allocate"), w.label("allocated")
+    w.exit = w.join("exit")
+    allocate, ready = w.join("allocate"), w.join("allocated")
     w.branch(_is_first_warp(emission), allocate, ready)
     w.start(allocate)
     place = w.value(f"ptrtoint ptr addrspace(3) {_ADDRESS} to i32")
@@ -56,7 +57,6 @@ def reserve(emission: Emission) -> tuple[str, str]:
     lanes = _lanes_of_warp(emission, address)
     for placement in within(emission.kernel.memory, TMEM):
         emission.bases[placement.name] = w.value(f"add i32 {lanes}, {placement.first}")
-    w.exit = w.label("exit")
     emission.has_tensor_memory = True
     return f"{_ADDRESS} = internal addrspace(3) global [4 x i8] undef, align 4", address
 
@@ -67,9 +67,11 @@ def release(emission: Emission, address: str) -> None:
     assert w.exit is not None
     w.start(w.exit)
     w.exit = None
+    if not w.open:
+        return
     emission.machine(tcgen05.FENCE_BEFORE, span=span)
     emission.machine(BAR_SYNC, span=span)
-    free, end = w.label("free"), w.label("end")
+    free, end = w.join("free"), w.join("end")
     w.branch(_is_first_warp(emission), free, end)
     w.start(free)
     emission.machine(BAR_WARP_SYNC, span=span)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..dataclass import dataclass, field
 from ..source import Span
 from .debug import LineTable
-from .registers import Held, Word
+from .registers import UNWRITTEN, Held, Word
 
 if TYPE_CHECKING:
     from .emission import LLVMValue
@@ -19,6 +19,8 @@ _PURE = frozenset({
     "ptrtoint", "select", "sext", "shl", "sub", "trunc", "udiv", "urem", "xor", "zext",
 })
 
+#: LLVM writes a block up to so long once for each way into it, where its end is a branch that each way decides
+_MOST_TWICE = 10
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -48,45 +50,52 @@ class Table(dict[K, V]):
             self.popitem()
 
 
-@dataclass(slots=True)
-class _Words:
-    """What words hold. read: those whose entry came from a load, in order."""
-
-    held: dict[Word, Held] = field(default_factory=dict)
-    read: list[Word] = field(default_factory=list)
-
-    def cut(self, reads: int) -> None:
-        """Forgets what was loaded behind the first `reads`."""
-        for word in self.read[reads:]:
-            self.held.pop(word, None)
-        del self.read[reads:]
-
-
-#: a write of a word: the word, what is known of words there, and what this one held before, where that is known
-_Write = tuple[Word, _Words, Held | None]
-
-
 class Available(NamedTuple):
     """The values that code at one point can use without computing them again: how much of each table there was.
 
     values: names of results, by the text of the instruction. results: of expressions that have the same value wherever
-    they stand, by their identity. words: what each word holds. writes: how many writes of words came before. time: the
-    writer's.
+    they stand, by their identity. writes: how many writes of words came before.
     """
 
     values: tuple[Table[str, str], int]
     results: tuple[Table[int, LLVMValue], int]
-    words: tuple[_Words, int]
     writes: int
-    time: int
 
 
-#: a way through blocks: the last one, and what the words hold there that were written on the way, where that is known
-Path = tuple[str, dict[Word, Held | None]]
+class Path(NamedTuple):
+    """A way into a block, from where something was available: the last block on it, and its last line.
+
+    held: what the words hold there that were written on the way. computes: that block does nothing but compute some.
+    """
+
+    block: str
+    line: int
+    held: dict[Word, Held]
+    computes: bool
 
 
-#: a phi that has its line, which is written once something reads it: what a word holds at the ends of the blocks before
-_Phi = tuple[int, list[tuple[str, Held]]]
+#: what a word holds from the beginning of a block on where several ways meet: the word, the type, what it holds at the
+#: end of each, and whether it could be a selection
+_Phi = tuple[Word, str, list[tuple[Path, Held]], bool]
+
+
+@dataclass(slots=True, eq=False)
+class Join:
+    """A block to which jumps lead, from where `available` was what was available.
+
+    changing: where later code may jump back to it, what each word holds at the end of each way that this code may have
+    written.
+    """
+
+    label: str
+    available: Available
+    paths: list[Path] = field(default_factory=list)
+    changing: dict[Word, list[tuple[Path, Held]]] = field(default_factory=dict)
+
+    def add(self, path: Path) -> None:
+        self.paths.append(path)
+        for word, ends in self.changing.items():
+            ends.append((path, path.held[word]))
 
 
 class Writer:
@@ -102,37 +111,62 @@ class Writer:
         self.declarations: dict[str, None] = {}
         self.block = "entry"
         self.open = True
-        #: some block is jumped back to; some branch has a constant as its condition, or that of another branch, or does
-        #: nothing but compute words
-        self.loops = False
+        #: some branch has a constant as its condition, or that of another branch, or does nothing but compute words
+        #: that are read; known once `lines` has been called
         self.foldable = False
         #: nothing in the block has an effect, or reads memory
         self._computes = True
         #: the block to which a thread that ends jumps; None where it just returns
-        self.exit: str | None = None
+        self.exit: Join | None = None
         #: the values of expressions that have the same value wherever they stand, by their identity
         self.results: Table[int, LLVMValue] = Table()
         self._names = 0
         self._location = ""
         self._values: Table[str, str] = Table()
-        self._words = _Words()
-        self._unsaved: dict[Word, None] = {}
-        self._stores: list[tuple[int, Word]] = []
-        #: the writes of words, in order
-        self._writes: list[_Write] = []
-        #: the phis that nothing has read, by their names
-        self._unread: dict[str, _Phi] = {}
+        #: what words hold; the writes of words, in order, each with what the word held before
+        self._held: dict[Word, Held] = {}
+        self._writes: list[tuple[Word, Held | None]] = []
+        #: the block's first line, and how many writes came before it
+        self._begin = self._writes_before = 0
+        #: by their names, which number the lines that are kept for them; those that something reads
+        self._phis: dict[str, _Phi] = {}
+        self._read: dict[str, None] = {}
         self._conditions: set[str] = set()
 
     def lines(self) -> list[str]:
-        """The function's body, without the stores of words that nothing loads, and phis that nothing reads."""
-        lines: list[str] = []
-        begin = 0
-        unloaded = [at for at, word in self._stores if not word.placed]
-        for at in sorted(unloaded + [line for line, _ in self._unread.values()]):
-            lines += self.body[begin:at]
-            begin = at + 1
-        return lines + self.body[begin:]
+        """The function's body, when all of it is written."""
+        self._write_phis()
+        # the lines that are empty were kept for phis that nothing reads
+        return [line for line in self.body if line]
+
+    def _write_phis(self) -> None:
+        """Writes the phis that are read, and those that they read, in the lines that were kept for them."""
+        waiting = list(self._read)
+        while waiting:
+            name = waiting.pop()
+            phi = self._phis.pop(name, None)
+            if phi is None:
+                continue
+            word, to, ends, selects = phi
+            self.foldable = self.foldable or selects
+            parts: list[str] = []
+            locations: dict[str, None] = {}
+            for path, (kind, value, location) in ends:
+                waiting.append(value)
+                if not kind:
+                    value = word.first
+                elif kind != to:
+                    value = self._cast_at_end(path, kind, value, to)
+                parts.append(f"[ {value}, %{path.block} ]")
+                locations[location] = None
+            location = "" if len(locations) > 1 else location
+            self.body[int(name[1:])] = f"  {name} = phi {to} {', '.join(parts)}{location}"
+
+    def _cast_at_end(self, path: Path, kind: str, value: str, to: str) -> str:
+        """The bits of a value as another type, written at the end of a path."""
+        name = "%" + self.label("c")
+        self.body[path.line] = f"  {name} = bitcast {kind} {value} to {to}\n{self.body[path.line]}"
+        return name
 
     def at(self, span: Span | None) -> str:
         """Makes `span` the location of what is written next, unless it is None; returns the one before."""
@@ -225,71 +259,21 @@ class Writer:
 
     def read(self, word: Word, kind: str) -> str:
         """What the word holds, as a value of type `kind`."""
-        held = self._words.held.get(word)
-        if held is None:
-            # not `fresh`: what reads words only may still do nothing but compute
-            name = f"%{len(self.body)}"
-            self.body.append(f"  {name} = load {word.kind}, ptr {word.address}{self._location}")
-            word.placed = True
-            held = word.kind, name, "", len(self.body) + len(self._writes)
-            self._words.held[word] = held
-            self._words.read.append(word)
-        there, value, _, _ = held
-        if value in self._unread:
-            self._write_phis(value)
+        there, value, _ = self._held.get(word, UNWRITTEN)
+        if not there:
+            return word.first
+        if value in self._phis:
+            self._read[value] = None
         return value if there == kind else self.bitcast(there, value, kind)
-
-    def _write_phis(self, name: str) -> None:
-        """Writes a phi that is read, and those that it reads."""
-        names = [name]
-        while names:
-            name = names.pop()
-            phi = self._unread.pop(name, None)
-            if phi is None:
-                continue
-            line, ends = phi
-            parts: list[str] = []
-            locations: dict[str, None] = {}
-            for block, (_, value, location, _) in ends:
-                parts.append(f"[ {value}, %{block} ]")
-                locations[location] = None
-                names.append(value)
-            location = "" if len(locations) > 1 else location
-            self.body[line] = f"  {name} = phi {ends[0][1][0]} {', '.join(parts)}{location}"
-
-    def begin_as_zero(self, words: Iterable[Word], kind: str) -> None:
-        """Takes words of type `kind` as zero that nothing has written yet; only in the entry block."""
-        for word in words:
-            self._words.held[word] = kind, "zeroinitializer", "", 0
-            self._words.read.append(word)
 
     def write(self, word: Word, kind: str, value: str) -> None:
         """Gives the word a value of type `kind`."""
-        held = self._words.held
-        self._writes.append((word, self._words, held.get(word)))
-        held[word] = kind, value, self._location, len(self.body) + len(self._writes)
-        self._unsaved[word] = None
-
-    def save(self, words: Iterable[Word]) -> None:
-        """Stores to the stack the values that the words were given since the block began."""
-        here = self._location
-        for word in words:
-            if word in self._unsaved:
-                del self._unsaved[word]
-                kind, value, self._location, _ = self._words.held[word]
-                if kind != word.kind:
-                    value = self.bitcast(kind, value, word.kind)
-                self._stores.append((len(self.body), word))
-                self.body.append(f"  store {word.kind} {value}, ptr {word.address}{self._location}")
-        self._location = here
-
-    def forget(self, words: Iterable[Word]) -> None:
-        """Forgets what words hold, because an access by address may have changed them on the stack."""
-        for word in words:
-            self._writes.append((word, self._words, self._words.held.pop(word, None)))
+        held = self._held
+        self._writes.append((word, held.get(word)))
+        held[word] = kind, value, self._location
 
     def alloca(self, kind: str, align: int) -> str:
-        """Reserves stack space in the entry block, which LLVM makes registers of where it can; returns its address."""
+        """Reserves stack space in the entry block; returns its address."""
         self._names += 1
         name = f"%a{self._names}"
         self.entry.append(f"  {name} = alloca {kind}, align {align}")
@@ -300,26 +284,30 @@ class Writer:
         self._names += 1
         return f"{hint}{self._names}"
 
-    def jump(self, target: str) -> None:
+    def join(self, hint: str) -> Join:
+        """A block that comes later; what is available here is available there, whichever way leads there."""
+        return Join(self.label(hint), self.available())
+
+    def jump(self, target: Join) -> None:
         """Ends the block with a jump, unless it has ended already."""
         if self.open:
-            if self._unsaved:
-                self.foldable = self.foldable or self._computes
-                self.save(list(self._unsaved))
-            self.effect(f"br label %{target}")
+            self._add_path(target, self._computes and len(self._writes) > self._writes_before)
+            self.effect(f"br label %{target.label}")
             self.open = False
 
-    def branch(self, condition: str, then: str, orelse: str) -> None:
+    def branch(self, condition: str, then: Join, orelse: Join) -> None:
         """Ends the block with a conditional jump."""
-        self.foldable = self.foldable or condition in self._conditions or not condition.startswith("%")
+        is_short = len(self.body) - self._begin <= _MOST_TWICE
+        if not condition.startswith("%") or is_short and condition in self._conditions:
+            self.foldable = True
         self._conditions.add(condition)
-        self.save(list(self._unsaved))
-        self.effect(f"br i1 {condition}, label %{then}, label %{orelse}")
+        self._add_path(then)
+        self._add_path(orelse)
+        self.effect(f"br i1 {condition}, label %{then.label}, label %{orelse.label}")
         self.open = False
 
     def leave(self) -> None:
-        """Ends the block and the thread; its words aren't saved, because nothing reads them any more."""
-        self._unsaved.clear()
+        """Ends the block and the thread."""
         if self.exit is not None:
             self.jump(self.exit)
         elif self.open:
@@ -328,81 +316,93 @@ class Writer:
 
     def available(self) -> Available:
         """What is available where the writer stands."""
-        return Available(
-            (self._values, len(self._values)), (self.results, len(self.results)),
-            (self._words, len(self._words.read)), len(self._writes), len(self.body) + len(self._writes),
-        )
+        return Available((self._values, len(self._values)), (self.results, len(self.results)), len(self._writes))
 
-    def path(self, available: Available) -> Path | None:
-        """The way from where something was available to where the writer stands; None where the block has ended."""
-        if not self.open:
-            return None
-        held: dict[Word, Held | None] = {}
-        for word, _, _ in self._writes[available.writes :]:
-            held[word] = self._words.held.get(word)
-        return self.block, held
+    def _add_path(self, target: Join, computes: bool = False) -> None:
+        """Adds the way from where the writer stands, on the next line."""
+        held: dict[Word, Held] = {}
+        for word, _ in self._writes[target.available.writes :]:
+            held[word] = self._held[word]
+        target.add(Path(self.block, len(self.body), held, computes))
 
-    def start(
-        self, label: str, available: Available | None = None, loops: bool = False, paths: Sequence[Path | None] = ()
-    ) -> None:
-        """Opens a new block; the one before it must have ended.
+    def start(self, join: Join, changing: Iterable[Word] = ()) -> None:
+        """Opens a block to which all ways are known, unless there is none; the one before it must have ended.
 
-        available: what was available at the end of a block that dominates this one. A word that has been written since
-        isn't, unless it is known on each path.
-        loops: later code jumps back to this block, having changed any word: none is available.
-        paths: all the ways from there into this block, where they are known.
+        changing: the words that later code may have written which jumps back to this block; but for such jumps one way
+        leads here.
         """
-        self.body.append(f"{label}:")
-        self.block = label
-        self.open = self._computes = True
-        if available is None:
-            self._values, self.results, self._words = Table(), Table(), _Words()
+        if not join.paths:
             return
-        self._values, size = available.values
-        self._values.cut(size)
-        self.results, size = available.results
-        self.results.cut(size)
-        self._words, reads = available.words
-        self._words.cut(reads)
-        if len(self._writes) > available.writes:
-            self._join(available, [path for path in paths if path is not None])
-        if loops:
-            self.loops = True
-            self._words = _Words()
-
-    def _join(self, available: Available, paths: list[Path]) -> None:
-        """Makes words that were written since hold what they do on each path, or a phi; forgets them where unknown."""
-        words = self._words
-        before: dict[Word, Held | None] = {}
-        writes = self._writes[available.writes :]
-        for word, there, held in writes:
-            # nothing that was written elsewhere changed what is known here
-            if there is words:
-                before.setdefault(word, held)
-        for word, _, _ in writes:
-            before.setdefault(word, words.held.get(word))
-        for word, first in before.items():
-            words.held.pop(word, None)
-            known = first if first and first[3] <= available.time else None
-            ends: list[tuple[str, Held]] = []
-            for block, changed in paths:
-                end = changed.get(word, known)
-                if end is None or (ends and end[0] != ends[0][1][0]):
-                    break
-                ends.append((block, end))
-            else:
-                if ends:
-                    words.held[word] = self._met(ends)
-
-    def _met(self, ends: list[tuple[str, Held]]) -> Held:
-        """What a word holds where blocks meet, by what it holds at their ends: the same, or a phi."""
-        first = ends[0][1]
-        for _, held in ends:
-            if held[1] != first[1]:
-                break
+        self._open(join)
+        first, *others = join.paths
+        if others:
+            self._hold(self._met(join.paths))
         else:
-            return first
-        name = f"%{len(self.body)}"
-        self._unread[name] = len(self.body), ends
-        self.body.append("")
-        return first[0], name, "", len(self.body) + len(self._writes)
+            for word, held in first.held.items():
+                self._writes.append((word, self._held.get(word)))
+                self._held[word] = held
+        phis: list[_Phi] = []
+        for word in changing:
+            join.changing[word] = ends = [(first, self._held.get(word, UNWRITTEN))]
+            phis.append((word, word.kind, ends, False))
+        self._hold(phis)
+        self._writes_before = len(self._writes)
+
+    def meet(self, join: Join) -> None:
+        """Goes on where ways meet: in the present block, where no other leads there."""
+        if join.paths:
+            self.jump(join)
+            self.start(join)
+
+    def _open(self, join: Join) -> None:
+        self.body.append(f"{join.label}:")
+        self._begin = len(self.body)
+        self.block = join.label
+        self.open = self._computes = True
+        (self._values, values), (self.results, results), writes = join.available
+        self._values.cut(values)
+        self.results.cut(results)
+        while len(self._writes) > writes:
+            word, held = self._writes.pop()
+            if held is None:
+                del self._held[word]
+            else:
+                self._held[word] = held
+
+    def _met(self, paths: list[Path]) -> list[_Phi]:
+        """The phis of words that don't hold the same on all paths; makes the others hold what they do there."""
+        written: dict[Word, Held] = {}
+        selects = False
+        for path in paths:
+            written.update(path.held)
+            selects = selects or path.computes
+        phis: list[_Phi] = []
+        for word in written:
+            before = self._held.get(word)
+            first = paths[0].held.get(word, before or UNWRITTEN)
+            ends: list[tuple[Path, Held]] = []
+            kind, differs = "", False
+            for path in paths:
+                end = path.held.get(word, before or UNWRITTEN)
+                ends.append((path, end))
+                differs = differs or end[1] != first[1]
+                if end[0] and end[0] != kind:
+                    kind = word.kind if kind else end[0]
+            if differs:
+                phis.append((word, kind, ends, selects))
+            else:
+                self._writes.append((word, before))
+                self._held[word] = first
+        return phis
+
+    def _hold(self, phis: list[_Phi]) -> None:
+        """Makes words hold phis, and keeps their lines."""
+        held, number = self._held, len(self.body)
+        self.body += [""] * len(phis)
+        for phi in phis:
+            word, kind, _, _ = phi
+            name = f"%{number}"
+            number += 1
+            self._phis[name] = phi
+            self._writes.append((word, held.get(word)))
+            held[word] = kind, name, ""

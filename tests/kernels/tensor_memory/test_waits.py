@@ -32,7 +32,7 @@ def other_level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     def at_level(self: llvm.Target, **options: Any) -> Any:
         return create(self, **{**options, "opt": level})
 
-    def whole_pipeline(module: Any, machine: Any, finished: bool) -> None:
+    def whole_pipeline(module: Any, machine: Any, passes: target_machine.FrontPasses) -> None:
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=speed))
         builder.getModulePassManager().run(module, builder)
 

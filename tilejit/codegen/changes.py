@@ -1,0 +1,46 @@
+"""What statements may change that a thread's registers hold: variables, and local buffers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..ir import walk
+from ..ir.nodes import Assign, Instruction, Move, Store
+from ..ir.walk import Block, Place
+from ..remember import remembered
+
+
+class Changes(NamedTuple):
+    """The names of the variables that statements assign, and of the local buffers that they write, in order."""
+
+    variables: dict[str, None]
+    buffers: dict[str, None]
+
+
+def _changed(body: Block) -> Changes:
+    variables: dict[str, None] = {}
+    buffers: dict[str, None] = {}
+    places: list[Place] = []
+    for stmt in body:
+        # `walk.writes` says the same; asked of each of a turn's statements it costs more than all of the rest
+        if isinstance(stmt, Store):
+            places.append(stmt.place)
+        elif isinstance(stmt, Move):
+            places.append(stmt.dst)
+        elif isinstance(stmt, Instruction):
+            places += stmt.outputs
+        elif isinstance(stmt, Assign):
+            variables[stmt.var.name] = None
+        elif isinstance(stmt, walk.COMPOUND):
+            for inner in map(changed, walk.blocks(stmt)):
+                variables.update(inner.variables)
+                buffers.update(inner.buffers)
+    for place in places:
+        buffer = place.buffer
+        if buffer.space == "local":
+            buffers[buffer.name if buffer.base is None else buffer.root.name] = None
+    return Changes(variables, buffers)
+
+
+#: remembered, as a loop's body is asked about again for the loops around it
+changed = remembered(_changed)
