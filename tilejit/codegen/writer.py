@@ -92,11 +92,6 @@ class Join:
     paths: list[Path] = field(default_factory=list)
     changing: dict[Word, list[tuple[Path, Held]]] = field(default_factory=dict)
 
-    def add(self, path: Path) -> None:
-        self.paths.append(path)
-        for word, ends in self.changing.items():
-            ends.append((path, path.held[word]))
-
 
 class Writer:
     """Lines of LLVM instructions, with fresh names, basic blocks and the current source location.
@@ -286,7 +281,8 @@ class Writer:
 
     def join(self, hint: str) -> Join:
         """A block that comes later; what is available here is available there, whichever way leads there."""
-        return Join(self.label(hint), self.available())
+        values, results = (self._values, len(self._values)), (self.results, len(self.results))
+        return Join(self.label(hint), Available(values, results, len(self._writes)))
 
     def jump(self, target: Join) -> None:
         """Ends the block with a jump, unless it has ended already."""
@@ -314,16 +310,15 @@ class Writer:
             self.effect("ret void")
             self.open = False
 
-    def available(self) -> Available:
-        """What is available where the writer stands."""
-        return Available((self._values, len(self._values)), (self.results, len(self.results)), len(self._writes))
-
     def _add_path(self, target: Join, computes: bool = False) -> None:
         """Adds the way from where the writer stands, on the next line."""
         held: dict[Word, Held] = {}
         for word, _ in self._writes[target.available.writes :]:
             held[word] = self._held[word]
-        target.add(Path(self.block, len(self.body), held, computes))
+        path = Path(self.block, len(self.body), held, computes)
+        target.paths.append(path)
+        for word, ends in target.changing.items():
+            ends.append((path, held[word]))
 
     def start(self, join: Join, changing: Iterable[Word] = ()) -> None:
         """Opens a block to which all ways are known, unless there is none; the one before it must have ended.
