@@ -64,6 +64,7 @@ RIGHT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "L()": (lambda i, j: PLAIN(i, j), {"i": 1, "j": 2}),
     "size": (ROWS.size, {"axis": "laneid"}),
     "span": (ROWS.span, {"axis": "m"}),
+    "lowest": (ROWS.lowest, {"axis": "m"}),
     "flat_index": (ROWS.flat_index, {"coord": (1, 2), "shape": None}),
     "map_all": (ROWS.map_all, {"shape": (32, 8)}),
     "canonical": (ROWS.canonical, {"fuse": True}),
