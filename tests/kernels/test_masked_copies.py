@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tilejit as tj
 from tests.support.programs import source_of
+from tilejit import R, S, laneid
 from tilejit.dtypes import DType, bfloat16, float16, float32, int8, int64
 from tilejit.ir import walk
 from tilejit.ir.nodes import Move
@@ -180,3 +181,40 @@ def test_a_vector_across_an_edge_moves_its_elements(n: int) -> None:
     c = np.zeros_like(a)
     doubled[1](a, c)
     np.testing.assert_array_equal(c, 2 * a)
+
+
+#: (16, 8): a row for two lanes each, and a column for four
+ROWS, COLUMNS = S[(16, 2, 4) : (2 @ laneid, 1 @ laneid, 1)], S[(4, 4, 8) : (1, 1 @ laneid, 4 @ laneid)]
+#: (16,), in the lanes of the rows
+OF_ROWS = S[(16,) : (2 @ laneid)] + R[2 : 1 @ laneid]
+
+#: what is done by x where a mask has it, and what C has then
+MASKED_USES = {
+    "tj.warp.store(C[0:16, 0:8], tj.warp.load(A[0:16, 0:8], layout=COLUMNS, mask=mask, fill=5))": "where(m, a, 5)",
+    "tj.warp.store(C[0:16, 0:8], x, mask=mask)": "where(m, a, 2)",
+    "tj.warp.store(C.at(rows)[:, 0:8], x, mask=mask)": "where(m, a, 2)",
+    "tj.atomic.add(C[0:16, 0:8], x, mask=mask)": "where(m, a, 0) + 2",
+    "tj.atomic.add(C.at(rows)[:, 0:8], x, mask=mask)": "where(m, a, 0) + 2",
+    "tj.atomic.add(C[0:16, 0:8], 3, mask=mask)": "where(m, 5, 2)",
+    "tj.warp.store(C[0:16, 0:8], tj.atomic.exch(C[0:16, 0:8], x, mask=mask) + x)": "where(m, a + 2, a)",
+}
+
+
+@pytest.mark.parametrize("rows", ["mask[:, 0:1]", "mask"])
+@pytest.mark.parametrize("use", MASKED_USES)
+def test_a_mask_that_lies_otherwise_is_converted(use: str, rows: str) -> None:
+    text = f"""
+def masked(A, B, I, C):
+    rows = tj.warp.load(I[0:16], layout=OF_ROWS)
+    mask = tj.warp.load(B[0:16, 0:8], layout=ROWS)
+    mask = {rows}
+    x = tj.warp.load(A[0:16, 0:8], layout=COLUMNS)
+    {use}
+"""
+    a = np.arange(128, dtype=np.float32).reshape(16, 8)
+    bits = np.random.default_rng(3).random((16, 8)) < 0.5
+    c = np.full_like(a, 2)
+    masked = source_of(text, ROWS=ROWS, COLUMNS=COLUMNS, OF_ROWS=OF_ROWS)
+    tj.kernel(threads=32)(masked)[1](a, bits, np.arange(16, dtype=np.int32), c)
+    m = np.broadcast_to(eval(rows, {"mask": bits}), a.shape)
+    np.testing.assert_array_equal(c, eval(MASKED_USES[use], {"where": np.where, "m": m, "a": a}))

@@ -1,12 +1,56 @@
-"""Instructions that update several elements of memory at once."""
+"""The digits of an update of memory by registers, and instructions that update several elements at once."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ...errors import LayoutError
 from ...ir.nodes import Region, TileOp
 from ...isa.atomics import RED_VECTOR, VectorForm, vectors_of
 from ...target import Target
+from ..schedule.owners import need_all_threads, need_same_threads
+from ..schedule.placement import Placement, need_slice, place
+from ..schedule.views import Schedule, broadcast_along
 
-__all__ = ["update_forms"]
+__all__ = ["update_forms", "update_schedule"]
+
+#: the tiles that may have the place's shape, by the operand's name; the first one that has it is "registers"
+_OWNERS = ("before", "value", "desired")
+
+
+def update_schedule(op: TileOp, threads: int) -> tuple[Schedule, str]:
+    """The digits in which "registers", "memory" and the other tiles move by one stride each, and which is "registers".
+
+    threads: of the scope.
+    raises: LayoutError where there are none, or tiles aren't owned alike by exactly the threads of the scope.
+    """
+    tiles, place_of = op.tiles, place(op.region("place"), op.scope)
+    owner = next((name for name in _OWNERS if name in tiles and tiles[name].shape == tiles["place"].shape), None)
+    if owner is None:
+        raise LayoutError("no tile has the place's shape, so that nobody owns its elements")
+    need_slice(place_of)
+    boxes = len([extent for extent in op.region("place").index_shape if extent != 1])
+    owning = place(tiles[owner], op.scope)
+    every = tuple(range(len(owning.shape)))
+    placed: dict[str, tuple[Placement, Sequence[int | None]]] = {
+        "registers": (owning, every), "memory": (place_of, (None,) * boxes + every[: len(every) - boxes])
+    }
+    for name, tile in tiles.items():
+        if name not in ("place", owner):
+            along = broadcast_along(tile.shape, tiles["place"].shape)
+            if name == "index":
+                along = every[:boxes] + (None,) * (len(every) - boxes)
+            placed[name] = place(tile, op.scope), along
+    for name, (placement, _) in placed.items():
+        if name != "memory":
+            need_all_threads(placement, op.scope, threads)
+    schedule = Schedule.of(owning.shape, placed)
+    for name in placed:
+        if name not in ("registers", "memory"):
+            need_same_threads(schedule, "registers", name)
+    if schedule.is_folded:
+        raise LayoutError("a tile and the place split a dimension so differently that no steps fit both")
+    return schedule, owner
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:

@@ -7,9 +7,11 @@ from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.nodes import Const, Open, Region, TileOp
 from ...ops import relation
-from ...ops.copies import COPY, INDEX
+from ...ops.atomic import ATOMIC
+from ...ops.copies import COPY, INDEX, MASK
 from ...scopes import SCOPES
 from ..moves.register_copy import register_copy
+from ..moves.updates import update_schedule
 from ..schedule.owners import need_all_threads
 from ..schedule.placement import place
 
@@ -24,7 +26,7 @@ def needs_conversion(op: TileOp, threads: int) -> bool:
     tiles = [region for region in op.tiles.values() if region.buffer.space == "local"]
     if any(isinstance(tile.buffer.layout, Open) for tile in tiles):
         return False
-    if _is_gathered(op):
+    if op.name == ATOMIC.name or _is_gathered(op) or _is_masked(op):
         return not _is_moved(op, threads)
     return not all(suits(op, tile, threads) for tile in tiles)
 
@@ -44,10 +46,15 @@ def _is_gathered(op: TileOp) -> bool:
     return op.name == COPY.name and INDEX.name in op.options
 
 
+def _is_masked(op: TileOp) -> bool:
+    return op.name == COPY.name and MASK.name in op.options
+
+
 def _is_moved(op: TileOp, threads: int) -> bool:
-    """Whether the threads of its scope carry out a gathered copy, each with its own registers."""
+    """Whether the threads of its scope carry out a copy or an update, each with its own registers."""
+    schedule = update_schedule if op.name == ATOMIC.name else register_copy
     try:
-        register_copy(op, SCOPES[op.scope].threads(threads))
+        schedule(op, SCOPES[op.scope].threads(threads))
     except LayoutError:
         return False
     return True
@@ -55,7 +62,7 @@ def _is_moved(op: TileOp, threads: int) -> bool:
 
 def _without_tiles_beside(op: TileOp) -> TileOp:
     """A gathered copy without a mask, by one number."""
-    one = {"mask": None, INDEX.name: Const(0, int64)}
+    one = {MASK.name: None, INDEX.name: Const(0, int64)}
     operands = zip(op.record.operands, op.operands, strict=False)
     return replace(op, operands=tuple([one.get(rule.name, operand) for rule, operand in operands]))
 
@@ -78,4 +85,4 @@ def _wants_all_threads(op: TileOp) -> bool:
     """Whether it does with what all threads own only: a plain copy is the conversion, or goes by whoever owns what."""
     if op.record.relation in (relation.PRODUCT, relation.RESHAPE):
         return False
-    return op.name != COPY.name or "mask" in op.options
+    return op.name != COPY.name or _is_masked(op)

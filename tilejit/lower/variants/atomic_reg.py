@@ -10,11 +10,10 @@ source: LANGUAGE 3, "tj.atomic".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ...dataclass import dataclass
 from ...dtypes import int32
-from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Atomic, Expr, Instruction, Load, Region, Store, Sync, TileOp, Var, Vector
 from ...isa import Row
@@ -24,15 +23,10 @@ from ...target import Target
 from ..builder import Builder
 from ..moves.gathered import Index
 from ..moves.masked import MaskedVector
-from ..moves.updates import update_forms
+from ..moves.updates import update_forms, update_schedule
 from ..moves.vectors import OwnedVectors, VectorRegisters
-from ..schedule.owners import need_all_threads, need_same_threads
-from ..schedule.placement import Placement, need_slice, place
-from ..schedule.views import Schedule, broadcast_along
+from ..schedule.placement import Placement
 from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, VectorPlan
-
-#: the tiles that may have the place's shape, by the operand's name; the first one that has it is "registers"
-_OWNERS = ("before", "value", "desired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,32 +81,8 @@ class Plan(VectorPlan):
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    tiles, place_of = op.tiles, place(op.region("place"), op.scope)
-    owner = next((name for name in _OWNERS if name in tiles and tiles[name].shape == tiles["place"].shape), None)
-    if owner is None:
-        raise LayoutError("no tile has the place's shape, so that nobody owns its elements")
-    need_slice(place_of)
-    boxes = len([extent for extent in op.region("place").index_shape if extent != 1])
-    owning = place(tiles[owner], op.scope)
-    every = tuple(range(len(owning.shape)))
-    placed: dict[str, tuple[Placement, Sequence[int | None]]] = {
-        "registers": (owning, every), "memory": (place_of, (None,) * boxes + every[: len(every) - boxes])
-    }
-    for name, tile in tiles.items():
-        if name not in ("place", owner):
-            along = broadcast_along(tile.shape, tiles["place"].shape)
-            if name == "index":
-                along = every[:boxes] + (None,) * (len(every) - boxes)
-            placed[name] = place(tile, op.scope), along
-    for name, (placement, _) in placed.items():
-        if name != "memory":
-            need_all_threads(placement, op.scope, context.count(op.scope))
-    schedule = Schedule.of(owning.shape, placed)
-    for name in placed:
-        if name not in ("registers", "memory"):
-            need_same_threads(schedule, "registers", name)
-    if schedule.is_folded:
-        raise LayoutError("a tile and the place split a dimension so differently that no steps fit both")
+    tiles = op.tiles
+    schedule, owner = update_schedule(op, context.count(op.scope))
     owned = OwnedVectors.of(schedule, "registers", "memory")
     form = _form(op, owned, context.target)
     width = 1 if form is None else form.bits // op.region("place").dtype.bits
