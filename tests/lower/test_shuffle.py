@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.lower.running import Run
-from tilejit.dtypes import DTYPES, DType, float16, float32, float64
+from tilejit.dtypes import DTYPES, DType, float16, float32, float64, int64
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import TileOp
 from tilejit.layout import R, S, TileLayout, laneid, tx
 from tilejit.lower import DispatchContext
@@ -94,6 +95,17 @@ def test_elements_of_a_word_that_part_are_declined() -> None:
     operation = asked("two lanes", float16)
     plan = copy_shuffle.plan(operation.op, DispatchContext(operation.target, 32))
     assert isinstance(plan, Decline) and "of a 32-bit word" in plan.reasons[0]
+
+
+def test_a_part_of_a_tile_whose_rest_other_warps_have_in_its_registers_is_declined() -> None:
+    """Warp 1 holds a replica of the source and the destination's upper half, in the register that warp 0 writes."""
+    whole = operand("local", (64,), float32, layout=S[64 : 1 @ tx])
+    before = operand("local", (32,), float32, layout=S[(4, 8) : (1 @ tx, 4 @ tx)] + R[2 : 32 @ tx]).named("src")
+    part = replace(whole.named("dst"), starts=(build.const(0, int64),), extents=(32,))
+    operation = Operation(TileOp("copy", "cta", (part, before)), target("sm_90a"), 64, {})
+    plan = copy_shuffle.plan(operation.op, DispatchContext(operation.target, 64))
+    assert isinstance(plan, Decline) and "beside the part" in plan.reasons[0]
+    Run(operation).check()
 
 
 def sent_from_elsewhere(moves: Passes) -> Passes:

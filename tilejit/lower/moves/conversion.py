@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 
+import numpy as np
+
+from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.nodes import Const, Region, TileOp
 from ...layout import TileLayout
@@ -13,7 +17,7 @@ from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import owned
 from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_to
 
-__all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "EXCHANGE_CONDITIONS", "held"]
+__all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "EXCHANGE_CONDITIONS", "beside_fault", "held"]
 
 #: tiles of which it is remembered who holds what: of 64 x 64 elements 64 KiB each
 _REMEMBERED = 64
@@ -64,3 +68,18 @@ def _holding(
     layout: TileLayout, slots: tuple[int, ...], box: tuple[tuple[int, int], ...], scope: str
 ) -> Holding:
     return Holding.of(layout.canonical(fuse=False), slots, box, SCOPES[scope].steps)
+
+
+def beside_fault(region: Region, part: Holding, registers: Collection[int], scope: str, threads: int) -> str | None:
+    """Why all threads of a scope can't write the registers of a region: some hold what is of its tile and not of it.
+
+    part: who holds the region. registers: those that are written.
+    """
+    if region.extents == region.buffer.shape:
+        return None
+    start = Const(0, int32)
+    shape = tuple(n for n in region.buffer.shape if isinstance(n, int))
+    tile = held(Region(region.buffer, (start,) * len(shape), shape), scope, threads)
+    written = list(registers)
+    beside = int(np.isin(tile.register, written).sum()) - int(np.isin(part.register, written).sum())
+    return f"{beside} values beside the part lie in the registers that are written" if beside else None

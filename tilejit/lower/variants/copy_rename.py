@@ -15,11 +15,11 @@ import numpy as np
 from ...dataclass import dataclass
 from ...dtypes import DType, int32
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Const, Region, TileOp, Vector
-from ...layout.transfer import Holding, renaming
+from ...ir.nodes import Buffer, TileOp, Vector
+from ...layout.transfer import renaming
 from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held
+from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, beside_fault, held
 from ..variant import Array, Decline, DispatchContext, Facts, Moves, Plan, Variant
 
 #: a run of registers: the first of the destination, the first of the source, how many
@@ -60,20 +60,10 @@ def plan(op: TileOp, context: DispatchContext) -> RenamedRegisters | Decline:
     pairs = renaming(src, dst)
     if isinstance(pairs, str):
         return Decline((pairs,))
-    beside = _beside(op.region("dst"), dst, [to for to, _ in pairs], op.scope, threads)
-    if beside:
-        return Decline((f"{beside} values beside the part lie in the registers that are written",))
+    fault = beside_fault(op.region("dst"), dst, [to for to, _ in pairs], op.scope, threads)
+    if fault:
+        return Decline((fault,))
     return RenamedRegisters(op.region("dst").dtype, tuple(_runs(pairs)), threads)
-
-
-def _beside(region: Region, part: Holding, registers: Sequence[int], scope: str, threads: int) -> int:
-    """How many values of a region's tile that it doesn't have its threads hold in some registers."""
-    if region.extents == region.buffer.shape:
-        return 0
-    start = Const(0, int32)
-    shape = tuple(n for n in region.buffer.shape if isinstance(n, int))
-    tile = held(Region(region.buffer, (start,) * len(shape), shape), scope, threads)
-    return int(np.isin(tile.register, registers).sum()) - int(np.isin(part.register, registers).sum())
 
 
 def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[Run]:

@@ -1,8 +1,9 @@
 """copy and reshape between local tiles whose elements stay in their warps: by shuffles.
 
 accepts: two local tiles of equal dtypes, parts at constant starts, where the lanes of a warp hold what its lanes need,
-    and bits of lanes change places with bits of registers, or with each other. 8- and 16-bit elements in words that
-    both sides keep together. Where it costs less than shared memory.
+    and bits of lanes change places with bits of registers, or with each other; and where no thread has an element
+    beside the destination's part in the registers that are written. 8- and 16-bit elements in words that both sides
+    keep together. Where it costs less than shared memory.
 emits: registers in another order by each lane's bits, a shuffle for each word that changes lanes, and back in order;
     64-bit elements as two words.
 source: OPEN-LAYOUTS 3; PTX ISA, "shfl.sync".
@@ -25,7 +26,7 @@ from ...layout.lanes import Group, LaneSwap
 from ...ops.copies import COPY, RESHAPE
 from ...target import WARP
 from ..builder import Builder
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held
+from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, beside_fault, held
 from ..variant import WHOLE_WARPS, Array, Decline, DispatchContext, Facts, Passes, Plan, Variant
 from ..weights import SELECT, SHUFFLE
 from . import copy_through_shared
@@ -48,6 +49,12 @@ class Shuffled(Plan):
     @property
     def words(self) -> int:
         return max(1, self.dtype.bits // _WORD_BITS)
+
+    @property
+    def registers(self) -> list[int]:
+        """Those of the destination, in elements."""
+        words = [word * self.per_word for group in self.swap.groups for word in group.results]
+        return [word + k for word in words for k in range(self.per_word)]
 
     @property
     def shuffle(self) -> Row:
@@ -105,6 +112,9 @@ def plan(op: TileOp, context: DispatchContext) -> Shuffled | Decline:
     if not swap.shuffles:
         return Decline(("no value changes lanes",))
     shuffled = Shuffled(dst.dtype, swap, threads)
+    fault = beside_fault(dst, to, shuffled.registers, op.scope, threads)
+    if fault:
+        return Decline((fault,))
     shared = copy_through_shared.cost(op, context)
     if shared < shuffled.cost:
         counts = f"{swap.shuffles * shuffled.words} shuffles and {swap.selects * shuffled.words} selects"
