@@ -96,6 +96,21 @@ def test_division_remainder_and_power_have_numpys_special_values() -> None:
         np.testing.assert_array_equal(reference("pow", x, y), x**y)
 
 
+OF_TWO_FLOATS = [
+    name for name, op in ELEMENTWISE.items()
+    if len(op.operands) == 2 and result_type(name, (float64, float64)) == (float64, float64)
+]
+
+
+@pytest.mark.parametrize("name", OF_TWO_FLOATS)
+def test_a_nan_that_signals_is_a_nan_as_any_other(name: str) -> None:
+    signalling = np.array([0x7FF0_0000_0000_0001], np.uint64).view(np.float64)
+    others = np.array([0.0, -0.0, 1.0, -1.0, INF, -INF, 2.0])
+    for turn in (slice(None), slice(None, None, -1)):
+        found, wanted = (reference(name, *(nan, others)[turn]) for nan in (signalling, np.array([NAN])))
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_division_in_float32_is_correctly_rounded() -> None:
     rng = np.random.default_rng(7)
     x, y = (rng.normal(size=500).astype(np.float32) for _ in range(2))
