@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tilejit.codegen.debug import LineTable
 from tilejit.codegen.registers import Word
 from tilejit.codegen.writer import Join, Writer
@@ -285,10 +287,12 @@ def test_a_loop_that_may_have_no_turn_brings_what_words_held_before() -> None:
     ]
 
 
-def test_each_block_takes_the_time_that_it_takes_alone() -> None:
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends the thread"])
+def test_each_block_takes_the_time_that_it_takes_alone(ends: bool) -> None:
     """Thousands of branches, as an unrolled loop has them: copying what is known would take the square of that."""
     def seconds(branches: int) -> float:
         w = Writer(LineTable("k", None))
+        w.exit = w.join("exit")
         begin = time.process_time()
         for k in range(branches):
             w.value(f"add i32 %x, {k}")
@@ -296,6 +300,8 @@ def test_each_block_takes_the_time_that_it_takes_alone() -> None:
             then, after = w.join("then"), w.join("after")
             w.branch("%c", then, after)
             w.start(then)
+            if ends:
+                w.leave()
             w.jump(after)
             w.start(after)
         return time.process_time() - begin

@@ -51,14 +51,13 @@ class Table(dict[K, V]):
 
 
 class Available(NamedTuple):
-    """The values that code at one point can use without computing them again: how much of each table there was.
+    """What code at one point can use without computing it again: how much there was of what the writer knows.
 
-    values: names of results, by the text of the instruction. results: of expressions that have the same value wherever
-    they stand, by their identity. writes: how many writes of words came before.
+    values, results: entries of the tables. writes: of words.
     """
 
-    values: tuple[Table[str, str], int]
-    results: tuple[Table[int, LLVMValue], int]
+    values: int
+    results: int
     writes: int
 
 
@@ -117,6 +116,7 @@ class Writer:
         self.results: Table[int, LLVMValue] = Table()
         self._names = 0
         self._location = ""
+        #: the names of results, by the text of the instruction
         self._values: Table[str, str] = Table()
         #: what words hold; the writes of words, in order, each with what the word held before
         self._held: dict[Word, Held] = {}
@@ -281,8 +281,7 @@ class Writer:
 
     def join(self, hint: str) -> Join:
         """A block that comes later; what is available here is available there, whichever way leads there."""
-        values, results = (self._values, len(self._values)), (self.results, len(self.results))
-        return Join(self.label(hint), Available(values, results, len(self._writes)))
+        return Join(self.label(hint), Available(len(self._values), len(self.results), len(self._writes)))
 
     def jump(self, target: Join) -> None:
         """Ends the block with a jump, unless it has ended already."""
@@ -303,12 +302,15 @@ class Writer:
         self.open = False
 
     def leave(self) -> None:
-        """Ends the block and the thread."""
-        if self.exit is not None:
-            self.jump(self.exit)
-        elif self.open:
+        """Ends the block and the thread, which reads no word any more: `exit` isn't told what they hold."""
+        if not self.open:
+            return
+        if self.exit is None:
             self.effect("ret void")
-            self.open = False
+        else:
+            self.exit.paths.append(Path(self.block, len(self.body), {}, computes=False))
+            self.effect(f"br label %{self.exit.label}")
+        self.open = False
 
     def _add_path(self, target: Join, computes: bool = False) -> None:
         """Adds the way from where the writer stands, on the next line."""
@@ -354,10 +356,10 @@ class Writer:
         self._begin = len(self.body)
         self.block = join.label
         self.open = self._computes = True
-        (self._values, values), (self.results, results), writes = join.available
-        self._values.cut(values)
-        self.results.cut(results)
-        while len(self._writes) > writes:
+        available = join.available
+        self._values.cut(available.values)
+        self.results.cut(available.results)
+        while len(self._writes) > available.writes:
             word, held = self._writes.pop()
             if held is None:
                 del self._held[word]
