@@ -60,6 +60,20 @@ def test_a_sum_of_bfloat16_needs_no_instruction(target):
     ptxas_accepts(ptx, target)
 
 
+@pytest.mark.parametrize("dtype", [tj.float16, tj.bfloat16, tj.float32, tj.float64], ids=str)
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_a_float_that_is_known_at_compile_time_is_added(dtype, target):
+    @tj.kernel(threads=32)
+    def counted(X: tj.Tensor, Old: tj.Tensor):
+        tj.atomic.add(X[0], X.dtype(1))
+        Old[tj.thread_id()] = tj.atomic.add(X[1], X.dtype(2))
+
+    x, old = np.zeros(2, dtype.numpy), np.zeros(32, dtype.numpy)
+    ptxas_accepts(counted.compile(x, old, target=target).ptx, target)
+    tj.simulate(counted, 1, x, old, target=target)
+    assert x.tolist() == [32, 64] and sorted(old.tolist()) == list(range(0, 64, 2))
+
+
 def test_a_sum_of_nans_by_compare_and_swap_ends():
     y = np.full((4, 2), np.nan, ml_dtypes.bfloat16)
     with tj.use_device("sim:sm_80"):

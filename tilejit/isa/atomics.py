@@ -88,7 +88,9 @@ def _types_of(op: str, dtype: DType) -> Iterator[str]:
 
 def _row(form: AtomicForm, *, returns: bool) -> Row:
     operation, bank = OPERATIONS[form.op], _REGISTERS[form.type]
-    sources: tuple[Operand, ...] = tuple(register(name, bank, is_immediate=True) for name in operation.operands)
+    # ptxas takes no literal of a float of 16 bits
+    literals = not form.type.endswith("f16")
+    sources: tuple[Operand, ...] = tuple(register(name, bank, is_immediate=literals) for name in operation.operands)
     before = (register("before", bank, Direction.OUT),) if returns else ()
     name = f"{'atom' if returns else 'red'}.{form.modifiers}"
     listed = ", ".join(["[$place]", *(f"${name}" for name in operation.operands)])
