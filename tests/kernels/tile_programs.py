@@ -295,7 +295,7 @@ class Drawn:
 
     def viewed(self, text: str, tile: values.Tile) -> str:
         rank, shape = len(tile.shape), tile.shape
-        ways = ["T", "none", "slice", "reshape", "sum", "permute"] if rank else ["none"]
+        ways = ["T", "none", "slice", "reshape", "sum", "permute", "bits"] if rank else ["none"]
         match self.one(ways):
             case "T":
                 return f"{text}.T"
@@ -316,6 +316,9 @@ class Drawn:
                 if ":" not in "".join(items):
                     items[0] = ":"
                 return f"{text}[{', '.join(items)}]"
+            case "bits":
+                numbers = [dtype for dtype in DTYPES.values() if dtype.kind != "bool"]
+                return f"{text}.view(tj.{self.one([dtype for dtype in numbers if dtype.bits == tile.dtype.bits])})"
             case "reshape":
                 return f"{text}.reshape({self.other_shape(math.prod(shape))})"
             case _:

@@ -88,6 +88,16 @@ class Tile:
     def reshape(self, shape: tuple[int, ...]) -> Tile:
         return Tile(self.value.reshape(shape), self.error.reshape(shape))
 
+    def view(self, dtype: DType) -> Tile:
+        """The bits, of which those of NaN and of zeros, as they are computed, aren't sure."""
+        if dtype.bits != self.dtype.bits:
+            raise Refused(f"{self.dtype} as {dtype}")
+        unsure = self.error > 0
+        if self.dtype.is_float:
+            unsure = unsure | np.isnan(_wide(self.value)) | (self.value == 0)
+        seen = np.ascontiguousarray(self.value).view(dtype.numpy).reshape(self.shape)
+        return Tile(seen, np.where(unsure, np.inf, 0))
+
     def __getitem__(self, key: Any) -> Tile:
         return Tile(self.value[key], self.error[key])
 

@@ -61,6 +61,9 @@ class Scalar(_Number):
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
         """Converted."""
 
+    def view(self, dtype: DType | DTypeLike) -> Scalar:
+        """Its bits as another type of the same width."""
+
     if TYPE_CHECKING:
         def __index__(self) -> int: ...
         def __hash__(self) -> int: ...

@@ -30,7 +30,8 @@ OF_MEMORY = ("T", "astype", "at", "dtype", "layout", "ndim", "permute", "registe
              "size", "strides", "tile", "view")
 _METHODS_OF_MEMORY = ("astype", "at", "permute", "reshape", "tile", "view")
 OF_ROWS = ("dtype", "ndim", "shape", "size")
-OF_SCALAR = ("astype", "dtype")
+OF_SCALAR = ("astype", "dtype", "view")
+_METHODS_OF_SCALAR = ("astype", "view")
 
 
 def attribute(ctx: Context, node: ast.Attribute) -> Value:
@@ -123,8 +124,8 @@ def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
 def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
     if node.attr == "dtype":
         return Constant(base.dtype)
-    if node.attr == "astype":
-        return Method(base, "astype")
+    if node.attr in _METHODS_OF_SCALAR:
+        return Method(base, node.attr)
     raise _missing(ctx, node, describe(base), OF_SCALAR)
 
 

@@ -64,6 +64,8 @@ def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
     """A view along dimensions of a tile that has a layout."""
     shape = tuple(n for n in base.shape if isinstance(n, int))
+    if dims == tuple(range(len(shape))):
+        return replace(view, layout=base.layout, slots=base.slots)
     if base.slots and len(base.slots) != len(shape):
         raise LayoutError(
             f"{base.name} of shape {shape} lies in {base.slots[0]} slots as one row: its dimensions can't be moved",

@@ -51,7 +51,7 @@ _OF_THE_WARP = "of a tile that the warp has: x = tj.warp.load(...)"
 _VECTOR = "four elements in one instruction, where the array allows it"
 _KNOWN = "what addresses and strides divide by is known from the launch"
 _FAST = "the hardware's approximation"
-_BITS = "the bits of an element in memory; of a tile, x.view(dtype)"
+_BITS = "the same bits, of a scalar or a tile"
 
 _HOST = {
     "absolute": "tj.abs(x)",
@@ -248,8 +248,8 @@ _CUDA = {
     "float2int_rn": "tj.round(x).astype(tj.int32)",
     "float2int_rz": "x.astype(tj.int32)",
     "int2float_rn": "x.astype(tj.float32)",
-    "float_as_int": ("A.view(tj.int32)[i, j]", _BITS),
-    "int_as_float": ("A.view(tj.float32)[i, j]", _BITS),
+    "float_as_int": ("x.view(tj.int32)", _BITS),
+    "int_as_float": ("x.view(tj.float32)", _BITS),
     "__expf": ("tj.fast.exp(x)", _FAST),
     "__logf": ("tj.fast.log(x)", _FAST),
     "__log2f": ("tj.fast.log2(x)", _FAST),

@@ -8,25 +8,27 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from ..dataclass import replace
 from ..dtypes import DType, as_dtype
 from ..errors import LayoutError, ResourceError
 from ..ir import allocation
-from ..ir.nodes import Alloc, Buffer, Const, Open, Strided
+from ..ir.nodes import Alloc, Buffer, Const, Open, Store, Strided
 from ..layout import Swizzle, TileLayout
 from ..layout.iters import groups_to
 from ..layout.stock import swizzled_atom_layout
+from ..scopes import THREAD
 from ..target import TENSOR_MEMORY_TARGETS
 from ..wording import shown
 from .arguments import Arguments, bind, optional, with_one_shape
 from .context import Context, Located
 from .enclosures import Construct
 from .fixing import fixed_layout
-from .regions import reinterpreted
-from .values import Constant, Items, Memory, Value, describe, is_number
+from .regions import element, load_element, reinterpreted
+from .values import Constant, Items, Memory, Scalar, Value, describe, is_number
 
 __all__ = [
     "along", "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "axis_of", "element_type", "injective_layout",
-    "need_tensor_memory", "regrouped", "reshape", "shape_of", "static_shape",
+    "need_tensor_memory", "regrouped", "reshape", "shape_of", "static_shape", "view", "view_of_scalar",
 ]
 
 
@@ -238,9 +240,10 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
     if isinstance(value, Constant) and as_dtype(value.value) is not None:
         if "layout" in arguments:
             raise ctx.type_error(node, ".view(dtype) takes no layout", "chain them: .view(dtype).view(shape, layout)")
-        return _with_element_type(
-            ctx, node, memory, _sliced_layout(ctx, node, memory), element_type(ctx, first, value)
-        )
+        dtype = element_type(ctx, first, value)
+        if isinstance(memory.buffer.layout, Open) and dtype.bits == memory.dtype.bits:
+            return _open_as(ctx, node, memory, memory.buffer.layout, dtype)
+        return _with_element_type(ctx, node, memory, _sliced_layout(ctx, node, memory), dtype)
     base = _known_layout(ctx, node, memory)
     shape = static_shape(ctx, first, value)
     user_layout = optional(ctx, arguments.get("layout"))
@@ -249,6 +252,23 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
         _check_storage(ctx, node, memory, layout)
         return reinterpreted(ctx, node, memory, shape, memory.dtype, layout)
     return _in_shape(ctx, node, memory, base, shape)
+
+
+def view_of_scalar(ctx: Context, node: ast.Call, scalar: Scalar) -> Scalar:
+    """`x.view(dtype)` of a scalar: its bits as another type of the same width."""
+    wanted = bind(ctx, node, ".view", ("dtype",), 1)["dtype"]
+    dtype = element_type(ctx, wanted, ctx.evaluate(wanted))
+    if dtype.bits != scalar.dtype.bits:
+        raise ctx.type_error(
+            node, f"a scalar of {scalar.dtype} has {scalar.dtype.bits} bits; {dtype} has {dtype.bits}",
+            "name a type of the same width; .astype(dtype) converts the value",
+        )
+    span = ctx.span(node)
+    register = ctx.tile("bits", THREAD.name, (1,), scalar.dtype, span)
+    place = replace(register, extents=(None,))
+    ctx.emit(Store(element(ctx, node, place), scalar.expr, span=span))
+    seen = reinterpreted(ctx, node, register, (1,), dtype, register.buffer.tile_layout)
+    return load_element(ctx, node, replace(seen, extents=(None,)))
 
 
 def reshape(ctx: Context, node: ast.AST, memory: Memory, given: ast.expr) -> Memory:
@@ -343,6 +363,13 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
     box = [(int(s.value), n) for s, n in zip(region.starts, region.counts, strict=True) if isinstance(s, Const)]
     with Located(ctx, node):
         return layout.slice([e for e in memory.buffer.shape if isinstance(e, int)], box)
+
+
+def _open_as(ctx: Context, node: ast.AST, tile: Memory, layout: Open, dtype: DType) -> Memory:
+    """An open tile, or a part of one, as another type of the same width: it stays open."""
+    shape = tile.buffer.shape
+    view = reinterpreted(ctx, node, tile, shape, dtype, Open(layout.scope, tuple(range(len(shape)))))
+    return replace(tile, buffer=view.buffer)
 
 
 def _with_element_type(

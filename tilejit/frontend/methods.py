@@ -12,7 +12,7 @@ from .arguments import bind, optional
 from .context import Context
 from .python_calls import positional_values
 from .scalars import convert
-from .values import Items, Memory, Value, describe
+from .values import Items, Memory, Scalar, Value, describe
 
 __all__ = ["METHODS"]
 
@@ -77,6 +77,8 @@ def _permute(ctx: Context, node: ast.Call, receiver: Value) -> Value:
 
 
 def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    if isinstance(receiver, Scalar):
+        return mem.view_of_scalar(ctx, node, receiver)
     assert isinstance(receiver, Memory)
     return mem.view(ctx, node, receiver)
 

@@ -94,8 +94,10 @@ def _open_faults(buffer: ir.Buffer, layout: ir.Open) -> Iterator[str]:
         yield f"{name} is open; it names dimensions of a base if and only if it is a view"
     if base is None or layout.dims is None:
         return
-    if not isinstance(base.layout, ir.Open) or base.layout.scope != layout.scope or base.dtype != buffer.dtype:
-        yield f"{name} is an open view of {base.name}, which isn't open on the same scope and of the same type"
+    if not isinstance(base.layout, ir.Open) or base.layout.scope != layout.scope:
+        yield f"{name} is an open view of {base.name}, which isn't open on the same scope"
+    if base.dtype.bits != buffer.dtype.bits:
+        yield f"{name} of {buffer.dtype} is an open view of {base.name} of {base.dtype}, which is of another width"
     along = [d for d in layout.dims if d is not None]
     if len(layout.dims) != len(buffer.shape) or len(set(along)) != len(along):
         yield f"{name} has {len(buffer.shape)} dimensions, and goes along {layout.dims} of {base.name}"

@@ -67,7 +67,7 @@ class Recomputing:
             arguments = [each for name, each in step.uses.items() if name != "dst"]
             if not _is_cheap(op) or len(step.uses) != len(op.tiles):
                 return
-            if any(each.cuts or each.tile not in self._steps for each in arguments):
+            if any(each.cuts or each.tile not in self._steps or _is_retyped(each) for each in arguments):
                 return
             count = 1 + sum(self._steps[each.tile] for each in arguments)
         if count <= _MOST_STEPS:
@@ -80,7 +80,7 @@ class Recomputing:
 
         make: allocates a further tile like the given one.
         """
-        if use.tile not in self._makers or not self._is_visible(use.tile, step):
+        if use.tile not in self._makers or _is_retyped(use) or not self._is_visible(use.tile, step):
             return None
         _, along = base_of(use.region.buffer)
         window: list[tuple[int | None, Expr]] = [(None, _ZERO)] * len(use.tile.shape)
@@ -144,6 +144,11 @@ class Recomputing:
 def _parts(op: TileOp) -> Iterator[Expr]:
     """All scalar expressions in an operation."""
     return (part for expr in walk.expressions(op) for part in walk.subexpressions(expr))
+
+
+def _is_retyped(use: Use) -> bool:
+    """Whether a tile is seen as another type."""
+    return use.region.dtype != use.tile.buffer.dtype
 
 
 def _is_cheap(op: TileOp) -> bool:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping
 
 from ...dataclass import replace
+from ...dtypes import DType
 from ...ir import walk
 from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Kernel, Open, Region, Stmt, TileOp
@@ -74,19 +75,22 @@ class _Reloader:
         self.beside: dict[str, list[Stmt]] = {}
         self.after: dict[int, list[Stmt]] = {}
         self._loads = loads
-        self._made: dict[tuple[Tile, tuple[int | None, ...]], Buffer] = {}
+        self._made: dict[tuple[Tile, tuple[int | None, ...], DType], Buffer] = {}
         self._names = FreshNames(defined_names(kernel.body), 1)
 
     def again(self, use: Use) -> Region:
         """The operand, from a second load of its tile."""
         _, along = base_of(use.region.buffer)
-        key = use.tile, along
+        key = use.tile, along, use.region.dtype
         if key not in self._made:
-            self._made[key] = self._second(use.tile, along)
+            self._made[key] = self._second(*key)
         return replace(use.region, buffer=self._made[key])
 
-    def _second(self, tile: Tile, along: tuple[int | None, ...]) -> Buffer:
-        """A further tile with what the load gives, or a view of it. along: which of its dimensions the view has."""
+    def _second(self, tile: Tile, along: tuple[int | None, ...], dtype: DType) -> Buffer:
+        """A further tile with what the load gives, or a view of it.
+
+        along: which of its dimensions the view has. dtype: as which its elements are seen.
+        """
         load, layout = self._loads[tile].op, tile.buffer.layout
         assert isinstance(layout, Open)
         made = replace(tile.buffer, name=self._names.name(tile.buffer.name))
@@ -94,9 +98,9 @@ class _Reloader:
         beside.append(Alloc(made, span=load.span))
         dst = replace(load.region("dst"), buffer=made)
         self.after.setdefault(id(load), []).append(replace(load, operands=(dst, *load.operands[1:])))
-        if along == tuple(range(len(tile.shape))):
+        if along == tuple(range(len(tile.shape))) and dtype == made.dtype:
             return made
         shape, name = tuple(1 if d is None else tile.shape[d] for d in along), self._names.name(tile.buffer.name)
-        view = replace(made, name=name, shape=shape, layout=Open(layout.scope, along), base=made)
+        view = replace(made, name=name, dtype=dtype, shape=shape, layout=Open(layout.scope, along), base=made)
         beside.append(BufferView(view, span=load.span))
         return view
