@@ -18,7 +18,6 @@ that no thread writes alone, the scope's. Variables that change are followed to 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +32,7 @@ from ...source import Span
 from .. import nodes as ir
 from .. import walk
 from .flow import Analysis, LoopStates, solve
+from .own_copies import has_copies, is_each_threads_own, is_of_copies
 from .register_pool import SETTINGS, Gate, Gates, Setting, check_pool
 from .ring_counts import Come, check_steps
 from .thread_values import ThreadValues, comers
@@ -172,7 +172,7 @@ class _Sources(NamedTuple):
 
 
 class _Uniformity(Analysis[_ThreadState]):
-    """The analysis for a CTA of so many `threads`.
+    """The analysis for a CTA of so many `threads`. body: the kernel's.
 
     values: what they compute. whole: the level of the narrowest scope that has all of them.
     stored: the buffers of which threads write elements on their own, by name.
@@ -187,8 +187,8 @@ class _Uniformity(Analysis[_ThreadState]):
         ir.For, ir.Loop,
     })
 
-    def __init__(self, threads: int, stored: frozenset[str] = frozenset()) -> None:
-        self.threads, self.stored = threads, stored
+    def __init__(self, threads: int, body: walk.Block = (), stored: frozenset[str] = frozenset()) -> None:
+        self.threads, self.body, self.stored = threads, body, stored
         self.values = ThreadValues(threads)
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
         self.sources: dict[int, _Sources] = {}
@@ -199,7 +199,7 @@ class _Uniformity(Analysis[_ThreadState]):
     def of(kernel: ir.Kernel) -> _Uniformity:
         """The analysis for a kernel's CTA."""
         stored = frozenset([stmt.place.buffer.root.name for stmt in walk.each(kernel.body, ir.Store)])
-        uniformity = _Uniformity(kernel.threads, stored)
+        uniformity = _Uniformity(kernel.threads, kernel.body, stored)
         uniformity.derive(kernel.body)
         return uniformity
 
@@ -374,19 +374,26 @@ class _Uniformity(Analysis[_ThreadState]):
                 self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
                 self.common(stmt, ROWS[name], state)
             case ir.TileOp(name, scope):
-                self.collective(f"{scope}.{name}", scope, stmt.span, state)
+                remedy = ""
+                if not self.comes(scope, state) and is_of_copies(stmt, self.threads):
+                    if is_each_threads_own(stmt, self.body):
+                        return
+                    remedy = ", or compute with each thread's own number: float(x), int(x)"
+                self.collective(f"{scope}.{name}", scope, stmt.span, state, remedy)
                 self.places(stmt, state)
 
-    def collective(self, what: str, scope: str, span: Span | None, state: _ThreadState) -> None:
+    def collective(
+        self, what: str, scope: str, span: Span | None, state: _ThreadState, remedy: str = ""
+    ) -> None:
         if scope == scopes.THREAD.name:
             return
         active = state.active
-        if self.widened(active.level) < SCOPES[scope].level:
+        if not self.comes(scope, state):
             raise DispatchError(
                 f"{what}{_at(span)} needs all threads of its {scope}, but not all of them come there: "
                 f"{active.cause} isn't taken alike by the whole {scope}",
                 span=active.span or span,
-                hint=f"move it out of the branch, or branch on what is the same for the whole {scope}",
+                hint=f"move it out of the branch, or branch on what is the same for the whole {scope}{remedy}",
             )
         if scope in state.partial:
             size = SCOPES[scope].threads(self.threads)
@@ -396,6 +403,10 @@ class _Uniformity(Analysis[_ThreadState]):
                 span=span,
                 hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't come there",
             )
+
+    def comes(self, scope: str, state: _ThreadState) -> bool:
+        """Whether all threads of an instance of a scope are active, or none."""
+        return self.widened(state.active.level) >= SCOPES[scope].level
 
     def places(self, op: ir.TileOp, state: _ThreadState) -> None:
         """Raise DispatchError where the threads of a collective operation may name different regions, or conditions."""
@@ -511,11 +522,10 @@ class _Uniformity(Analysis[_ThreadState]):
     def level_of_copies(self, tile: ir.Buffer) -> int:
         """The scope each of whose threads has a copy of a tile's one element; else `THREAD`."""
         layout = tile.layout
-        if not isinstance(layout, TileLayout) or tile.name in self.stored or layout.size() != 1:
+        if not isinstance(layout, TileLayout) or tile.name in self.stored:
             return THREAD
         scope = SCOPES[scopes.THREAD.name if layout.scope is None else layout.scope[1]]
-        copies = prod(it.extent for it in layout.replica if it.axis.is_thread)
-        return scope.level if copies == scope.threads(self.threads) else THREAD
+        return scope.level if has_copies(tile, scope.name, self.threads) else THREAD
 
     def level_of(self, values: np.ndarray) -> int:
         if values.ndim == 0:
