@@ -30,7 +30,8 @@ OWN = {
     "if t == 0:\n    y = s * 2\n    y += 1\n    O[0] = y": [4161],
     "if t != 0:\n    return\nO[0] = -s": [-2080],
     "for i in range(t, 3, 128):\n    O[i] = s * i": [0, 2080, 4160],
-    "for r in range(2):\n    s = tj.sum(tj.cta.load(X[r : r + 64]))\n    if t == 0:\n        O[r] = s / 2": [1040, 1072],
+    "for r in range(2):\n    s = tj.sum(tj.cta.load(X[r : r + 64]))\n    if t == 0:\n        O[r] = s / 2":
+        [1040, 1072],
     "if t == 0:\n    total = 0.0\n    for i in range(3):\n        total += s * X[i]\n    O[0] = total": [12480],
     "if t == 0 and s > 3:\n    i = 0\n    while i < s / 1000:\n        i += 1\n    O[0] = i": [3],
     "m = tj.argmax(x)\nif t == 0:\n    O[m - 62] = X[m // 2] + m % 4": [0, 35],
