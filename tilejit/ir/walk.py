@@ -7,6 +7,7 @@ new class of statement or expression fails type checking until every list has it
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import is_
@@ -64,6 +65,7 @@ _PLACES = (ir.Region, ir.Element, ir.Vector)
 
 #: the classes of expressions that are made of no others
 LEAVES = (ir.Const, ir.Var, ir.Special)
+_LEAF_KINDS: frozenset[type[ir.Expr]] = frozenset(LEAVES)
 
 #: the classes of statements that hold blocks: few statements are of these
 COMPOUND = (ir.If, ir.For, ir.Loop)
@@ -154,9 +156,9 @@ statements = remembered(_statements)
 @remembered
 def _by_kind(body: Block) -> dict[type, list[Any]]:
     """The statements by their class."""
-    made: dict[type, list[Any]] = {}
+    made: dict[type, list[Any]] = defaultdict(list)
     for stmt in statements(body):
-        made.setdefault(type(stmt), []).append(stmt)
+        made[type(stmt)].append(stmt)
     return made
 
 
@@ -496,13 +498,9 @@ def subexpressions(expr: ir.Expr) -> Sequence[ir.Expr]:
     while waiting:
         part = waiting.pop()
         parts.append(part)
-        if isinstance(part, ir.Op):
+        if type(part) is ir.Op:
             waiting.extend(reversed(part.args))
-        elif isinstance(part, ir.Cast):
-            waiting.append(part.x)
-        elif isinstance(part, ir.Load) and isinstance(part.place, ir.Vector):
-            waiting.append(part.place.offset)
-        elif not isinstance(part, LEAVES):
+        elif type(part) not in _LEAF_KINDS:
             waiting.extend(reversed(operands(part)))
     return parts
 

@@ -135,21 +135,25 @@ class _Course:
 
 def _course(analysis: Analysis[State], kinds: Set[type[Stmt]], body: Block, first: int) -> _Course:
     """The course through a block whose first statement has this number. kinds: of what may be visited for itself."""
+    if not body:
+        return _Course((), first, first)
+    held = walk.inventory(body)
+    if held.kinds.isdisjoint(kinds):
+        return _Course((), first, first + held.size)
     visits: list[_Visit] = []
     last = number = first
     for stmt in body:
-        kind = type(stmt)
-        is_visited = kind in kinds and (isinstance(stmt, _UNKNOWN) or analysis.concerns(stmt))
-        blocks: list[_Course] = []
-        behind = number + 1
+        kind, behind = type(stmt), number + 1
+        is_visited = kind in kinds and (kind in _UNKNOWN or analysis.concerns(stmt))  # type: ignore[arg-type]
+        blocks: tuple[_Course, ...] = ()
         if kind in walk.COMPOUND_KINDS:
             for block in walk.blocks(stmt):
-                course = _course(analysis, kinds, block, behind) if block else _Course((), behind, behind)
-                blocks.append(course)
+                course = _course(analysis, kinds, block, behind)
+                blocks += (course,)
                 behind = course.end
                 is_visited = is_visited or bool(course.visits)
         if is_visited:
-            visits.append(_Visit(last, number, stmt, tuple(blocks)))
+            visits.append(_Visit(last, number, stmt, blocks))
             last = behind
         number = behind
     return _Course(tuple(visits), last, number)
@@ -173,7 +177,7 @@ class _Exits(Generic[State]):
 
 
 #: the statements that paths may end at, or go round without an end
-_UNKNOWN = (Break, Continue, Return, Loop)
+_UNKNOWN: frozenset[type[Stmt]] = frozenset({Break, Continue, Return, Loop})
 
 #: the statements that are no step to the next one: few of a kernel's
 _CONTROL: frozenset[type[Stmt]] = walk.COMPOUND_KINDS | {Break, Continue, Return}
