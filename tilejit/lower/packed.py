@@ -25,14 +25,12 @@ from ..ir.names import FreshNames, defined_names
 from ..ir.nodes import (
     Alloc,
     Buffer,
-    Cast,
     Expr,
     For,
     Instruction,
     Kernel,
     Let,
     Load,
-    Op,
     Stmt,
     Store,
     Sync,
@@ -105,14 +103,15 @@ def _reads(statements: Sequence[Stmt]) -> dict[Buffer, list[int]]:
 
 
 def _converted(expr: Expr) -> Iterator[Load]:
-    for part in walk.subexpressions(expr):
-        if not isinstance(part, (Cast, Op)):
-            continue
-        for operand in part.args if isinstance(part, Op) else (part.x,):
-            if isinstance(operand, Load):
-                buffer = operand.place.buffer
-                if buffer.space == "local" and buffer.dtype.is_half:
-                    yield operand
+    """The loads of local 16-bit floats whose values an expression computes with."""
+    waiting = [expr]
+    while waiting:
+        for operand in walk.operands(waiting.pop()):
+            if isinstance(operand, walk.LEAVES):
+                continue
+            waiting.append(operand)
+            if isinstance(operand, Load) and operand.dtype.is_half and operand.place.buffer.space == "local":
+                yield operand
 
 
 def _between(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]:
