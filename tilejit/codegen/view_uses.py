@@ -33,29 +33,22 @@ class ViewUses(NamedTuple):
 
 def uses_of_views(kernel: Kernel) -> ViewUses:
     """What is done with each view of a kernel at lane level; what is done with a view is done with its bases."""
-    statements = walk.statements(kernel.body)
-    views = [stmt.buffer for stmt in statements if isinstance(stmt, BufferView) and stmt.buffer.offset is not None]
+    body = kernel.body
+    views = [stmt.buffer for stmt in walk.each(body, BufferView) if stmt.buffer.offset is not None]
     if "shared" not in [view.space for view in views]:
         return ViewUses()
-    taken: dict[str, Buffer] = {}
-    accessed: dict[str, Buffer] = {}
-    for stmt in statements:
-        if isinstance(stmt, Instruction):
-            for each in stmt.inputs:
-                place = each.place if isinstance(each, Descriptor) else each
-                if isinstance(place, Vector):
-                    taken[place.buffer.name] = place.buffer
-        elif isinstance(stmt, (Store, WaitPhase, Atomic)):
-            # an update that a target has no instruction for begins with an access
-            uses = accessed if isinstance(stmt, Store) else taken
-            uses[stmt.place.buffer.name] = stmt.place.buffer
-            if isinstance(stmt, Atomic):
-                accessed[stmt.place.buffer.name] = stmt.place.buffer
-        elif isinstance(stmt, Move):
-            accessed[stmt.memory.buffer.name] = stmt.memory.buffer
-        elif isinstance(stmt, Let) and isinstance(stmt.value, Load):
-            accessed[stmt.value.place.buffer.name] = stmt.value.place.buffer
-    return ViewUses(_with_bases(taken.values()), _with_bases(accessed.values()))
+    # an update that a target has no instruction for begins with an access
+    updated = [stmt.place.buffer for stmt in walk.each(body, Atomic)]
+    taken = [*updated, *[stmt.place.buffer for stmt in walk.each(body, WaitPhase)]]
+    for stmt in walk.each(body, Instruction):
+        for each in stmt.inputs:
+            place = each.place if isinstance(each, Descriptor) else each
+            if isinstance(place, Vector):
+                taken.append(place.buffer)
+    accessed = [*updated, *[stmt.place.buffer for stmt in walk.each(body, Store)]]
+    accessed += [stmt.memory.buffer for stmt in walk.each(body, Move)]
+    accessed += [let.value.place.buffer for let in walk.each(body, Let) if isinstance(let.value, Load)]
+    return ViewUses(_with_bases(taken), _with_bases(accessed))
 
 
 def _with_bases(buffers: Iterable[Buffer]) -> frozenset[str]:
