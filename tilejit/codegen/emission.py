@@ -15,7 +15,7 @@ from ..isa import Capability, Direction, Operand, Row
 from ..source import Span
 from ..target import Target
 from .changes import changed
-from .registers import Registers, Word
+from .registers import Registers, Word, WordRun
 from .types import literal
 from .view_uses import ViewUses
 from .writer import Join, Writer
@@ -47,6 +47,7 @@ class Emission:
     scalars: the value of each variable in scope that has one. varies: what is being evaluated has another value
     elsewhere, as it loads something or names a variable that may change.
     slots: the register of each variable that may change. registers: those of each local buffer that lives in registers.
+    runs: of vectors of registers (`memory.run_of`), by their buffer's name, their first element and their width.
     bases: the address of each other buffer that owns storage, and of each view that starts behind its base.
     numbers: the same as a number of 32 bits, of views in shared memory whose address instructions take.
     continues, breaks: where the turns of the enclosing loops end, and the loops, innermost last.
@@ -65,6 +66,7 @@ class Emission:
     varies: bool = False
     slots: dict[str, Word] = field(default_factory=dict)
     registers: dict[str, Registers] = field(default_factory=dict)
+    runs: dict[tuple[str, int, int], WordRun | None] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
     view_uses: ViewUses = ViewUses()

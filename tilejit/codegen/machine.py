@@ -92,6 +92,13 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
     In tensor memory the offset counts 32-bit columns, and 65536 a lane.
     """
     w = emission.writer
+    run = memory.run_of(emission, vector)
+    if run is not None:
+        # a loop, as a comprehension is one more call of Python's, and most vectors are one word
+        held: list[str] = []
+        for word in run.words:
+            held.append(w.read(word, run.kind))
+        return memory.regrouped(emission, held, (run.kind, run.bits), _type_and_bits(operand.register))
     if vector.buffer.space == "tmem":
         column = cast(emission, evaluate(emission, vector.offset), int32)
         return [w.value(f"add i32 {emission.base(vector.buffer)}, {column.text}")]
@@ -161,14 +168,19 @@ def _store_results(
     w = emission.writer
     at = 0
     for vector in stmt.outputs:
-        words, (kind, bits) = memory.words_of(vector.buffer.dtype, vector.width), _type_and_bits(registers[at].register)
+        kind, bits = _type_and_bits(registers[at].register)
+        run, words = memory.run_of(emission, vector), memory.words_of(vector.buffer.dtype, vector.width)
         count = words.bits * words.number // bits
         chosen = results[at : at + count]
         if registers[at].kind is Kind.PREDICATE:
             chosen, kind = [w.value(f"zext i1 {part} to i8") for part in chosen], "i8"
         made = memory.regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
-        memory.write(emission, vector, offset_of(emission, vector.offset), words, made)
         at += count
+        if run is None:
+            memory.write(emission, vector, offset_of(emission, vector.offset), words, made)
+            continue
+        for word, value in zip(run.words, made, strict=True):
+            w.write(word, run.kind, value)
     return at
 
 

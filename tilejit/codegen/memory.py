@@ -20,10 +20,10 @@ from typing import NamedTuple
 from ..dtypes import DType
 from ..ir.arithmetic import facts
 from ..ir.arithmetic.displaced import bytes_behind_root
-from ..ir.nodes import Buffer, Vector
+from ..ir.nodes import Buffer, Const, Vector
 from ..isa.access import CACHED_LOAD, CACHED_STORE, GLOBAL_256, WIDEST_BITS, Cached
 from .emission import Emission, LLVMValue, OffsetParts
-from .registers import Registers, Word
+from .registers import Registers, Word, WordRun
 from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
 
 #: the widest access of local memory, to which its buffers are aligned
@@ -179,6 +179,25 @@ def _registers(buffer: Buffer, registers: Registers, offset: OffsetParts, words:
         return None
     first, within = divmod(offset.past * buffer.dtype.bits, words.bits)
     return None if within else registers.words[first : first + words.number]
+
+
+def run_of(emission: Emission, vector: Vector) -> WordRun | None:
+    """The registers of a vector; None where it lies in memory, or where a word of it isn't a whole register.
+
+    Turns of unrolled loops name the same vectors.
+    """
+    buffer, at, width = vector.buffer, vector.offset, vector.width
+    if not isinstance(at, Const):
+        return None
+    key = buffer.name, int(at.value), width
+    if key not in emission.runs:
+        registers, run = emission.registers.get(buffer.root.name), None
+        if registers is not None:
+            words = words_of(buffer.dtype, width)
+            held = _registers(buffer, registers, OffsetParts(None, int(at.value)), words)
+            run = None if held is None else WordRun(held, words.word, words.bits)
+        emission.runs[key] = run
+    return emission.runs[key]
 
 
 def _parts(

@@ -6,6 +6,8 @@ writes a phi.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..dataclass import dataclass, field
 
 #: what a word holds: an LLVM type, a value of it, the source location of what wrote it
@@ -45,3 +47,11 @@ class Registers:
     def __post_init__(self) -> None:
         for _ in range(self.number):
             self.words.append(Word(self.kind))
+
+
+class WordRun(NamedTuple):
+    """The registers of a vector, one for each of the words of type `kind`, of `bits` bits, as which it travels."""
+
+    words: list[Word]
+    kind: str
+    bits: int
