@@ -107,7 +107,7 @@ class Tile:
             info = np.iinfo(dtype.numpy)
             whole = np.trunc(_wide(self.value))
             inside = (whole >= float(info.min)) & (whole < float(info.max) + 1 - (info.max < 2**53) * 0.5)
-            ends = [convert(end, dtype) == value for end in self._ends()]
+            ends = [np.trunc(_wide(end)) == whole for end in self._ends()]
             return Tile(value, np.where(inside & np.all(ends, axis=0), 0, np.inf))
         error = self.error
         if dtype.is_float and error.any():
