@@ -111,3 +111,38 @@ def test_exchanges_of_two_kinds_have_memory_apart() -> None:
         a, b = a + a.T, np.where(b > 1, b + b.reshape(16, 64).T, b)
     np.testing.assert_array_equal(x, a)
     np.testing.assert_array_equal(y, b)
+
+
+def grown(parts: int, turns: int) -> Any:
+    """A tile that grows by 8 at each of many `tj.cat`, which are conversions of as many sizes; in a loop by itself."""
+    lines = ["def kernel(X: tj.Tensor, Y: tj.Tensor):", f"    for turn in range({turns}):"]
+    lines.append("        x = tj.cta.load(X[0:8]) + turn")
+    for k in range(1, parts):
+        piece = f"tj.cta.load(X[{8 * k} : {8 * k + 8}])"
+        lines.append(f"        x = tj.cat(x, {piece}{' > 0' if k == 1 else ''}, 0)")
+    lines.append(f"        tj.cta.store(Y[turn, 0:{8 * parts}], x)")
+    lines = lines if turns > 1 else [lines[0], "    turn = 0", *[line[4:] for line in lines[2:]]]
+    return tj.kernel(threads=128)(source_of("\n".join(lines) + "\n"))
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+def test_a_tile_that_grows_takes_turns_in_rooms(turns: int) -> None:
+    parts = 64
+    x = np.random.default_rng(5).random(8 * parts, dtype=np.float32)
+    wanted = np.tile(x, (turns, 1))
+    wanted[:, 8:16] = x[8:16] > 0
+    wanted[:, 0:8] += np.arange(turns, dtype=np.float32)[:, None]
+    kernel = grown(parts, turns)
+    for schedule in range(3):
+        y = np.zeros_like(wanted)
+        tj.simulate(kernel, 1, x, y, schedule=schedule)
+        np.testing.assert_array_equal(y, wanted)
+
+
+def test_rooms_are_few() -> None:
+    def shared_bytes(parts: int) -> int:
+        row, rows = tj.spec((8 * parts,), tj.float32), tj.spec((1, 8 * parts), tj.float32)
+        return grown(parts, 1).compile(row, rows, target="sm_90a").shared_bytes
+
+    assert shared_bytes(160) - shared_bytes(80) <= 2 * 160 * 8 * 4
+    assert shared_bytes(160) < 48 * 1024

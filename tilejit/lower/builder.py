@@ -7,11 +7,27 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 
 from ..dataclass import replace
-from ..dtypes import DType, int32, int64
+from ..dtypes import DType, int32, int64, uint8
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
 from ..ir.names import FreshNames
-from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Move, Special, Stmt, Sync, Var, Vector
+from ..ir.nodes import (
+    TRUE,
+    Alloc,
+    Buffer,
+    BufferView,
+    Const,
+    Expr,
+    For,
+    If,
+    Let,
+    Move,
+    Special,
+    Stmt,
+    Sync,
+    Var,
+    Vector,
+)
 from ..ir.params import TensorMapParam, TensorMapSpec
 from ..layout import TileLayout
 from ..remember import LIMIT
@@ -27,6 +43,10 @@ _UNROLLED = 32
 
 #: So many operations of a kind hand values over through memory of their own; further ones wait, and take it again.
 _APART = 8
+
+#: Where operations of more kinds have more bytes of their own, further kinds take turns in rooms, of powers of two up to
+#: as many bytes: a tile that grows in a chain of `tj.cat` is another kind each time.
+_OWN_BYTES = 16 * 1024
 
 
 def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
@@ -72,6 +92,8 @@ class Builder:
         self._zero: Vector | None = None
         self._maps: dict[TensorMapSpec, TensorMapParam] = {}
         self._handed: dict[tuple[str, Buffer], list[Buffer]] = {}
+        self._own_bytes = 0
+        self._rooms: dict[str, list[Buffer]] = {}
 
     @property
     def params(self) -> tuple[TensorMapParam, ...]:
@@ -181,10 +203,37 @@ class Builder:
         made = alike[len(alike) % _APART] if is_again else buffer
         alike.append(made)
         if not is_again:
+            self._own_bytes += made.size_bytes
             self.head.append(Alloc(made, span=self.span))
+        self._wait_for(scope, is_again=is_again, is_idle=is_idle)
+        return made
+
+    def hand_through(self, scope: str, buffer: Buffer, instances: int) -> Buffer:
+        """As `hand_over`, for an operation that has one such buffer, of so many instances of the scope.
+
+        Where many kinds have much already, it is a view of a room that others have had, whatever the size of theirs.
+        Instances don't wait for each other, and would have other parts of a room each time: they keep their own.
+        """
+        is_known = (scope, replace(buffer, name="")) in self._handed
+        if instances > 1 or is_known or len(self._handed) < _APART or self._own_bytes < _OWN_BYTES:
+            return self.hand_over(scope, buffer)
+        rooms = self._rooms.setdefault(scope, [])
+        needed, align = buffer.size_bytes, buffer.align
+        fitting = [room for room in rooms if room.size_bytes >= needed and room.align >= align]
+        if not fitting:
+            size = 1 << (needed - 1).bit_length() if needed <= _OWN_BYTES else needed
+            rooms.append(Buffer(self.name("room"), "shared", uint8, (size,), _in_a_row(size), align))
+            self.head.append(Alloc(rooms[-1], span=self.span))
+        room = fitting[0] if fitting else rooms[-1]
+        self._wait_for(scope, is_again=bool(fitting))
+        view = replace(buffer, base=room)
+        self.head.append(BufferView(view, span=self.span))
+        return view
+
+    def _wait_for(self, scope: str, *, is_again: bool, is_idle: bool = False) -> None:
+        """Puts a barrier where others may still read what a buffer held. is_again: another operation's."""
         if (self.is_repeated and not is_idle) or (is_again and not self.is_repeated):
             self.append(Sync(scope, span=self.span))
-        return made
 
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
         """What elements go through on their way to `via`: registers, or local memory where that is.

@@ -132,7 +132,7 @@ def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builde
     align = alignment("shared", dst.dtype, memory)
     stored = Buffer(name, "shared", dst.dtype, (instances, *shape), _each(instances, memory), align, span=op.span)
     if b is not None:
-        stored = b.hand_over(op.scope, stored)
+        stored = b.hand_through(op.scope, stored, instances)
     loaded, other = stored, dst.shape or (1,)
     if shape != other:
         rows = dense(other, len(other) - 1)
@@ -166,7 +166,7 @@ def _half(op: TileOp, context: DispatchContext) -> Verdict[Any]:
 def emit(plan: Exchange, op: TileOp, b: Builder) -> None:
     through = _through(op, plan.context, plan.memory, b)
     loaded = through.load.op.region("src").buffer
-    if loaded.base is not None:
+    if loaded is not through.store.op.region("dst").buffer:
         b.head.append(BufferView(loaded, span=b.span))
     through.store.emit(b)
     b.append(Sync(op.scope, span=b.span))
