@@ -146,3 +146,18 @@ def test_rooms_are_few() -> None:
 
     assert shared_bytes(160) - shared_bytes(80) <= 2 * 160 * 8 * 4
     assert shared_bytes(160) < 48 * 1024
+
+
+def test_who_takes_a_room_waits_for_those_who_still_read_it() -> None:
+    """Transposes of many sizes, with nothing but their own barriers."""
+    sizes = range(20, 32)
+    lines = ["def kernel(X: tj.Tensor, Y: tj.Tensor):"]
+    for k, n in enumerate(sizes):
+        lines += [f"    x = tj.cta.load(X[0:{n}, 0:{n}]) + 1", f"    tj.cta.store(Y[{k}, 0:{n}, 0:{n}], x - x.T)"]
+    x = np.random.default_rng(7).integers(0, 99, (32, 32)).astype(np.float32)
+    y = np.zeros((len(sizes), 32, 32), np.float32)
+    kernel = tj.kernel(threads=128)(source_of("\n".join(lines) + "\n"))
+    kernel[1](x, y)
+    for made, n in zip(y, sizes, strict=True):
+        np.testing.assert_array_equal(made[:n, :n], x[:n, :n] - x[:n, :n].T)
+    assert "room" in kernel.compile(x, y, target="sm_90a").lane_ir

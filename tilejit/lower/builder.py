@@ -44,8 +44,8 @@ _UNROLLED = 32
 #: So many operations of a kind hand values over through memory of their own; further ones wait, and take it again.
 _APART = 8
 
-#: Where operations of more kinds have more bytes of their own, further kinds take turns in rooms, of powers of two up to
-#: as many bytes: a tile that grows in a chain of `tj.cat` is another kind each time.
+#: Where operations of many kinds have more bytes of their own, further kinds take turns in rooms, of powers of two up
+#: to as many bytes: a tile that grows in a chain of `tj.cat` is another kind each time.
 _OWN_BYTES = 16 * 1024
 
 
