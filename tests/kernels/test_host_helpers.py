@@ -27,6 +27,25 @@ def test_cdiv_of_run_time_values_is_pythons(n, d):
     assert out.tolist() == [tj.cdiv(n, 4), tj.cdiv(n, d), 3, 4, 0]
 
 
+@tj.kernel(threads=32)
+def divided(out: tj.Tensor, tiles: tj.Tensor, n: tj.int32, d: tj.int32):
+    out[0], out[1] = divmod(n, d)
+    out[2], out[3] = divmod(n, 7)
+    out[4], out[5] = divmod(-7, 2)
+    quotients, remainders = divmod(tj.cta.indices((8,), 0) + n, d)
+    tj.cta.store(tiles[0:8], quotients)
+    tj.cta.store(tiles[8:16], remainders)
+
+
+@given(st.integers(-10_000, 10_000), st.integers(-50, 50).filter(bool))
+def test_divmod_of_scalars_and_tiles_is_pythons(n, d):
+    out, tiles = np.zeros(6, np.int64), np.zeros(16, np.int32)
+    with tj.use_device("sim"):
+        divided[1](out, tiles, n, d)
+    assert out.tolist() == [*divmod(n, d), *divmod(n, 7), *divmod(-7, 2)]
+    assert tiles.tolist() == [*((n + k) // d for k in range(8)), *((n + k) % d for k in range(8))]
+
+
 @tj.kernel(threads=1)
 def ordered(out: tj.Tensor, rows: tj.int32, columns: tj.int32, n: tj.int32, N: tj.constexpr):
     for t in range(rows * columns):

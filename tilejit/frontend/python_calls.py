@@ -117,6 +117,17 @@ def _abs(ctx: Context, node: ast.Call) -> Value:
     return tiles.apply(ctx, node, "abs", values)
 
 
+def _divmod(ctx: Context, node: ast.Call) -> Value:
+    """(a // b, a % b)."""
+    values = positional_values(ctx, node)
+    folded = fold(ctx, node, divmod, values)
+    if folded is not None:
+        return folded
+    if len(values) != 2:
+        raise ctx.type_error(node, f"divmod takes 2 arguments; got {len(values)}", "divmod(a, b)")
+    return Items(tuple([tiles.apply(ctx, node, name, values) for name in ("floordiv", "mod")]))
+
+
 def _cdiv(ctx: Context, node: ast.Call) -> Value:
     """a / b, rounded up. Where b is known to be positive a + b - 1 stays positive too, and cheap to divide."""
     values = positional_values(ctx, node)
@@ -157,6 +168,7 @@ BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     min: _extreme("minimum", min),
     max: _extreme("maximum", max),
     abs: _abs,
+    divmod: _divmod,
     len: _len,
     language.cdiv: _cdiv,
     language.tile_order: tile_of,
