@@ -374,21 +374,21 @@ class _Uniformity(Analysis[_ThreadState]):
                 self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
                 self.common(stmt, ROWS[name], state)
             case ir.TileOp(name, scope):
-                remedy = ""
-                if not self.comes(scope, state) and is_of_copies(stmt, self.threads):
-                    if is_each_threads_own(stmt, self.body):
-                        return
-                    remedy = ", or compute with each thread's own number: float(x), int(x)"
-                self.collective(f"{scope}.{name}", scope, stmt.span, state, remedy)
+                self.collective(f"{scope}.{name}", scope, stmt.span, state, stmt)
                 self.places(stmt, state)
 
     def collective(
-        self, what: str, scope: str, span: Span | None, state: _ThreadState, remedy: str = ""
+        self, what: str, scope: str, span: Span | None, state: _ThreadState, op: ir.TileOp | None = None
     ) -> None:
         if scope == scopes.THREAD.name:
             return
         active = state.active
-        if not self.comes(scope, state):
+        if self.widened(active.level) < SCOPES[scope].level:
+            remedy = ""
+            if op is not None and is_of_copies(op, self.threads):
+                if is_each_threads_own(op, self.body):
+                    return
+                remedy = ", or compute with each thread's own number: float(x), int(x)"
             raise DispatchError(
                 f"{what}{_at(span)} needs all threads of its {scope}, but not all of them come there: "
                 f"{active.cause} isn't taken alike by the whole {scope}",
@@ -403,10 +403,6 @@ class _Uniformity(Analysis[_ThreadState]):
                 span=span,
                 hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't come there",
             )
-
-    def comes(self, scope: str, state: _ThreadState) -> bool:
-        """Whether all threads of an instance of a scope are active, or none."""
-        return self.widened(state.active.level) >= SCOPES[scope].level
 
     def places(self, op: ir.TileOp, state: _ThreadState) -> None:
         """Raise DispatchError where the threads of a collective operation may name different regions, or conditions."""

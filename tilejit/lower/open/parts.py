@@ -26,7 +26,7 @@ def needs_conversion(op: TileOp, threads: int) -> bool:
     tiles = [region for region in op.tiles.values() if region.buffer.space == "local"]
     if any(isinstance(tile.buffer.layout, Open) for tile in tiles):
         return False
-    if op.name == ATOMIC.name or _is_gathered(op) or _is_masked(op):
+    if op.name == ATOMIC.name or (op.name == COPY.name and not {MASK.name, INDEX.name}.isdisjoint(op.options)):
         return not _is_moved(op, threads)
     return not all(suits(op, tile, threads) for tile in tiles)
 
