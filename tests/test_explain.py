@@ -46,7 +46,7 @@ def verdict(plan=WIDE, name="gmem_smem", declines=None, line=7):
         plan=lambda op, context: plan,
         emit=lambda plan, op, b: None,
     )
-    return Verdict(TileOp("copy", "warp", (), span=span), chosen, plan, declines or {})
+    return Verdict(TileOp("copy", "warp", (), span=span), chosen, plan, lambda: declines or {})
 
 
 def explained(*verdicts):

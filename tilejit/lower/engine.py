@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from ..dataclass import dataclass, field
@@ -23,19 +23,18 @@ P = TypeVar("P", bound=Plan)
 class Verdict(Generic[P]):
     """How an operation is carried out.
 
-    refused: why variants that come before the chosen one don't accept it. later: asks those that come behind.
+    others: asks why the other variants don't carry it out.
     """
 
     op: TileOp
     chosen: Variant[P]
     plan: P
-    refused: dict[str, tuple[str, ...]] = field(hash=False)
-    later: Callable[[], dict[str, tuple[str, ...]]] = field(default=dict, compare=False, repr=False)
+    others: Callable[[], dict[str, tuple[str, ...]]] = field(default=dict, compare=False, repr=False)
 
     @property
     def declines(self) -> dict[str, tuple[str, ...]]:
         """variant -> reasons, for every other one."""
-        return {**self.refused, **self.later()}
+        return self.others()
 
     @property
     def variant(self) -> str:
@@ -75,28 +74,21 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
     raises: DispatchError where none does, with each variant's reasons, or where two tie.
     """
     ordered = _candidates(op, variants)
-    declines: dict[str, tuple[str, ...]] = {}
-    hints: list[str] = []
+    declined: dict[str, Decline] = {}
     accepted: list[tuple[Variant[Any], Plan]] = []
     tested: dict[Condition, str | None] = {}
-    asked = 0
     for variant in ordered:
         if accepted and (variant.priority or 0) < (accepted[0][0].priority or 0):
             break
-        asked += 1
-        failed = variant.reasons(op, context, tested)
-        if failed:
-            declines[variant.name] = failed
-            hints.extend(c.hint for c in (*variant.operands, *variant.when) if c.hint and tested.get(c))
+        if not variant.accepts(op, context, tested):
             continue
         answer = variant.planned(op, context)
         if isinstance(answer, Decline):
-            declines[variant.name] = answer.reasons
-            hints.extend([answer.hint] if answer.hint else [])
-            continue
-        accepted.append((variant, answer))
+            declined[variant.name] = answer
+        else:
+            accepted.append((variant, answer))
     if not accepted:
-        raise _refusal(op, declines, hints)
+        raise _refusal(op, context, ordered, declined)
     first, plan = accepted[0]
     if len(accepted) > 1:
         names = " and ".join(variant.name for variant, _ in accepted)
@@ -106,11 +98,14 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
             hint="give them different priorities, or conditions that exclude each other",
         )
 
-    def later() -> dict[str, tuple[str, ...]]:
+    def others() -> dict[str, tuple[str, ...]]:
         behind = (f"{first.name} comes first: its priority is {first.priority}",)
-        return {v.name: v.reasons(op, context, tested) or behind for v in ordered[asked:]}
+        return {
+            v.name: declined[v.name].reasons if v.name in declined else v.reasons(op, context, tested) or behind
+            for v in ordered if v is not first
+        }
 
-    return Verdict(op, first, plan, declines, later)
+    return Verdict(op, first, plan, others)
 
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:
@@ -136,7 +131,21 @@ def _by_operation(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[
     return table
 
 
-def _refusal(op: TileOp, declines: dict[str, tuple[str, ...]], hints: list[str]) -> DispatchError:
+def _refusal(
+    op: TileOp, context: DispatchContext, ordered: Sequence[Variant[Any]], declined: Mapping[str, Decline]
+) -> DispatchError:
+    """Each variant's reasons. declined: by their plans."""
+    declines: dict[str, tuple[str, ...]] = {}
+    hints: list[str] = []
+    tested: dict[Condition, str | None] = {}
+    for variant in ordered:
+        answer = declined.get(variant.name)
+        if answer is None:
+            declines[variant.name] = variant.reasons(op, context, tested)
+            hints.extend(c.hint for c in (*variant.operands, *variant.when) if c.hint and tested.get(c))
+        else:
+            declines[variant.name] = answer.reasons
+            hints.extend([answer.hint] if answer.hint else [])
     rows = [f"  {name}: {'; '.join(reasons)}" for name, reasons in declines.items()]
     forced = op.attr("variant")
     which = "no variant accepts" if forced is None else f"variant {forced} doesn't accept"

@@ -56,7 +56,7 @@ class Variant(Generic[P]):
     operations: names of the tile operations. priority: a multiple of ten, the highest that accepts wins;
     None for a variant that is chosen by name only.
     operands: conditions on the operands' kinds, number and spaces. when: conditions that are tested where those hold
-    and may assume them. Of either all are tested, so that every reason is reported.
+    and may assume them. Who asks for the reasons gets those of all.
     honours: the optional operands that it carries out, by name; it declines an operation that has another.
     starts: the asynchronous work that it starts, for which users wait by a call of its own.
     plan: layout arithmetic, run when all hold; where it raises LayoutError it declines. emit: writes lane IR; it can't.
@@ -71,6 +71,15 @@ class Variant(Generic[P]):
     emit: Callable[[P, TileOp, Builder], None]
     honours: tuple[str, ...] = ()
     starts: tuple[AsyncWork, ...] = ()
+
+    def accepts(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> bool:
+        """Whether `op` meets all conditions; tested: as of `reasons`, which takes longer."""
+        if not _hold(self.operands, op, context, tested):
+            return False
+        for name in op.options:
+            if name not in self.honours:
+                return False
+        return _hold(self.when, op, context, tested)
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
         """Why `op` doesn't meet the conditions: all reasons of the first tier in which there are any.
@@ -126,6 +135,18 @@ class Condition:
     name: str
     test: Callable[[TileOp, DispatchContext], str | None]
     hint: str = ""
+
+
+def _hold(
+    tier: tuple[Condition, ...], op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]
+) -> bool:
+    """Whether all conditions hold; `tested` has what is known of them already."""
+    for condition in tier:
+        if condition not in tested:
+            tested[condition] = condition.test(op, context)
+        if tested[condition] is not None:
+            return False
+    return True
 
 
 def _failed(
