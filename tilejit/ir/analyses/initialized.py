@@ -125,7 +125,7 @@ class _Initialized(Analysis[_RegisterState]):
         accessed = self._accessed.get(id(stmt))
         if accessed is None:
             read, surely_read = self._touched(_reads(stmt))
-            written, surely_written = self._touched(walk.accesses(stmt)[1])
+            written, surely_written = self._touched(walk.writes(stmt))
             accessed = self._accessed[id(stmt)] = _Accessed(read, surely_read, written, surely_written)
         return accessed
 
