@@ -106,7 +106,7 @@ def calls_of(run: Callable[[], object]) -> int:
 
 
 def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
-    """Measured of 9, 99 and 999 operations: 5.7 and 9.3 times; 718 calls of Python functions for each further one.
+    """Measured of 9, 99 and 999 operations: 5.7 and 9.3 times; 727 calls of Python functions for each further one.
 
     Where each operation is dispatched by itself, these are 1,000.
     """
@@ -225,12 +225,12 @@ def test_passes_that_only_look_take_a_small_share_of_a_compilation(monkeypatch: 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
 def test_an_example_is_short_and_takes_no_more_work_than_its_length_allows(name: str) -> None:
-    """Measured: at most 2,732 PTX instructions, attention's 1,220; and 0.991 of these calls."""
+    """Measured: at most 2,732 PTX instructions, attention's 1,220; and 0.992 of these calls."""
     make = EXAMPLES[name]
     instructions = census(make().ptx).instructions
     assert instructions <= 3000
     assert instructions <= 1400 or not name.startswith("attention")
-    assert calls_of(make) < 20_000 + 113 * instructions
+    assert calls_of(make) < 20_000 + 112 * instructions
 
 
 @pytest.mark.parametrize("name", ["attention causal 128", "cross_entropy", "matmul", "vector_add"])
@@ -251,7 +251,7 @@ def test_a_compilation_leaves_nothing_for_the_cyclic_collector_but_buffers(name:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("global_shared", 6650), ("shared_registers", 9000), ("square_root", 9750)]
+    ("name", "most"), [("global_shared", 6650), ("shared_registers", 8960), ("square_root", 9700)]
 )
 def test_a_small_kernel_takes_few_calls(name: str, most: int) -> None:
     """Measured: 0.99 of these, of which reading the kernel takes a seventh."""
