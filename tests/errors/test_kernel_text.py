@@ -493,6 +493,16 @@ def test_what_the_help_says_of_different_layouts_can_be_done(tiles, refusing, me
     namespace["k"].compile(*default_arguments(), target="sm_90a")
 
 
+def test_what_the_help_says_of_a_number_of_each_thread_can_be_done():
+    error, _ = refused(kernel_text("x = A[0, tj.thread_id() % 4] + 1\ny = tj.sum(x)"), default_arguments())
+    written = r"of a scalar x of each thread (r = .*\)), (r\.registers\[0\] = x), and (tj\.sum\(r\))$"
+    steps = re.search(written, error.hint)
+    assert steps is not None
+    made, given, summed = steps.groups()
+    names, _ = execute(kernel_text(f"x = A[0, tj.thread_id() % 4] + 1\n{made}\n{given}\nA[0, 0] = {summed}"))
+    names["k"].compile(*default_arguments(), target="sm_90a")
+
+
 @pytest.mark.parametrize("scope", ["cta", "thread"])
 @pytest.mark.parametrize("spread", ["tj.cta.load(A[0:4, 0:8])", "tj.cta.zeros((4, 8), tj.float32)"])
 def test_a_tile_of_each_thread_beside_one_of_many_isn_t_sent_from_scope_to_scope(scope, spread):

@@ -68,10 +68,14 @@ def _keeps_dims(ctx: Context, arguments: Arguments) -> bool:
 
 def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
     if isinstance(value, Scalar) or is_number(value):
-        raise ctx.type_error(
-            node, f"{name} reduces a local tile; this is {describe(value)}",
-            "of several scalars there are min(a, b), max(a, b) and +",
-        )
+        hint = "of several scalars there are min(a, b), max(a, b) and +"
+        if isinstance(value, Scalar):
+            n = ctx.threads
+            hint += (
+                f"; of a scalar x of each thread r = tj.alloc_local(({n},), tj.{value.dtype}, "
+                f"layout=tj.S[({n},) : (1 @ tj.tx)]), r.registers[0] = x, and tj.{name}(r)"
+            )
+        raise ctx.type_error(node, f"{name} reduces a local tile; this is {describe(value)}", hint)
     return tiles.local_tile(ctx, node, name, value)
 
 
