@@ -38,6 +38,8 @@ OWN = {
     "w = tj.sum(tj.warp.load(X[0:32]))\nif tj.lane_id() == 0:\n    O[tj.warp_id()] = w * 2": [1056, 1056, 1056, 1056],
     "if t < 32:\n    if s * 2 > 5:\n        tj.warp_sync()\n    O[t] = 1": 32 * [1],
     "y = 0.0\nif t == 0:\n    y = s * 2\nO[t] = y": [4160],
+    "y = s * X[0] + 1\nif y > 99:\n    tj.cta_sync()\n    if t < 2:\n        O[t] = y": [2081, 2081],
+    "y = s * X[t]\nif t < 2:\n    O[t] = y": [2080, 4160],
     "y = s * 0\nif t == 0:\n    y = float(s) * 2\nO[t] = y": [4160],
 }
 
@@ -56,6 +58,9 @@ SHARED = {
     "if t == 0:\n    O[0] = tj.sum(x * s)": "cta.mul",
     "if t == 0:\n    O[0] = tj.sum(s[None])": "cta.sum",
     "if t == 0:\n    y = s * 2\n    if y > 5:\n        tj.warp_sync()": "warp_sync",
+    "y = s * X[t]\nif y > 9999:\n    tj.cta_sync()": "cta_sync",
+    "y = s * X[t]\nz = y + 1\nif z > 9999:\n    tj.cta_sync()": "cta_sync",
+    "y = s * tj.warp_id()\nif y > 9999:\n    tj.cta.store(O[0:64], x)": "cta.copy",
 }
 
 

@@ -179,6 +179,7 @@ class _Uniformity(Analysis[_ThreadState]):
     sources: what an expression's level follows from, by its identity: those in loops are visited several times.
     derived: the same of variables whose level follows from what doesn't change where they are visible, by name: no
     state needs to list them.
+    copies: the level of the copies of a tile of one element, where it isn't `CTA`, by name.
     jumps: the kinds of jumps out of a branch or a loop, by its identity.
     """
 
@@ -193,6 +194,7 @@ class _Uniformity(Analysis[_ThreadState]):
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
         self.sources: dict[int, _Sources] = {}
         self.derived: dict[str, _Sources] = {}
+        self.copies: dict[str, int] = {}
         self.jumps: dict[int, frozenset[type[ir.Jump]]] = {}
 
     @staticmethod
@@ -206,11 +208,29 @@ class _Uniformity(Analysis[_ThreadState]):
     def derive(self, body: walk.Block) -> None:
         """Notes what `Let`s define: what threads compute of it, and what its level follows from."""
         changing = walk.assigned(body)
-        for let in walk.each(body, ir.Let):
-            self.values.define(let)
-            sources = self.sources[id(let.value)] = self.sources_of(let.value)
-            if not let.var.uniform and changing.isdisjoint(sources.names):
-                self.derived[let.var.name] = sources
+        for stmt in walk.statements(body):
+            if isinstance(stmt, ir.Let):
+                self.values.define(stmt)
+                sources = self.sources[id(stmt.value)] = self.sources_of(stmt.value)
+                if not stmt.var.uniform and changing.isdisjoint(sources.names):
+                    self.derived[stmt.var.name] = sources
+            elif isinstance(stmt, ir.TileOp):
+                dst = stmt.operands[0]
+                if not isinstance(dst, ir.Region) or dst.buffer.space != "local":
+                    continue
+                if not [n for n in dst.extents if n != 1]:
+                    self.note_copies(dst.buffer.root.name, stmt)
+
+    def note_copies(self, name: str, op: ir.TileOp) -> None:
+        """Notes that the threads' copies of a tile of one element differ where what they are made of does."""
+        level = CTA
+        for given in op.operands[1:]:
+            if isinstance(given, ir.Region):
+                level = min(level, self.copies.get(given.buffer.root.name, CTA))
+            elif given is not None and not isinstance(given, ir.Const):
+                level = min(level, self.sources_of(given).level)
+        if level != CTA:
+            self.copies[name] = min(level, self.copies.get(name, CTA))
 
     def start(self) -> _ThreadState:
         partial = frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads))
@@ -521,7 +541,8 @@ class _Uniformity(Analysis[_ThreadState]):
         if not isinstance(layout, TileLayout) or tile.name in self.stored:
             return THREAD
         scope = SCOPES[scopes.THREAD.name if layout.scope is None else layout.scope[1]]
-        return scope.level if has_copies(tile, scope.name, self.threads) else THREAD
+        level = scope.level if has_copies(tile, scope.name, self.threads) else THREAD
+        return min(level, self.copies.get(tile.name, CTA))
 
     def level_of(self, values: np.ndarray) -> int:
         if values.ndim == 0:
