@@ -92,6 +92,22 @@ def test_what_is_computed_of_a_part_is_numpys(part: str, name: str, device: Devi
 
 
 @tj.kernel(threads=32)
+def reduced(X: tj.Tensor, Y: tj.Tensor):
+    """Of registers in the order 0, 3, 1, 4, 2, 5 no digit has the middle ones."""
+    x = tj.warp.load(X[0:6], layout=S[(3, 2) : (1, 3)] + R[32 : 1 @ laneid])
+    tj.warp.store(Y[0:1], tj.sum(x[3:6]).reshape((1,)))
+    tj.warp.store(Y[1:2], tj.max(x[1:4]).reshape((1,)))
+    tj.warp.store(Y[2:3], tj.argmin(x[2:5], axis=0).astype(tj.float32).reshape((1,)))
+
+
+def test_a_part_of_no_digit_is_reduced(device: Device) -> None:
+    x, y = np.array([5, 1, 4, 2, 3, 9], np.float32), np.zeros(3, np.float32)
+    with tj.use_device(device.name):
+        reduced[1](x, y)
+    assert y.tolist() == [14, 4, 1]
+
+
+@tj.kernel(threads=32)
 def changed(X: tj.Tensor, Y: tj.Tensor, sums: tj.Tensor, bins: tj.Tensor, rows: tj.Tensor):
     layout = S[(8, 2, 32) : (2, 1, 1 @ laneid)]
     x = tj.alloc_local((8, 64), tj.float32, layout=layout)

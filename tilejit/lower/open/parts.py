@@ -14,6 +14,7 @@ from ..moves.register_copy import register_copy
 from ..moves.updates import update_schedule
 from ..schedule.owners import need_all_threads
 from ..schedule.placement import place
+from ..schedule.strides import Folded
 
 __all__ = ["needs_conversion", "suits"]
 
@@ -39,7 +40,7 @@ def suits(op: TileOp, tile: Region, threads: int) -> bool:
     if _is_gathered(op):
         return _is_moved(_without_tiles_beside(op), threads)
     is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
-    return not is_part or not _wants_all_threads(op) or not _is_known(tile) or _is_owned(tile, op.scope, threads)
+    return not is_part or not _wants_all_threads(op) or not _is_known(tile) or _is_owned(tile, op, threads)
 
 
 def _is_gathered(op: TileOp) -> bool:
@@ -67,13 +68,15 @@ def _without_tiles_beside(op: TileOp) -> TileOp:
     return replace(op, operands=tuple([one.get(rule.name, operand) for rule, operand in operands]))
 
 
-def _is_owned(region: Region, scope: str, threads: int) -> bool:
-    """Whether exactly the threads of a scope own a region, in registers of whole digits. threads: of the CTA."""
+def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
+    """Whether exactly the threads of its scope own a region, in digits that an operation takes. threads: of the CTA."""
     try:
-        need_all_threads(place(region, scope), scope, SCOPES[scope].threads(threads))
+        placement = place(region, op.scope)
+        need_all_threads(placement, op.scope, SCOPES[op.scope].threads(threads))
     except LayoutError:
         return False
-    return True
+    steps = [step for dim in placement.dims for step in dim]
+    return op.record.relation is not relation.REDUCTION or not any(isinstance(step.stride, Folded) for step in steps)
 
 
 def _is_known(region: Region) -> bool:
