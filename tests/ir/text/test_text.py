@@ -75,7 +75,7 @@ def test_open_tiles_and_slots_read_back() -> None:
         ("alloc a: local float16[8] open cta (0) align 16", "if and only if it is a view"),
         ("view a: local float16[8, 1] open cta (0, 0) align 16 of s", "goes along (0, 0)"),
         ("view a: local float16[8] open cta (0) align 16 of s", "isn't (0,) of s"),
-        ("view a: local float32[32] open cta (0) align 16 of s", "of the same type"),
+        ("view a: local float32[32] open cta (0) align 16 of s", "of another width"),
         ("view a: local float16[32] open warp (0) align 16 of s", "open on the same scope"),
         ("alloc a: local float16[7, 13] in [90] S[90 : 1 @ tx] align 16", "91 elements in 90 slots"),
         ("alloc a: local float16[7, 13] in [8, 12] S[96 : 1 @ tx] align 16", "doesn't fit in slots (8, 12)"),
