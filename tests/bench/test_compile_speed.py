@@ -171,7 +171,16 @@ def _staged(X: tj.Tensor, Y: tj.Tensor, TURNS: tj.constexpr):
     tj.cta.store(Y[0:4, 0:128], x)
 
 
-OF_EACH_KIND = (_reductions, _loops, _masks, _selections, _exchanges, _products, _staged)
+def _copies(X: tj.Tensor, Y: tj.Tensor, TURNS: tj.constexpr):
+    s = tj.sum(tj.cta.load(X[0:4, 0:128]))
+    if tj.thread_id() == 0:
+        t = s * 2
+        for _ in tj.static_range(TURNS // 2):
+            t = t * s + X[0, 0]
+        Y[0, 0] = t
+
+
+OF_EACH_KIND = (_reductions, _loops, _masks, _selections, _exchanges, _products, _staged, _copies)
 
 
 def compiled(kernel: Callable[..., None], operations: int) -> Compiled:

@@ -41,6 +41,8 @@ OWN = {
     "y = s * X[0] + 1\nif y > 99:\n    tj.cta_sync()\n    if t < 2:\n        O[t] = y": [2081, 2081],
     "y = s * X[t]\nif t < 2:\n    O[t] = y": [2080, 4160],
     "y = s * 0\nif t == 0:\n    y = float(s) * 2\nO[t] = y": [4160],
+    "y = 0\nfor i in range(3):\n    y += X[i]\n    z = s * y\n    if z > 99:\n        tj.cta_sync()\n        O[0] = z":
+        [12480],
 }
 
 
@@ -60,6 +62,11 @@ SHARED = {
     "if t == 0:\n    y = s * 2\n    if y > 5:\n        tj.warp_sync()": "warp_sync",
     "y = s * X[t]\nif y > 9999:\n    tj.cta_sync()": "cta_sync",
     "y = s * X[t]\nz = y + 1\nif z > 9999:\n    tj.cta_sync()": "cta_sync",
+    "y = s * 1\nfor i in range(3):\n    z = y + 1\n    if z > 9999:\n        tj.cta_sync()\n    y = s * X[t]":
+        "cta_sync",
+    "y = s * 1\nfor i in range(t):\n    y = s * i\nif y > 9999:\n    tj.cta_sync()": "cta.mul",
+    "y = 0.0\nfor i in range(3):\n    y += X[t]\nz = s * y\nif z > 9999:\n    tj.cta_sync()": "cta_sync",
+    "y = 0.0\nfor i in range(3):\n    z = s * y\n    if z > 9999:\n        tj.cta_sync()\n    y = X[t]": "cta_sync",
     "y = s * tj.warp_id()\nif y > 9999:\n    tj.cta.store(O[0:64], x)": "cta.copy",
 }
 

@@ -1,4 +1,4 @@
-"""Arithmetic on tiles of one element in a branch that only some threads take: each computes its own copy.
+"""Tiles of one element, of which each thread of a scope has a copy, which it may compute by itself.
 
     cta.sum s[], x[0 +: 64]
     if %thread_id == 0
@@ -9,14 +9,19 @@
 from __future__ import annotations
 
 from math import prod
+from typing import NamedTuple
 
 from ...layout import TileLayout
 from ...ops import relation
+from ...remember import remembered
 from ...scopes import SCOPES
 from .. import nodes as ir
 from .. import walk
 
-__all__ = ["has_copies", "is_each_threads_own", "is_of_copies"]
+__all__ = ["has_copies", "is_each_threads_own", "is_of_copies", "numbers_of", "written_by_numbers"]
+
+#: the classes of operands that all threads give alike; None is one that isn't given
+_ALIKE = (ir.Region, ir.Const, type(None))
 
 
 def has_copies(tile: ir.Buffer, scope: str, threads: int) -> bool:
@@ -42,16 +47,54 @@ def is_each_threads_own(op: ir.TileOp, body: walk.Block) -> bool:
     it: who reads a copy has made it.
     body: of the kernel, at tile level.
     """
-    block = _around(op, body)
-    names = {region.buffer.root.name for region in op.written}
-    around = [stmt for stmt in walk.statements(body) if names & _named(stmt)]
-    below = set(map(id, walk.statements(block)))
-    first = around[0]
-    return (
-        all(id(stmt) in below for stmt in around)
-        and any(stmt is first for stmt in block)
-        and not any(place.buffer.root.name in names for place in walk.reads(first))
-    )
+    uses = _uses(body)
+    block = uses.blocks[id(op)]
+    begin = uses.numbers[id(block[0])]
+    end = begin + walk.inventory(block).size
+    for region in op.written:
+        name = region.buffer.root.name
+        naming = uses.naming[name]
+        first = walk.statements(body)[naming[0]]
+        if naming[0] < begin or naming[-1] >= end or uses.blocks[id(first)] is not block:
+            return False
+        if any(place.buffer.root.name == name for place in walk.reads(first)):
+            return False
+    return True
+
+
+def numbers_of(op: ir.TileOp) -> list[ir.Expr]:
+    """The operands of an operation that are neither tiles nor known: each thread gives its own."""
+    return [given for given in op.operands if not isinstance(given, _ALIKE)]
+
+
+def written_by_numbers(body: walk.Block) -> frozenset[str]:
+    """The local tiles that every thread has whole, by name, and computes from such numbers, or other such tiles."""
+    names: set[str] = set()
+    operations = walk.each(body, ir.TileOp)
+    if not [given for op in operations for given in op.operands if not isinstance(given, _ALIKE)]:
+        return frozenset()
+    writes = [(tile.name, op) for op in operations for tile in _whole_tiles_written(op)]
+    grows = True
+    while grows:
+        found = len(names)
+        for name, op in writes:
+            if name not in names and (numbers_of(op) or any(each.buffer.root.name in names for each in op.read)):
+                names.add(name)
+        grows = len(names) > found
+    return frozenset(names)
+
+
+def _whole_tiles_written(op: ir.TileOp) -> list[ir.Buffer]:
+    tiles = [region.buffer.root for region in op.written if region.buffer.space == "local"]
+    return [tile for tile in tiles if _is_one(tile) or _is_with_every_thread(tile.layout)]
+
+
+def _is_with_every_thread(layout: object) -> bool:
+    return isinstance(layout, TileLayout) and not any(it.axis.is_thread for it in layout.shard)
+
+
+def _is_one(tile: ir.Buffer) -> bool:
+    return all(extent == 1 for extent in tile.shape)
 
 
 def _is_copied(region: ir.Region, op: ir.TileOp, threads: int) -> bool:
@@ -60,20 +103,32 @@ def _is_copied(region: ir.Region, op: ir.TileOp, threads: int) -> bool:
         return False
     if isinstance(tile.layout, ir.Open):
         # one element that nobody laid out is with all threads
-        return tile.layout.scope == op.scope and prod(n for n in tile.shape if isinstance(n, int)) == 1
+        return tile.layout.scope == op.scope and _is_one(tile)
     return has_copies(tile, op.scope, threads)
 
 
-def _named(stmt: ir.Stmt) -> set[str]:
-    """The buffers that a statement itself reads or writes, by name."""
-    return {place.buffer.root.name for place in (*walk.reads(stmt), *walk.writes(stmt))}
+class _Uses(NamedTuple):
+    """Where the statements of a kernel stand.
+
+    blocks: the block of each, by its identity. numbers: its number in the order of the text.
+    naming: the numbers of those that read or write a buffer, by the name of its root, in order.
+    """
+
+    blocks: dict[int, walk.Block]
+    numbers: dict[int, int]
+    naming: dict[str, list[int]]
 
 
-def _around(op: ir.TileOp, body: walk.Block) -> walk.Block:
-    """The block in which an operation stands."""
+@remembered
+def _uses(body: walk.Block) -> _Uses:
+    uses = _Uses({}, {}, {})
     waiting = [body]
     for block in waiting:
-        if any(stmt is op for stmt in block):
-            return block
-        waiting += [inner for stmt in block for inner in walk.blocks(stmt)]
-    raise AssertionError(f"{op.name} stands nowhere in the kernel")
+        for stmt in block:
+            uses.blocks[id(stmt)] = block
+            waiting += walk.blocks(stmt)
+    for number, stmt in enumerate(walk.statements(body)):
+        uses.numbers[id(stmt)] = number
+        for name in {place.buffer.root.name for place in (*walk.reads(stmt), *walk.writes(stmt))}:
+            uses.naming.setdefault(name, []).append(number)
+    return uses

@@ -12,7 +12,8 @@ A branch lowers the level of the active set to that of its condition, and a loop
 `continue` or `return` in such a branch does the same for what follows it. Expressions of thread ids and constants
 alone have their values' level (`thread_values`); any other has the least level of its parts. Loads from global and
 shared memory have their address's level; those of a tile of one element, of which every thread of a scope has a copy
-that no thread writes alone, the scope's. Variables that change are followed to a fixed point.
+that no thread writes alone, the scope's, or that of the numbers that the copies are computed from. Variables and copies
+that change are followed to a fixed point.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ...source import Span
 from .. import nodes as ir
 from .. import walk
 from .flow import Analysis, LoopStates, solve
-from .own_copies import has_copies, is_each_threads_own, is_of_copies
+from .own_copies import has_copies, is_each_threads_own, is_of_copies, numbers_of, written_by_numbers
 from .register_pool import SETTINGS, Gate, Gates, Setting, check_pool
 from .ring_counts import Come, check_steps
 from .thread_values import ThreadValues, comers
@@ -179,13 +180,13 @@ class _Uniformity(Analysis[_ThreadState]):
     sources: what an expression's level follows from, by its identity: those in loops are visited several times.
     derived: the same of variables whose level follows from what doesn't change where they are visible, by name: no
     state needs to list them.
-    copies: the level of the copies of a tile of one element, where it isn't `CTA`, by name.
+    varying: the tiles that every thread has, by name, whose copies have a level that changes as a variable's does.
     jumps: the kinds of jumps out of a branch or a loop, by its identity.
     """
 
     kinds = frozenset({
-        ir.Let, ir.Declare, ir.Assign, ir.Instruction, ir.WaitPhase, ir.Atomic, ir.Break, ir.Continue, ir.Return, ir.If,
-        ir.For, ir.Loop,
+        ir.Let, ir.Declare, ir.Assign, ir.Instruction, ir.WaitPhase, ir.Atomic, ir.TileOp, ir.Break, ir.Continue,
+        ir.Return, ir.If, ir.For, ir.Loop,
     })
 
     def __init__(self, threads: int, body: walk.Block = (), stored: frozenset[str] = frozenset()) -> None:
@@ -194,7 +195,7 @@ class _Uniformity(Analysis[_ThreadState]):
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
         self.sources: dict[int, _Sources] = {}
         self.derived: dict[str, _Sources] = {}
-        self.copies: dict[str, int] = {}
+        self.varying = written_by_numbers(body)
         self.jumps: dict[int, frozenset[type[ir.Jump]]] = {}
 
     @staticmethod
@@ -207,30 +208,20 @@ class _Uniformity(Analysis[_ThreadState]):
 
     def derive(self, body: walk.Block) -> None:
         """Notes what `Let`s define: what threads compute of it, and what its level follows from."""
-        changing = walk.assigned(body)
-        for stmt in walk.statements(body):
-            if isinstance(stmt, ir.Let):
-                self.values.define(stmt)
-                sources = self.sources[id(stmt.value)] = self.sources_of(stmt.value)
-                if not stmt.var.uniform and changing.isdisjoint(sources.names):
-                    self.derived[stmt.var.name] = sources
-            elif isinstance(stmt, ir.TileOp):
-                dst = stmt.operands[0]
-                if not isinstance(dst, ir.Region) or dst.buffer.space != "local":
-                    continue
-                if not [n for n in dst.extents if n != 1]:
-                    self.note_copies(dst.buffer.root.name, stmt)
+        changing = self.changed_in(body)
+        for let in walk.each(body, ir.Let):
+            self.values.define(let)
+            sources = self.sources[id(let.value)] = self.sources_of(let.value)
+            if not let.var.uniform and changing.isdisjoint(sources.names):
+                self.derived[let.var.name] = sources
 
-    def note_copies(self, name: str, op: ir.TileOp) -> None:
-        """Notes that the threads' copies of a tile of one element differ where what they are made of does."""
-        level = CTA
-        for given in op.operands[1:]:
-            if isinstance(given, ir.Region):
-                level = min(level, self.copies.get(given.buffer.root.name, CTA))
-            elif given is not None and not isinstance(given, ir.Const):
-                level = min(level, self.sources_of(given).level)
-        if level != CTA:
-            self.copies[name] = min(level, self.copies.get(name, CTA))
+    def changed_in(self, body: walk.Block) -> frozenset[str]:
+        """The variables, and the tiles whose copies have a level, that statements in a block write, by name."""
+        changed = walk.assigned(body)
+        if not self.varying:
+            return changed
+        tiles = [region.buffer.root.name for op in walk.each(body, ir.TileOp) for region in op.written]
+        return changed | self.varying.intersection(tiles)
 
     def start(self) -> _ThreadState:
         partial = frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads))
@@ -270,6 +261,8 @@ class _Uniformity(Analysis[_ThreadState]):
             case ir.Atomic(var=ir.Var() as var):
                 # threads that update one place one after another find different values there
                 return state.with_level(var.name, THREAD)
+            case ir.TileOp():
+                return self.with_copies(stmt, state)
             case ir.Break():
                 return replace(state, broken=state.broken.meet(self.departure("break", stmt.span, state)))
             case ir.Continue():
@@ -280,9 +273,21 @@ class _Uniformity(Analysis[_ThreadState]):
                 return replace(state, returned=state.returned.meet(departure), has_parted=parted)
         return state
 
+    def with_copies(self, op: ir.TileOp, state: _ThreadState) -> _ThreadState:
+        """The state behind an operation: its threads compute copies as different as what they compute them from."""
+        level = min([state.active.level, *[self.level(number, state) for number in numbers_of(op)]])
+        for region in op.read:
+            level = min(level, state.level(region.buffer.root.name))
+        for region in op.written:
+            if region.buffer.root.name in self.varying:
+                state = state.with_level(region.buffer.root.name, level)
+        return state
+
     def concerns(self, stmt: ir.Simple | ir.If | ir.For) -> bool:
         if isinstance(stmt, ir.Let):
             return stmt.var.name not in self.derived
+        if isinstance(stmt, ir.TileOp):
+            return any(region.buffer.root.name in self.varying for region in stmt.written)
         return not isinstance(stmt, (ir.Instruction, ir.WaitPhase, ir.Atomic)) or stmt.var is not None
 
     def departure(self, word: str, span: Span | None, state: _ThreadState) -> _Active:
@@ -356,7 +361,7 @@ class _Uniformity(Analysis[_ThreadState]):
 
     def repeat(self, loop: ir.For | ir.Loop, head: _ThreadState, ends: _ThreadState) -> _ThreadState:
         # at the head nobody sees what the turn has defined
-        assigned = {name: ends.level(name) for name in walk.assigned(loop.body)}
+        assigned = {name: ends.level(name) for name in self.changed_in(loop.body)}
         return replace(
             ends, entered=head.entered, continued=_EVERYBODY, levels=_with_levels(head.levels, assigned),
             gates=head.gates,
@@ -370,7 +375,7 @@ class _Uniformity(Analysis[_ThreadState]):
         before = turns.before
         stayed = head.returned == before.returned
         gates = before.gates | {Gate(id(loop), None)} if self.jumps_in(loop) else before.gates
-        assigned = {name: min(last.level(name), ends) for name in walk.assigned(loop.body)}
+        assigned = {name: min(last.level(name), ends) for name in self.changed_in(loop.body)}
         return replace(
             before, returned=before.returned.meet(head.returned), levels=_with_levels(before.levels, assigned),
             is_exact=before.is_exact and stayed, gates=gates, has_parted=head.has_parted,
@@ -530,7 +535,10 @@ class _Uniformity(Analysis[_ThreadState]):
                     level = min(level, derived.level)
                     names.update(derived.names)
             elif isinstance(part, ir.Load) and part.place.buffer.space in ("local", "tmem"):
-                level = min(level, self.level_of_copies(part.place.buffer.root))
+                tile = part.place.buffer.root
+                level = min(level, self.level_of_copies(tile))
+                if tile.name in self.varying:
+                    names.add(tile.name)
             else:
                 waiting.extend(walk.operands(part))
         return _Sources(level, tuple(names))
@@ -541,8 +549,7 @@ class _Uniformity(Analysis[_ThreadState]):
         if not isinstance(layout, TileLayout) or tile.name in self.stored:
             return THREAD
         scope = SCOPES[scopes.THREAD.name if layout.scope is None else layout.scope[1]]
-        level = scope.level if has_copies(tile, scope.name, self.threads) else THREAD
-        return min(level, self.copies.get(tile.name, CTA))
+        return scope.level if has_copies(tile, scope.name, self.threads) else THREAD
 
     def level_of(self, values: np.ndarray) -> int:
         if values.ndim == 0:
