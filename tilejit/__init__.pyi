@@ -563,6 +563,27 @@ class _Operations:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.right_shift(x, A[0:32, 0:8], A[0:32, 0:8])
         """
+    def popcount(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = popcount(...): how many bits of x are 1
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.popcount(x, A[0:32, 0:8])
+        """
+    def clz(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = clz(...): how many bits above the highest 1 are 0; all bits of 0
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.clz(x, A[0:32, 0:8])
+        """
+    def brev(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
+        """dst = brev(...): the bits of x in the opposite order
+
+        Example:
+            x = tj.alloc_shared((32, 8), tj.int32)
+            tj.thread.brev(x, A[0:32, 0:8])
+        """
     def equal(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
         """dst = equal(...): x == y
 
@@ -1730,6 +1751,27 @@ def right_shift(x: Tile | float, y: Tile | float) -> Tile:
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
         y = tj.right_shift(x, x)
+    """
+def popcount(x: _Value) -> _Value:
+    """how many bits of x are 1
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.popcount(x)
+    """
+def clz(x: _Value) -> _Value:
+    """how many bits above the highest 1 are 0; all bits of 0
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.clz(x)
+    """
+def brev(x: _Value) -> _Value:
+    """the bits of x in the opposite order
+
+    Example:
+        x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
+        y = tj.brev(x)
     """
 @overload
 def equal(x: float, y: float) -> Scalar: ...

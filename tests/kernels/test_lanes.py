@@ -254,3 +254,28 @@ def test_values_are_a_threads_own():
     refused("takes a thread's own value", region)
     refused("lane must be an integer", lane)
     refused("a condition must be a scalar", tile)
+
+
+@tj.kernel(threads=64)
+def kept_together(X: tj.Tensor, Y: tj.Tensor, counts: tj.Tensor):
+    """What is positive, without gaps, for each warp."""
+    x = X[tj.thread_id()]
+    votes = tj.vote_ballot(x > 0)
+    if x > 0:
+        Y[tj.warp_id(), tj.popcount(votes & ((1 << tj.lane_id()) - 1))] = x
+    counts[tj.warp_id(), 0] = tj.popcount(votes)
+    counts[tj.warp_id(), 1] = 31 - tj.clz(votes)
+    counts[tj.warp_id(), 2] = tj.clz(tj.brev(votes))
+
+
+def test_bits_of_a_ballot_are_counted(where):
+    x = np.random.default_rng(3).standard_normal(64, np.float32)
+    y, counts = np.zeros((2, 32), np.float32), np.zeros((2, 3), np.int32)
+    kept_together[1](x, y, counts)
+    for warp, values in enumerate(x.reshape(2, 32)):
+        (positive,) = np.nonzero(values > 0)
+        np.testing.assert_array_equal(y[warp, : len(positive)], values[positive])
+        np.testing.assert_array_equal(counts[warp], (len(positive), positive[-1], positive[0]))
+    ptx = kept_together.compile(x, y, counts, target="sm_75").ptx
+    assert all(re.search(rf"{name}\.b32", ptx) for name in ("popc", "clz", "brev"))
+    ptxas_accepts(ptx, "sm_75")

@@ -174,6 +174,18 @@ def test_one_operand_integers() -> None:
     np.testing.assert_array_equal(reference("sqrt", np.int32([4, 9])), np.float32([2, 3]))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64"])
+def test_counts_of_bits(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    x = np.asarray([0, 1, 6, 100, info.max, info.max - 1, info.min, info.min + 5], dtype)
+    texts = [format(int(v) % 2**info.bits, f"0{info.bits}b") for v in x]
+    reversed_ = np.asarray([int(text[::-1], 2) for text in texts], f"uint{info.bits}")
+    np.testing.assert_array_equal(reference("popcount", x), [text.count("1") for text in texts])
+    np.testing.assert_array_equal(reference("clz", x), [len(text.split("1")[0]) for text in texts])
+    np.testing.assert_array_equal(reference("brev", x).view(reversed_.dtype), reversed_)
+    assert all(reference(name, x).dtype == dtype for name in ("popcount", "clz", "brev"))
+
+
 def test_logic_takes_any_number_and_gives_bool() -> None:
     x, y = np.asarray([0, 1, 2, 0]), np.asarray([0.0, NAN, 0.0, -1.5])
     np.testing.assert_array_equal(reference("logical_and", x, y), [False, True, False, False])

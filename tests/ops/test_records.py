@@ -27,7 +27,7 @@ def operand_types(op: Elementwise, dtype: DType) -> tuple[DType, ...]:
 
 def some_type(op: Elementwise) -> DType:
     """A type that the operation takes: float32 if it can."""
-    return dtypes.int32 if op.kind in ("bits", "shift") else dtypes.float32
+    return dtypes.float32 if op.takes_floats else dtypes.int32
 
 
 @EVERY

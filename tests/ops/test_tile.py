@@ -35,7 +35,7 @@ GIVEN = """def k(A, B):
 def type_of(name: str) -> DType:
     """The type of the array that an example reads."""
     elementwise = TILE_OPERATIONS[name].elementwise
-    return int32 if elementwise is not None and elementwise.kind in ("bits", "shift") else float32
+    return float32 if elementwise is None or elementwise.takes_floats else int32
 
 
 def example(name: str) -> ir.TileOp:

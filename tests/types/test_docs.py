@@ -97,7 +97,7 @@ def integers(word: Intrinsic) -> bool:
     """Whether A has integers in its example: it is an operation on bits, which converts nothing."""
     operation = TILE_OPERATIONS.get(word.__name__)
     elementwise = None if operation is None or "." not in word.name else operation.elementwise
-    return elementwise is not None and elementwise.kind in ("bits", "shift")
+    return elementwise is not None and not elementwise.takes_floats
 
 
 @pytest.mark.parametrize("step", (4, pytest.param(1, marks=pytest.mark.long)))

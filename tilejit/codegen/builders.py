@@ -118,8 +118,8 @@ class _TextBuilder(ScalarBuilder):
         arguments = [(kind, first.text)]
         for operand in others:
             arguments.append((kind, self.operand(first.type, operand).text))
-        if name == "abs":
-            # the least integer stays itself
+        if name in ("abs", "ctlz"):
+            # the least integer stays itself; all bits of 0 are leading zeros
             arguments.append(("i1", "false"))
         return self.call(first.type, f"llvm.{name}.{first.type if first.is_float else kind}", *arguments)
 

@@ -255,7 +255,7 @@ def _asynchronous() -> Iterator[Intrinsic]:
 def _elementwise(name: str, op: Elementwise) -> Intrinsic:
     """Of scalars and tiles. name: as it is called."""
     parameters = tuple(CallParameter(each, "Tile | float") for each in op.operands)
-    converted = ".astype(tj.int32)" if op.kind in ("bits", "shift") else ""
+    converted = "" if op.takes_floats else ".astype(tj.int32)"
     arguments = ("x > 0",) * op.conditions + ("x",) * (op.arity - op.conditions)
     example = f"x = tj.cta.load(A[0:32, 0:8]){converted}\ny = tj.{name}({', '.join(arguments)})"
     return Intrinsic(name, op.meaning, parameters, EACH, example)

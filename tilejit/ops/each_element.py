@@ -36,7 +36,7 @@ def _input_names(op: Elementwise) -> tuple[str, ...]:
 
 
 def _elementwise(op: Elementwise) -> TileOperation:
-    dtype = "int32" if op.kind in ("bits", "shift") else "float32"
+    dtype = "float32" if op.takes_floats else "int32"
     inputs = ("True",) * op.conditions + ("A[0:32, 0:8]",) * (op.arity - op.conditions)
     return TileOperation(
         name=op.name,

@@ -228,7 +228,7 @@ class ScalarBuilder(ABC):
     def intrinsic(self, name: str, first: Number, *others: Operand) -> Number:
         """An instruction by name, of operands of one type, which is also the result's.
 
-        Of floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign. Of integers: abs, fshl.
+        Of floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign. Of integers: abs, fshl, ctpop, ctlz, bitreverse.
         """
 
     @abstractmethod

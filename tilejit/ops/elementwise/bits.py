@@ -1,4 +1,4 @@
-"""Bits and shifts. Shifts have NumPy's values where the hardware's or LLVM's are undefined."""
+"""Bits, shifts and counts. Shifts have NumPy's values where the hardware's or LLVM's are undefined."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 
 from ..scalar import Number, ScalarBuilder, called, inline
 from .record import Elementwise
+
+Array = np.ndarray
 
 _NOT = inline(lambda b, x: ~x)
 _AND = inline(lambda b, x, y: x & y)
@@ -93,4 +95,50 @@ RIGHT_SHIFT = Elementwise(
     meaning="x >> y; x < 0 ? -1 : 0 where y isn't in 0 .. bits-1",
     formula=np.right_shift,
     integers=called(_right_shift, shortcut=lambda b, x, y: x >> y if _is_width(b, x, y) else None),
+)
+
+
+def _bits(x: Array) -> Array:
+    """The bits of each element along a last axis, the highest first."""
+    return np.unpackbits(x[..., None].view(np.uint8), axis=-1, bitorder="little")[..., ::-1]
+
+
+def _popcount(x: Array) -> Array:
+    return np.asarray(_bits(x).sum(axis=-1).astype(x.dtype))
+
+
+def _clz(x: Array) -> Array:
+    bits = _bits(x)
+    return np.asarray(np.where(bits.any(axis=-1), bits.argmax(axis=-1), bits.shape[-1]).astype(x.dtype))
+
+
+def _brev(x: Array) -> Array:
+    return np.asarray(np.packbits(_bits(x), axis=-1, bitorder="little").view(x.dtype)[..., 0])
+
+
+POPCOUNT = Elementwise(
+    name="popcount",
+    operands=("x",),
+    kind="count",
+    meaning="how many bits of x are 1",
+    formula=_popcount,
+    integers=inline(lambda b, x: b.intrinsic("ctpop", x)),
+)
+
+CLZ = Elementwise(
+    name="clz",
+    operands=("x",),
+    kind="count",
+    meaning="how many bits above the highest 1 are 0; all bits of 0",
+    formula=_clz,
+    integers=inline(lambda b, x: b.intrinsic("ctlz", x)),
+)
+
+BREV = Elementwise(
+    name="brev",
+    operands=("x",),
+    kind="count",
+    meaning="the bits of x in the opposite order",
+    formula=_brev,
+    integers=inline(lambda b, x: b.intrinsic("bitreverse", x)),
 )

@@ -27,6 +27,7 @@ RULES: dict[str, str] = {
     "exact": "as arithmetic, and never rounds: float16 and bfloat16 are not converted",
     "bits": "of integers and bool_ in the promoted type; signed with unsigned in the unsigned type of the wider",
     "shift": "of integers in the promoted type; signed with unsigned in the left one's; bool_ counts as int32",
+    "count": "of integers, in their own type; bool_ counts as int32",
     "comparison": "of values in the promoted type; gives bool_",
     "logical": "of values converted to bool_; gives bool_",
     "select": "a bool_ condition, then two values in the promoted type",
@@ -125,6 +126,11 @@ class Elementwise:
         return len(self.operands)
 
     @property
+    def takes_floats(self) -> bool:
+        """Whether its type rule lets floats in."""
+        return self.kind not in ("bits", "shift", "count")
+
+    @property
     def issue(self) -> int:
         """Quarter cycles of a multiprocessor that it takes for a warp; a function as many as an exponential."""
         return 16 if self.kind == "function" else 1
@@ -193,7 +199,7 @@ class Elementwise:
         return promote(*dtypes)
 
     def _arithmetic_type(self, promoted: DType) -> tuple[DType, DType] | str:
-        if self.kind in ("bits", "shift") and promoted.is_float:
+        if promoted.is_float and not self.takes_floats:
             return f"{self.name} takes integers or bool_; got {promoted}"
         if self.kind == "bits":
             return promoted, promoted
