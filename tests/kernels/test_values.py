@@ -448,3 +448,25 @@ def test_indices_that_are_made_again_are_those_of_the_part():
     row, column = i[:, None], np.broadcast_to(i, (16, 16))
     wanted = np.stack([column + 100 * row, column - 12, 100 * row + i, column * 5])
     np.testing.assert_array_equal(o, wanted)
+
+
+@tj.kernel(threads=64)
+def squares(X: tj.Tensor, Y: tj.Tensor):
+    Y[0, tj.thread_id()] = X[tj.thread_id()] ** 2
+    tj.cta.store(Y[1, 0:64], tj.cta.load(X[0:64]) ** 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.uint16, np.int32, np.int64])
+def test_a_square_is_a_product(dtype):
+    bits = np.random.default_rng(7).integers(0, 256, 64 * np.dtype(dtype).itemsize, dtype=np.uint8)
+    x = bits.view(dtype)
+    x[:3] = 0, 1, 3
+    if np.dtype(dtype).kind == "f":
+        x[3:8] = -0.0, np.inf, -np.inf, np.nan, np.finfo(dtype).smallest_subnormal
+    y = np.zeros((2, 64), dtype)
+    with tj.use_device("sim"):
+        squares[1](x, y)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(y, np.stack([x * x, x * x]))
+    instructions = squares.compile(x, y, target="sm_90a").ptx.count(";\n")
+    assert instructions < 60

@@ -200,6 +200,11 @@ def _power(b: ScalarBuilder, x: Number, y: Number) -> Number:
     return b.select(x.equals(1.0) | y.equals(0.0), 1.0, result)
 
 
+def _square(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
+    """x·x where y is a literal 2: one instruction, correctly rounded, with the power's special values."""
+    return x * x if y.text == b.constant(y.type, 2).text else None
+
+
 def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
     """x^y modulo 2^bits by repeated squaring.
 
@@ -250,8 +255,8 @@ POW = Elementwise(
     kind="arithmetic",
     meaning="x to the power y; of integers it wraps, and for negative y is 1 / x**-y toward zero, of 0 too",
     formula=_power_formula,
-    floats=called(_power),
-    integers=called(_integer_power),
+    floats=called(_power, shortcut=_square),
+    integers=called(_integer_power, shortcut=_square),
     accuracy=Accuracy((1.0, 2.0), "mp.power(x, y)", ((0, 4), (-60, 60)), ((0, 4), (-500, 500))),
     special=(
         (NAN, 0.0, 1.0), (1.0, NAN, 1.0), (0.0, -1.0, INF), (-0.0, -1.0, -INF), (-0.0, -2.0, INF), (-0.0, 3.0, -0.0),
