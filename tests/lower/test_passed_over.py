@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.support.example_sizes import EXAMPLES
-from tilejit.ir.analyses import flow, initialized, uniformity
+from tilejit.ir.analyses import collectives, flow, initialized
 from tilejit.ir.analyses.flow import Analysis
 from tilejit.ir.analyses.initialized import _Initialized
-from tilejit.ir.analyses.uniformity import _Uniformity
+from tilejit.ir.analyses.uniformity import Uniformity
 from tilejit.lower import guards, meetings, pending, proxies
 from tilejit.lower.guards import _Waited
 from tilejit.lower.meetings import _Meetings
@@ -20,7 +20,7 @@ from tilejit.lower.proxies import _Dirty
 #: those that pass statements over, and the modules that solve them
 PASSING_OVER: dict[type[Analysis[Any]], Any] = {
     _Initialized: initialized, _Waited: guards, _Meetings: meetings, _InFlight: pending, _Dirty: proxies,
-    _Uniformity: uniformity,
+    Uniformity: collectives,
 }
 
 

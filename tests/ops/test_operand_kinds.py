@@ -15,7 +15,7 @@ from tilejit.errors import DispatchError, KernelTypeError
 from tilejit.frontend import vocabulary
 from tilejit.ir import nodes as ir
 from tilejit.ir import verify, walk
-from tilejit.ir.analyses import uniformity
+from tilejit.ir.analyses import collectives
 from tilejit.ir.arithmetic import build
 from tilejit.ir.text import parser, printer
 from tilejit.ir.verify.operations import tile_op_faults
@@ -169,9 +169,9 @@ def test_the_verifier_finds_what_stands_in_a_wrong_place() -> None:
 
 
 def test_threads_may_not_differ_in_the_tiles() -> None:
-    uniformity.check(kernel("x, A[0:32, 0:8], barrier=b[tj.thread_id() % 4]"))
+    collectives.check(kernel("x, A[0:32, 0:8], barrier=b[tj.thread_id() % 4]"))
     with pytest.raises(DispatchError, match="takes one region of A for its whole cta"):
-        uniformity.check(kernel("x, A[tj.thread_id() : tj.thread_id() + 32, 0:8], barrier=b[1]"))
+        collectives.check(kernel("x, A[tj.thread_id() : tj.thread_id() + 32, 0:8], barrier=b[1]"))
 
 
 def test_the_engine_plans_and_proves_a_copy_of_two_tiles() -> None:

@@ -7,7 +7,7 @@ import math
 from ..dataclass import replace
 from ..errors import KernelTypeError, ResourceError
 from ..ir import verify, walk
-from ..ir.analyses import uniformity
+from ..ir.analyses import collectives
 from ..ir.nodes import (
     Alloc,
     Atomic,
@@ -52,7 +52,7 @@ def build(
     cooperative: bool = False,
     debug: bool = False,
 ) -> Kernel:
-    """The kernel's tile IR for one signature, verified and checked for uniformity.
+    """The kernel's tile IR for one signature, verified, and checked for threads that collective operations would lack.
 
     raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError, DispatchError, each with its place.
     """
@@ -76,7 +76,7 @@ def build(
     body = coalesced(selected(ctx, body), ctx.made_in)
     kernel = replace(kernel, body=body, params=_with_writes(entry.params, body))
     _verify(kernel)
-    uniformity.check(kernel)
+    collectives.check(kernel)
     return kernel
 
 

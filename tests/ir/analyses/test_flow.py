@@ -15,7 +15,7 @@ from tilejit.dtypes import int32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
 from tilejit.ir.analyses.flow import Analysis, LoopStates, solve
-from tilejit.ir.analyses.uniformity import _Uniformity
+from tilejit.ir.analyses.uniformity import Uniformity
 
 NAMES = ("a", "b", "c", "d")
 VARS = {name: ir.Var(name, int32) for name in NAMES}
@@ -154,8 +154,8 @@ def test_what_is_passed_over_changes_no_state(analysis: type[Tainted], body: wal
 @given(bodies())
 @settings(max_examples=300)
 def test_states_of_all_threads_are_the_least_fixed_point(body: walk.Block) -> None:
-    start = _Uniformity(THREADS).start()
-    assert solve(_Uniformity(THREADS), body, start) == restarted(_Uniformity(THREADS), body, start)
+    start = Uniformity(THREADS).start()
+    assert solve(Uniformity(THREADS), body, start) == restarted(Uniformity(THREADS), body, start)
 
 
 @given(programs(assignments, depth=4))
@@ -177,7 +177,7 @@ def nested(depth: int) -> walk.Block:
     return (ir.Declare(x, ZERO), *body)
 
 
-class Counting(_Uniformity):
+class Counting(Uniformity):
     visits = 0
 
     def step(self, stmt: ir.Simple | ir.Jump, state: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from tilejit.errors import DispatchError
 from tilejit.ir import nodes as ir
-from tilejit.ir.analyses.uniformity import check
+from tilejit.ir.analyses.collectives import check
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.verify import verify
 from tilejit.source import Span

@@ -90,7 +90,7 @@ def _whole_tiles_written(op: ir.TileOp) -> list[ir.Buffer]:
 
 
 def _is_with_every_thread(layout: object) -> bool:
-    return isinstance(layout, TileLayout) and not any(it.axis.is_thread for it in layout.shard)
+    return isinstance(layout, TileLayout) and not any(it.axis.is_thread and it.extent > 1 for it in layout.shard)
 
 
 def _is_one(tile: ir.Buffer) -> bool:

@@ -1,4 +1,4 @@
-"""Which threads are active where, on tile IR: collective operations need all threads of their scope.
+"""Which threads are active where, and on what they agree, on tile IR.
 
 A value has a *level*: the widest scope whose threads all have the same value, whichever instance they are in. The set
 of active threads has one, too: the widest scope whose threads are either all active or all inactive.
@@ -18,82 +18,33 @@ that change are followed to a fixed point.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from ... import scopes
-from ...dataclass import field, lean, replace
-from ...errors import DispatchError
-from ...isa import ROWS, Row
+from ...dataclass import replace
+from ...isa import ROWS
 from ...layout import TileLayout
 from ...scopes import SCOPES
 from ...source import Span
 from .. import nodes as ir
 from .. import walk
 from .flow import Analysis, LoopStates, solve
-from .own_copies import has_copies, is_each_threads_own, is_of_copies, numbers_of, written_by_numbers
-from .register_pool import SETTINGS, Gate, Gates, Setting, check_pool
-from .ring_counts import Come, check_steps
+from .own_copies import has_copies, numbers_of, written_by_numbers
+from .register_pool import Gate, Gates
+from .thread_states import CTA, EVERYBODY, THREAD, Active, ThreadState, lowest, with_levels
 from .thread_values import ThreadValues, comers
 
-__all__ = ["check", "repeated_additions"]
-
-#: the levels of what all threads of a CTA agree on, and of what each has to itself
-CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
-
-
-#: the classes of statements that all threads of a scope may have to come to, without `Let`, of which few do
-_COLLECTIVE = (ir.Sync, ir.Arrive, ir.Instruction, ir.TileOp)
-_REPORTED: frozenset[type[ir.Stmt]] = frozenset((*_COLLECTIVE, ir.Let))
-
+__all__ = ["Uniformity", "repeated_additions"]
 
 #: the classes of statements by which threads leave a branch or a loop
 _JUMPS = (ir.Break, ir.Continue, ir.Return)
 
 
-def check(kernel: ir.Kernel) -> None:
-    """Raise DispatchError for a collective operation or barrier that some threads of its scope don't reach.
-
-    The error's place is the branch or loop that keeps them away; its message names the operation. It is also raised
-    where the threads of one operation name different regions.
-    """
-    if not _has_collectives(kernel.body):
-        return
-    uniformity = _Uniformity.of(kernel)
-    statements = walk.statements(kernel.body)
-    states = solve(uniformity, kernel.body, uniformity.start())
-    for stmt, state in zip(statements, states, strict=True):
-        if type(stmt) in _REPORTED and state is not None:
-            uniformity.report(stmt, state)
-    rings = [alloc for alloc in walk.each(kernel.body, ir.Alloc) if alloc.call]
-    settings = [(n, stmt) for n, stmt in walk.numbered(kernel.body, ir.Instruction) if stmt.name in SETTINGS]
-    if not rings and not settings:
-        return
-    coming_to = comers(kernel.body, uniformity.values)
-    check_pool(kernel, [
-        Setting(stmt, coming_to[number], state.is_certain, state.gates)
-        for number, stmt in settings if (state := states[number]) is not None
-    ])
-
-    def come(number: int) -> Come | None:
-        state = states[number]
-        return None if state is None else Come(statements[number], coming_to[number], state.is_certain)
-
-    check_steps(kernel, rings, come)
-
-
-def _has_collectives(body: walk.Block) -> bool:
-    """Whether all threads of a scope may have to come to any statement."""
-    if not walk.inventory(body).kinds.isdisjoint(_COLLECTIVE):
-        return True
-    return any(let.var.uniform for let in walk.each(body, ir.Let))
-
-
 def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
     """The atomic additions by which several threads add one value to one element, and how many threads these are."""
-    uniformity = _Uniformity.of(kernel)
+    uniformity = Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
     coming_to = comers(kernel.body, uniformity.values)
     return [
@@ -104,67 +55,6 @@ def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
     ]
 
 
-@lean(frozen=True, slots=True)
-class _Active:
-    """The level of the set of active threads, and the branch or loop that lowered it."""
-
-    level: int = CTA
-    cause: str = field(default="", compare=False)
-    span: Span | None = field(default=None, compare=False)
-
-    def meet(self, other: _Active) -> _Active:
-        return other if other.level < self.level else self
-
-
-_EVERYBODY = _Active()
-
-
-@lean(frozen=True, slots=True)
-class _ThreadState:
-    """What holds of all threads of the CTA at one point.
-
-    entered: the threads that the branches and loops around let in. returned, broken, continued: those that earlier
-    jumps of each kind left here; the active threads are in all four sets.
-    gates: the branches that decide at run time who comes here: those around, and those in which some have ended.
-    has_parted: run time may have decided that some threads of the CTA end and others don't.
-    levels: of the variables whose level isn't `CTA`. partial: the scopes whose last instance isn't whole and may come
-    here. is_exact: all threads that may come here (`thread_values.comers`) do, or none.
-    """
-
-    entered: _Active = _EVERYBODY
-    returned: _Active = _EVERYBODY
-    broken: _Active = _EVERYBODY
-    continued: _Active = _EVERYBODY
-    levels: Mapping[str, int] = field(default_factory=dict)
-    partial: frozenset[str] = frozenset()
-    is_exact: bool = True
-    gates: Gates = frozenset()
-    has_parted: bool = False
-
-    @property
-    def active(self) -> _Active:
-        least = self.entered
-        # mostly none has left
-        for remaining in (self.returned, self.broken, self.continued):
-            if remaining.level < least.level:
-                least = remaining
-        return least
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether all threads that may come here do or none, and none has ended where others of the CTA don't."""
-        return self.is_exact and not self.has_parted
-
-    def level(self, name: str) -> int:
-        return self.levels.get(name, CTA)
-
-    def with_level(self, name: str, level: int) -> _ThreadState:
-        """The state in which a variable has this level."""
-        if self.levels.get(name, CTA) == level:
-            return self
-        return replace(self, levels=_with_levels(self.levels, {name: level}))
-
-
 class _Sources(NamedTuple):
     """What the level of an expression follows from: that of its other parts, and the variables in it."""
 
@@ -172,7 +62,7 @@ class _Sources(NamedTuple):
     names: tuple[str, ...]
 
 
-class _Uniformity(Analysis[_ThreadState]):
+class Uniformity(Analysis[ThreadState]):
     """The analysis for a CTA of so many `threads`. body: the kernel's.
 
     values: what they compute. whole: the level of the narrowest scope that has all of them.
@@ -190,7 +80,7 @@ class _Uniformity(Analysis[_ThreadState]):
     })
 
     def __init__(self, threads: int, body: walk.Block = (), stored: frozenset[str] = frozenset()) -> None:
-        self.threads, self.body, self.stored = threads, body, stored
+        self.threads, self.stored = threads, stored
         self.values = ThreadValues(threads)
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
         self.sources: dict[int, _Sources] = {}
@@ -199,10 +89,10 @@ class _Uniformity(Analysis[_ThreadState]):
         self.jumps: dict[int, frozenset[type[ir.Jump]]] = {}
 
     @staticmethod
-    def of(kernel: ir.Kernel) -> _Uniformity:
+    def of(kernel: ir.Kernel) -> Uniformity:
         """The analysis for a kernel's CTA."""
         stored = frozenset([stmt.place.buffer.root.name for stmt in walk.each(kernel.body, ir.Store)])
-        uniformity = _Uniformity(kernel.threads, kernel.body, stored)
+        uniformity = Uniformity(kernel.threads, kernel.body, stored)
         uniformity.derive(kernel.body)
         return uniformity
 
@@ -223,24 +113,24 @@ class _Uniformity(Analysis[_ThreadState]):
         tiles = [region.buffer.root.name for op in walk.each(body, ir.TileOp) for region in op.written]
         return changed | self.varying.intersection(tiles)
 
-    def start(self) -> _ThreadState:
+    def start(self) -> ThreadState:
         partial = frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads))
-        return _ThreadState(partial=partial)
+        return ThreadState(partial=partial)
 
-    def join(self, first: _ThreadState, second: _ThreadState) -> _ThreadState:
-        return _ThreadState(
+    def join(self, first: ThreadState, second: ThreadState) -> ThreadState:
+        return ThreadState(
             first.entered.meet(second.entered),
             first.returned.meet(second.returned),
             first.broken.meet(second.broken),
             first.continued.meet(second.continued),
-            _lowest(first.levels, second.levels),
+            lowest(first.levels, second.levels),
             first.partial | second.partial,
             first.is_exact and second.is_exact,
             first.gates | second.gates,
             first.has_parted or second.has_parted,
         )
 
-    def step(self, stmt: ir.Simple | ir.Jump, state: _ThreadState) -> _ThreadState:
+    def step(self, stmt: ir.Simple | ir.Jump, state: ThreadState) -> ThreadState:
         match stmt:
             case ir.Let(var, value):
                 if var.name in self.derived:
@@ -273,7 +163,7 @@ class _Uniformity(Analysis[_ThreadState]):
                 return replace(state, returned=state.returned.meet(departure), has_parted=parted)
         return state
 
-    def with_copies(self, op: ir.TileOp, state: _ThreadState) -> _ThreadState:
+    def with_copies(self, op: ir.TileOp, state: ThreadState) -> ThreadState:
         """The state behind an operation: its threads compute copies as different as what they compute them from."""
         level = min([state.active.level, *[self.level(number, state) for number in numbers_of(op)]])
         for region in op.read:
@@ -290,16 +180,16 @@ class _Uniformity(Analysis[_ThreadState]):
             return any(region.buffer.root.name in self.varying for region in stmt.written)
         return not isinstance(stmt, (ir.Instruction, ir.WaitPhase, ir.Atomic)) or stmt.var is not None
 
-    def departure(self, word: str, span: Span | None, state: _ThreadState) -> _Active:
+    def departure(self, word: str, span: Span | None, state: ThreadState) -> Active:
         """The threads that remain where some leave by a jump: their level is that of the branch around the jump."""
         active = state.active
         return replace(active, cause=f"`{word}` in {active.cause}" if active.cause else "", span=active.span or span)
 
-    def behind(self, jump: ir.Jump, state: _ThreadState) -> _ThreadState:
+    def behind(self, jump: ir.Jump, state: ThreadState) -> ThreadState:
         # every thread that comes to a `return` ends there, a partial instance as well
         return replace(state, partial=frozenset()) if isinstance(jump, ir.Return) else state
 
-    def branch(self, stmt: ir.If, state: _ThreadState) -> tuple[_ThreadState, _ThreadState]:
+    def branch(self, stmt: ir.If, state: ThreadState) -> tuple[ThreadState, ThreadState]:
         level = self.level(stmt.cond, state)
         entered = self.narrowed(state.active, level, "the `if`", stmt.span)
         if self.values.of(stmt.cond) is not None:
@@ -316,7 +206,7 @@ class _Uniformity(Analysis[_ThreadState]):
             orelse = replace(orelse, partial=self.partly(state, false))
         return then, orelse
 
-    def merged(self, stmt: ir.If, before: _ThreadState, ends: _ThreadState) -> _ThreadState:
+    def merged(self, stmt: ir.If, before: ThreadState, ends: ThreadState) -> ThreadState:
         stayed = (ends.returned, ends.broken, ends.continued) == (before.returned, before.broken, before.continued)
         exact = before.is_exact and (stayed or ends.is_exact)
         gates = before.gates | _behind(ends.gates)
@@ -340,34 +230,34 @@ class _Uniformity(Analysis[_ThreadState]):
             return frozenset({type(stmt)})
         return self.jumps_in(stmt) if isinstance(stmt, (ir.If, ir.For, ir.Loop)) else frozenset()
 
-    def enter(self, loop: ir.For | ir.Loop, before: _ThreadState) -> _ThreadState:
+    def enter(self, loop: ir.For | ir.Loop, before: ThreadState) -> ThreadState:
         if isinstance(loop, ir.Loop):
-            return replace(before, entered=before.active, broken=_EVERYBODY, continued=_EVERYBODY)
+            return replace(before, entered=before.active, broken=EVERYBODY, continued=EVERYBODY)
         begin, step = self.level(loop.start, before), self.level(loop.step, before)
         least = min(begin, self.level(loop.stop, before), step)
         return replace(
             before,
             entered=self.narrowed(before.active, least, "the loop", loop.span),
-            broken=_EVERYBODY,
-            continued=_EVERYBODY,
-            levels=_with_levels(before.levels, {loop.var.name: min(begin, step)}),
+            broken=EVERYBODY,
+            continued=EVERYBODY,
+            levels=with_levels(before.levels, {loop.var.name: min(begin, step)}),
             is_exact=before.is_exact and self.widened(least) == CTA,
             # it may have no turn
             gates=before.gates | {Gate(id(loop), True)},
         )
 
-    def narrowed(self, active: _Active, level: int, what: str, span: Span | None) -> _Active:
-        return active if level >= active.level else _Active(level, what, span)
+    def narrowed(self, active: Active, level: int, what: str, span: Span | None) -> Active:
+        return active if level >= active.level else Active(level, what, span)
 
-    def repeat(self, loop: ir.For | ir.Loop, head: _ThreadState, ends: _ThreadState) -> _ThreadState:
+    def repeat(self, loop: ir.For | ir.Loop, head: ThreadState, ends: ThreadState) -> ThreadState:
         # at the head nobody sees what the turn has defined
         assigned = {name: ends.level(name) for name in self.changed_in(loop.body)}
         return replace(
-            ends, entered=head.entered, continued=_EVERYBODY, levels=_with_levels(head.levels, assigned),
+            ends, entered=head.entered, continued=EVERYBODY, levels=with_levels(head.levels, assigned),
             gates=head.gates,
         )
 
-    def leave(self, loop: ir.For | ir.Loop, turns: LoopStates[_ThreadState]) -> _ThreadState:
+    def leave(self, loop: ir.For | ir.Loop, turns: LoopStates[ThreadState]) -> ThreadState:
         """After a loop all threads are back; what it assigned may differ between those that left in different turns."""
         head = turns.head
         last = head if turns.breaks is None else self.join(head, turns.breaks)
@@ -377,136 +267,27 @@ class _Uniformity(Analysis[_ThreadState]):
         gates = before.gates | {Gate(id(loop), None)} if self.jumps_in(loop) else before.gates
         assigned = {name: min(last.level(name), ends) for name in self.changed_in(loop.body)}
         return replace(
-            before, returned=before.returned.meet(head.returned), levels=_with_levels(before.levels, assigned),
+            before, returned=before.returned.meet(head.returned), levels=with_levels(before.levels, assigned),
             is_exact=before.is_exact and stayed, gates=gates, has_parted=head.has_parted,
         )
 
-    def report(self, stmt: ir.Stmt, state: _ThreadState) -> None:
-        """Raise DispatchError where a collective statement lacks threads in this state."""
-        match stmt:
-            case ir.Let(var):
-                if var.uniform:
-                    self.collective("tj.uniform", var.uniform, stmt.span, state)
-            case ir.Sync(scope):
-                # what keeps some CTAs away from the others the simulator finds
-                within = scope if scope in SCOPES else scopes.CTA.name
-                self.collective(f"{scope}_sync", within, stmt.span, state)
-            case ir.Arrive(place, scope):
-                what = f"{scope}.{stmt.word}"
-                self.collective(what, scope, stmt.span, state)
-                self.barrier(place.buffer, walk.indices(place), f"{what} is an arrival at", stmt, state)
-            case ir.Instruction(name):
-                self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
-                self.common(stmt, ROWS[name], state)
-            case ir.TileOp(name, scope):
-                self.collective(f"{scope}.{name}", scope, stmt.span, state, stmt)
-                self.places(stmt, state)
-
-    def collective(
-        self, what: str, scope: str, span: Span | None, state: _ThreadState, op: ir.TileOp | None = None
-    ) -> None:
-        if scope == scopes.THREAD.name:
-            return
-        active = state.active
-        if self.widened(active.level) < SCOPES[scope].level:
-            remedy = ""
-            if op is not None and is_of_copies(op, self.threads):
-                if is_each_threads_own(op, self.body):
-                    return
-                remedy = ", or compute with each thread's own number: float(x), int(x)"
-            raise DispatchError(
-                f"{what}{_at(span)} needs all threads of its {scope}, but not all of them come there: "
-                f"{active.cause} isn't taken alike by the whole {scope}",
-                span=active.span or span,
-                hint=f"move it out of the branch, or branch on what is the same for the whole {scope}{remedy}",
-            )
-        if scope in state.partial:
-            size = SCOPES[scope].threads(self.threads)
-            raise DispatchError(
-                f"{what} needs whole {scope}s of {size} threads; the last {scope} of a CTA of {self.threads} "
-                f"threads has {SCOPES[scope].left_over(self.threads)}",
-                span=span,
-                hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't come there",
-            )
-
-    def places(self, op: ir.TileOp, state: _ThreadState) -> None:
-        """Raise DispatchError where the threads of a collective operation may name different regions, or conditions."""
-        if op.scope == scopes.THREAD.name:
-            return
-        for operand in op.tiles.values():
-            for dim, start in enumerate(operand.starts):
-                if isinstance(start, ir.Const) or self.widened(self.level(start, state)) >= SCOPES[op.scope].level:
-                    continue
-                raise DispatchError(
-                    f"{op.scope}.{op.name} takes one region of {operand.buffer.name} for its whole {op.scope}, but "
-                    f"where dimension {dim} starts may differ from thread to thread",
-                    span=operand.span or op.span,
-                    hint=f"start at what is the same for the whole {op.scope}, or use the thread scope",
-                )
-        for barrier in map(op.operand, op.record.barriers):
-            if isinstance(barrier, ir.Region):
-                self.barrier(barrier.buffer, barrier.starts, f"{op.scope}.{op.name} reports to", op, state)
-        for name in op.record.conditions:
-            if self.widened(self.level(op.condition(name), state)) < SCOPES[op.scope].level:
-                raise DispatchError(
-                    f"{op.scope}.{op.name} does one thing for its whole {op.scope}, but {name} may differ from thread "
-                    "to thread",
-                    span=op.span,
-                    hint=f"give what is the same for the whole {op.scope}",
-                )
-        gathered, index = op.gathered, op.index
-        if gathered is None or index is None or isinstance(index, ir.Region):
-            return
-        if self.widened(self.level(index, state)) < SCOPES[op.scope].level:
-            raise DispatchError(
-                f"{op.scope}.{op.name} takes one region of {gathered.buffer.name} for its whole {op.scope}, but "
-                "its index may differ from thread to thread",
-                span=gathered.span or op.span,
-                hint=f"take an index that is the same for the whole {op.scope}, a tile of them, or the thread scope",
-            )
-
-    def barrier(
-        self, buffer: ir.Buffer, indices: Iterable[ir.Expr], what: str, stmt: ir.Arrive | ir.TileOp,
-        state: _ThreadState,
-    ) -> None:
-        """Raise DispatchError where the threads of a scope may name different barriers of a buffer."""
-        scope = stmt.scope
-        if scope == scopes.THREAD.name:
-            return
-        if any(self.widened(self.level(index, state)) < SCOPES[scope].level for index in indices):
-            raise DispatchError(
-                f"{what} one barrier for its whole {scope}, but which barrier of {buffer.name} it is may differ from "
-                "thread to thread",
-                span=stmt.span,
-                hint=f"take an index that is the same for the whole {scope}, or use the thread scope",
-            )
-
-    def common(self, stmt: ir.Instruction, row: Row, state: _ThreadState) -> None:
-        """Raise DispatchError where threads that execute an instruction together may give different operands."""
-        for operand, item in zip(row.arguments, stmt.inputs, strict=False):
-            if not operand.is_common or isinstance(item, (ir.Vector, ir.Descriptor)):
-                continue
-            if self.widened(self.level(item, state)) < row.scope.level:
-                raise DispatchError(
-                    f"{row.spelling} takes one {operand.name} for a whole {row.scope}, but it may differ from thread "
-                    "to thread",
-                    span=stmt.span,
-                    hint=f"name what is the same for the whole {row.scope}",
-                )
-
-    def is_repeated(self, stmt: ir.Atomic, state: _ThreadState) -> bool:
+    def is_repeated(self, stmt: ir.Atomic, state: ThreadState) -> bool:
         """Whether all threads that come to it come with the same element and the same value to add."""
         if stmt.op != "add" or not state.is_exact:
             return False
         given = (*walk.indices(stmt.place), *stmt.operands)
-        return all(self.widened(self.level(expr, state)) == CTA for expr in given)
+        return all(self.agree(expr, scopes.CTA.name, state) for expr in given)
 
-    def partly(self, state: _ThreadState, threads: int) -> frozenset[str]:
+    def partly(self, state: ThreadState, threads: int) -> frozenset[str]:
         """The scopes whose last instance isn't whole and may come on where only these threads may."""
         left = (s for s in state.partial if threads >> self.threads - SCOPES[s].left_over(self.threads))
         return frozenset(left)
 
-    def level(self, expr: ir.Expr, state: _ThreadState) -> int:
+    def agree(self, expr: ir.Expr, scope: str, state: ThreadState) -> bool:
+        """Whether the active threads of each instance of a scope have one value."""
+        return self.widened(self.level(expr, state)) >= SCOPES[scope].level
+
+    def level(self, expr: ir.Expr, state: ThreadState) -> int:
         """The widest scope whose active threads agree on the value."""
         sources = self.sources.get(id(expr))
         if sources is None:
@@ -574,29 +355,3 @@ class _Uniformity(Analysis[_ThreadState]):
 def _behind(gates: Gates) -> Gates:
     """Those of branches that are over."""
     return frozenset(gate for gate in gates if gate.truth is None)
-
-
-def _with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mapping[str, int]:
-    """The levels with others of some variables."""
-    made = dict(levels)
-    for name, level in changed.items():
-        if level != CTA:
-            made[name] = level
-        else:
-            made.pop(name, None)
-    return made
-
-
-def _lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, int]:
-    """Of each variable the lower level; `CTA`, the greatest, is that of those that aren't listed."""
-    if first == second:
-        return first
-    lowest = dict(first)
-    for name, level in second.items():
-        if level < lowest.get(name, CTA):
-            lowest[name] = level
-    return lowest
-
-
-def _at(span: Span | None) -> str:
-    return f" at {span}" if span is not None else ""

@@ -1,0 +1,190 @@
+"""Refuses what all threads of a scope must do together where some of them don't come, or come with something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ... import scopes
+from ...errors import DispatchError
+from ...isa import ROWS, Row
+from ...scopes import SCOPES
+from ...source import Span
+from .. import nodes as ir
+from .. import walk
+from .flow import solve
+from .own_copies import is_each_threads_own, is_of_copies
+from .register_pool import SETTINGS, Setting, check_pool
+from .ring_counts import Come, check_steps
+from .thread_states import ThreadState
+from .thread_values import comers
+from .uniformity import Uniformity
+
+__all__ = ["check"]
+
+#: the classes of statements that all threads of a scope may have to come to, without `Let`, of which few do
+_COLLECTIVE = (ir.Sync, ir.Arrive, ir.Instruction, ir.TileOp)
+_REPORTED: frozenset[type[ir.Stmt]] = frozenset((*_COLLECTIVE, ir.Let))
+
+
+def check(kernel: ir.Kernel) -> None:
+    """Raise DispatchError for a collective operation or barrier that some threads of its scope don't reach.
+
+    The error's place is the branch or loop that keeps them away; its message names the operation. It is also raised
+    where the threads of one operation name different regions.
+    """
+    if not _has_collectives(kernel.body):
+        return
+    uniformity = Uniformity.of(kernel)
+    statements = walk.statements(kernel.body)
+    states = solve(uniformity, kernel.body, uniformity.start())
+    needs = _Needs(kernel, uniformity)
+    for stmt, state in zip(statements, states, strict=True):
+        if type(stmt) in _REPORTED and state is not None:
+            needs.check(stmt, state)
+    rings = [alloc for alloc in walk.each(kernel.body, ir.Alloc) if alloc.call]
+    settings = [(n, stmt) for n, stmt in walk.numbered(kernel.body, ir.Instruction) if stmt.name in SETTINGS]
+    if not rings and not settings:
+        return
+    coming_to = comers(kernel.body, uniformity.values)
+    check_pool(kernel, [
+        Setting(stmt, coming_to[number], state.is_certain, state.gates)
+        for number, stmt in settings if (state := states[number]) is not None
+    ])
+
+    def come(number: int) -> Come | None:
+        state = states[number]
+        return None if state is None else Come(statements[number], coming_to[number], state.is_certain)
+
+    check_steps(kernel, rings, come)
+
+
+def _has_collectives(body: walk.Block) -> bool:
+    """Whether all threads of a scope may have to come to any statement."""
+    if not walk.inventory(body).kinds.isdisjoint(_COLLECTIVE):
+        return True
+    return any(let.var.uniform for let in walk.each(body, ir.Let))
+
+
+class _Needs:
+    """What a kernel's statements need of the threads that come to them; its methods raise DispatchError."""
+
+    def __init__(self, kernel: ir.Kernel, uniformity: Uniformity) -> None:
+        self.kernel, self.uniformity = kernel, uniformity
+
+    def check(self, stmt: ir.Stmt, state: ThreadState) -> None:
+        """Raise where a collective statement lacks threads in this state."""
+        match stmt:
+            case ir.Let(var):
+                if var.uniform:
+                    self.collective("tj.uniform", var.uniform, stmt.span, state)
+            case ir.Sync(scope):
+                # what keeps some CTAs away from the others the simulator finds
+                within = scope if scope in SCOPES else scopes.CTA.name
+                self.collective(f"{scope}_sync", within, stmt.span, state)
+            case ir.Arrive(place, scope):
+                what = f"{scope}.{stmt.word}"
+                self.collective(what, scope, stmt.span, state)
+                self.barrier(place.buffer, walk.indices(place), f"{what} is an arrival at", stmt, state)
+            case ir.Instruction(name):
+                self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
+                self.common(stmt, ROWS[name], state)
+            case ir.TileOp(name, scope):
+                self.collective(f"{scope}.{name}", scope, stmt.span, state, stmt)
+                self.places(stmt, state)
+
+    def collective(
+        self, what: str, scope: str, span: Span | None, state: ThreadState, op: ir.TileOp | None = None
+    ) -> None:
+        if scope == scopes.THREAD.name:
+            return
+        active = state.active
+        if self.uniformity.widened(active.level) < SCOPES[scope].level:
+            remedy = ""
+            if op is not None and is_of_copies(op, self.kernel.threads):
+                if is_each_threads_own(op, self.kernel.body):
+                    return
+                remedy = ", or compute with each thread's own number: float(x), int(x)"
+            raise DispatchError(
+                f"{what}{_at(span)} needs all threads of its {scope}, but not all of them come there: "
+                f"{active.cause} isn't taken alike by the whole {scope}",
+                span=active.span or span,
+                hint=f"move it out of the branch, or branch on what is the same for the whole {scope}{remedy}",
+            )
+        if scope in state.partial:
+            size = SCOPES[scope].threads(self.kernel.threads)
+            raise DispatchError(
+                f"{what} needs whole {scope}s of {size} threads; the last {scope} of a CTA of {self.kernel.threads} "
+                f"threads has {SCOPES[scope].left_over(self.kernel.threads)}",
+                span=span,
+                hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't come there",
+            )
+
+    def places(self, op: ir.TileOp, state: ThreadState) -> None:
+        """Raise where the threads of a collective operation may name different regions, or conditions."""
+        if op.scope == scopes.THREAD.name:
+            return
+        agree = self.uniformity.agree
+        for operand in op.tiles.values():
+            for dim, start in enumerate(operand.starts):
+                if isinstance(start, ir.Const) or agree(start, op.scope, state):
+                    continue
+                raise DispatchError(
+                    f"{op.scope}.{op.name} takes one region of {operand.buffer.name} for its whole {op.scope}, but "
+                    f"where dimension {dim} starts may differ from thread to thread",
+                    span=operand.span or op.span,
+                    hint=f"start at what is the same for the whole {op.scope}, or use the thread scope",
+                )
+        for barrier in map(op.operand, op.record.barriers):
+            if isinstance(barrier, ir.Region):
+                self.barrier(barrier.buffer, barrier.starts, f"{op.scope}.{op.name} reports to", op, state)
+        for name in op.record.conditions:
+            if not agree(op.condition(name), op.scope, state):
+                raise DispatchError(
+                    f"{op.scope}.{op.name} does one thing for its whole {op.scope}, but {name} may differ from thread "
+                    "to thread",
+                    span=op.span,
+                    hint=f"give what is the same for the whole {op.scope}",
+                )
+        gathered, index = op.gathered, op.index
+        if gathered is None or index is None or isinstance(index, ir.Region):
+            return
+        if not agree(index, op.scope, state):
+            raise DispatchError(
+                f"{op.scope}.{op.name} takes one region of {gathered.buffer.name} for its whole {op.scope}, but "
+                "its index may differ from thread to thread",
+                span=gathered.span or op.span,
+                hint=f"take an index that is the same for the whole {op.scope}, a tile of them, or the thread scope",
+            )
+
+    def barrier(
+        self, buffer: ir.Buffer, indices: Iterable[ir.Expr], what: str, stmt: ir.Arrive | ir.TileOp,
+        state: ThreadState,
+    ) -> None:
+        """Raise where the threads of a scope may name different barriers of a buffer."""
+        scope = stmt.scope
+        if scope == scopes.THREAD.name:
+            return
+        if not all(self.uniformity.agree(index, scope, state) for index in indices):
+            raise DispatchError(
+                f"{what} one barrier for its whole {scope}, but which barrier of {buffer.name} it is may differ from "
+                "thread to thread",
+                span=stmt.span,
+                hint=f"take an index that is the same for the whole {scope}, or use the thread scope",
+            )
+
+    def common(self, stmt: ir.Instruction, row: Row, state: ThreadState) -> None:
+        """Raise where threads that execute an instruction together may give different operands."""
+        for operand, item in zip(row.arguments, stmt.inputs, strict=False):
+            if not operand.is_common or isinstance(item, (ir.Vector, ir.Descriptor)):
+                continue
+            if not self.uniformity.agree(item, row.scope.name, state):
+                raise DispatchError(
+                    f"{row.spelling} takes one {operand.name} for a whole {row.scope}, but it may differ from thread "
+                    "to thread",
+                    span=stmt.span,
+                    hint=f"name what is the same for the whole {row.scope}",
+                )
+
+
+def _at(span: Span | None) -> str:
+    return f" at {span}" if span is not None else ""
