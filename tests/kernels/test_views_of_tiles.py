@@ -9,6 +9,7 @@ import pytest
 
 import tilejit as tj
 from tests.support.programs import source_of
+from tilejit import S, laneid
 
 Array = np.ndarray
 
@@ -16,7 +17,7 @@ Array = np.ndarray
 def launched(body: str, *arrays: Array, threads: int = 64, **names: Any) -> None:
     """Runs a kernel of X and O with the statements of `body`."""
     text = f"def k(X, O{''.join(f', {name}: tj.constexpr' for name in names)}):\n    {body}\n"
-    tj.kernel(threads=threads)(source_of(text))[1](*arrays, **names)
+    tj.kernel(threads=threads)(source_of(text, S=S, laneid=laneid))[1](*arrays, **names)
 
 
 SQUARES = {
@@ -67,6 +68,30 @@ def test_a_view_has_the_layout_of_its_tile() -> None:
         x, o,
     )
     np.testing.assert_array_equal(o, x.view(np.int32))
+
+
+#: a part of a tile with a given layout, (8, 64) -> the same of NumPy's
+PARTS = {
+    "x[2:5, 3:40]": lambda x: x[2:5, 3:40],
+    "x[:, 7]": lambda x: x[:, 7],
+    "x[1, 20:21]": lambda x: x[1, 20:21],
+    "x.T[9:50, 1:8]": lambda x: x.T[9:50, 1:8],
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_a_given_layout_is_seen_as_another_type(part: str) -> None:
+    x = np.random.default_rng(5).standard_normal((8, 64)).astype(np.float32)
+    seen = np.ascontiguousarray(PARTS[part](x)).view(np.int32)
+    o = np.zeros((2, *seen.shape), np.int32)
+    box = ", ".join(f"0:{n}" for n in seen.shape)
+    launched(
+        "x = tj.warp.load(X[0:8, 0:64], layout=S[(8, 2, 32) : (2, 1, 1 @ laneid)])\n"
+        f"    tj.warp.store(O[0, {box}], ({part}).view(tj.int32))\n"
+        f"    tj.warp.store(O[1, {box}], ({part}).view(tj.int32) - tj.max(({part}).view(tj.int32)))",
+        x, o, threads=32,
+    )
+    np.testing.assert_array_equal(o, [seen, seen - seen.max()])
 
 
 def test_a_product_takes_the_bits_of_its_operands() -> None:

@@ -241,8 +241,8 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
         if "layout" in arguments:
             raise ctx.type_error(node, ".view(dtype) takes no layout", "chain them: .view(dtype).view(shape, layout)")
         dtype = element_type(ctx, first, value)
-        if isinstance(memory.buffer.layout, Open) and dtype.bits == memory.dtype.bits:
-            return _open_as(ctx, node, memory, memory.buffer.layout, dtype)
+        if memory.is_local and dtype.bits == memory.dtype.bits and not memory.buffer.slots:
+            return _seen_as(ctx, node, memory, dtype)
         return _with_element_type(ctx, node, memory, _sliced_layout(ctx, node, memory), dtype)
     base = _known_layout(ctx, node, memory)
     shape = static_shape(ctx, first, value)
@@ -365,11 +365,12 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
         return layout.slice([e for e in memory.buffer.shape if isinstance(e, int)], box)
 
 
-def _open_as(ctx: Context, node: ast.AST, tile: Memory, layout: Open, dtype: DType) -> Memory:
-    """An open tile, or a part of one, as another type of the same width: it stays open."""
-    shape = tile.buffer.shape
-    view = reinterpreted(ctx, node, tile, shape, dtype, Open(layout.scope, tuple(range(len(shape)))))
-    return replace(tile, buffer=view.buffer)
+def _seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
+    """A local tile, or a part of one, as another type of the same width: it lies as before, and stays open."""
+    shape, layout = tile.buffer.shape, tile.buffer.layout
+    if isinstance(layout, Open):
+        layout = Open(layout.scope, tuple(range(len(shape))))
+    return replace(tile, buffer=reinterpreted(ctx, node, tile, shape, dtype, layout).buffer)
 
 
 def _with_element_type(
