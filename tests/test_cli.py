@@ -233,10 +233,20 @@ def test_explain_takes_what_a_program_launched(run, file):
     assert status == 0 and ".target sm_75" in out
 
 
+def test_explain_compiles_for_the_arguments_that_it_is_given(run, file):
+    place = f"{file(UNPINNED)}::scaled"
+    status, out, _ = run("explain", place, *SPECS, "--threads", "96", "--ptx", "--target", "sm_80")
+    assert status == 0 and ".maxntid 96" in out and ".target sm_80" in out
+    status, out, _ = run("explain", file(LAUNCHED), "--spec", "A=float32[32]", "--spec", "n=3")
+    assert status == 0 and out.startswith("store for sm_90a")
+    status, _, err = run("explain", file(UNPINNED), *SPECS)
+    assert status == 1 and "has 2 kernels" in err
+
+
 def test_explain_says_what_to_add_where_nothing_tells_the_arguments(run, file):
     status, _, error = run("explain", file(LAUNCHED))
     assert status == 1
-    assert "nothing says what arguments store get" in error and "tj.spec" in error and "--run" in error
+    assert "nothing says what arguments store get" in error and all(w in error for w in ("--spec", "tj.spec", "--run"))
 
 
 @pytest.mark.parametrize(

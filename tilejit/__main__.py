@@ -46,7 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(*doctor(), sep="\n")
         elif options.command == "explain":
             target = find_target(options.target) if options.target else None
-            print(*explain(options.place, target, options.text, run=options.run), sep="\n\n")
+            shown = explain(
+                options.place, target, options.text, run=options.run, specs=options.spec, threads=options.threads
+            )
+            print(*shown, sep="\n\n")
         elif options.command == "operations":
             print(*operations(), sep="\n")
         elif options.command == "compile":
@@ -76,20 +79,14 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("doctor", help="device, driver, versions, and what will be used and why")
     explained = commands.add_parser("explain", help="which variant each tile operation gets, and why not another")
     explained.add_argument("place", metavar="FILE[::KERNEL]")
-    explained.add_argument("--target", help="an architecture such as sm_100a")
+    _add_signature(explained)
     explained.add_argument("--run", action="store_true", help="run FILE as a program, to see what it launches")
     texts = explained.add_mutually_exclusive_group()
     for option, attribute in _TEXTS.items():
         texts.add_argument(option, dest="text", action="store_const", const=attribute, help="print that instead")
     compiled = commands.add_parser("compile", help="compile a kernel ahead of time, for tilejit.load_compiled or C")
     compiled.add_argument("place", metavar="FILE[::KERNEL]")
-    compiled.add_argument(
-        "--spec", action="append", default=[], metavar="NAME=VALUE",
-        help="an argument: A=float32[1024, 64] an array, A=float32[64, 1024]:(1, 64) one with strides in elements, "
-        "n=int32 a number, N=64 a compile-time value; parameters that say so themselves may be left out",
-    )
-    compiled.add_argument("--target", help="an architecture such as sm_100a")
-    compiled.add_argument("--threads", type=int, help="threads of a CTA")
+    _add_signature(compiled)
     compiled.add_argument(
         "-o", "--output", action="append", required=True, metavar="OUT",
         help="k.ptx, k.cubin or k.h, else the texts OUT.tile, OUT.lane, OUT.ll and OUT.ptx; more than once for several",
@@ -98,6 +95,17 @@ def _parser() -> argparse.ArgumentParser:
     cached = commands.add_parser("cache", help="what is kept of compiled kernels")
     cached.add_argument("action", nargs="?", choices=tuple(CACHE_ACTIONS), default="info")
     return parser
+
+
+def _add_signature(command: argparse.ArgumentParser) -> None:
+    """The options that say for which arguments, target and threads a kernel is compiled."""
+    command.add_argument(
+        "--spec", action="append", default=[], metavar="NAME=VALUE",
+        help="an argument: A=float32[1024, 64] an array, A=float32[64, 1024]:(1, 64) one with strides in elements, "
+        "n=int32 a number, N=64 a compile-time value; parameters that say so themselves may be left out",
+    )
+    command.add_argument("--target", help="an architecture such as sm_100a")
+    command.add_argument("--threads", type=int, help="threads of a CTA")
 
 
 def doctor() -> Iterator[str]:
@@ -200,7 +208,13 @@ def compile_ahead(
     place: FILE or FILE::KERNEL. specs: `NAME=VALUE` for each argument. outputs: as `Compiled.save` takes them.
     """
     file, _, wanted = place.partition("::")
-    kernels = _kernels(file, run=False)
+    compiled = _compiled_for(_one_kernel(file, wanted, _kernels(file, run=False)), specs, target, threads)
+    for output in outputs:
+        yield from map(str, compiled.save(output))
+
+
+def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
+    """The kernel of a name; without one the only one."""
     if not wanted and len(kernels) == 1:
         (wanted,) = kernels
     if wanted not in kernels:
@@ -208,20 +222,22 @@ def compile_ahead(
         raise LaunchError(
             f"{file} has {named}", hint=f"write {file}::KERNEL, one of: {', '.join(kernels) or 'none'}"
         )
-    kernel = kernels[wanted]
+    return kernels[wanted]
+
+
+def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, threads: int | None) -> Compiled:
+    """A kernel for arguments that are given as `NAME=VALUE`."""
     kinds = {p.name: p.kind for p in kernel.parameters}
     arguments: dict[str, Any] = {}
     for text in specs:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or name not in kinds:
             raise LaunchError(
-                f"--spec {text!r} names no parameter of {wanted}", hint=f"write NAME=VALUE for: {', '.join(kinds)}"
+                f"--spec {text!r} names no parameter of {kernel.name}", hint=f"write NAME=VALUE for: {', '.join(kinds)}"
             )
         arguments[name] = _argument(name, kinds[name], value)
     scalars = {p.name: p.dtype for p in kernel.parameters if p.dtype is not None}
-    compiled = kernel.compile(target=target, threads=threads, **{**scalars, **arguments})
-    for output in outputs:
-        yield from map(str, compiled.save(output))
+    return kernel.compile(target=target, threads=threads, **{**scalars, **arguments})
 
 
 #: an array's dtype, its extents and its strides in elements
@@ -250,14 +266,23 @@ def _integers(text: str) -> tuple[int, ...]:
     return tuple([int(part) for part in text.split(",") if part.strip()])
 
 
-def explain(place: str, target: Target | None, text: str | None, *, run: bool = False) -> Iterator[str]:
+def explain(
+    place: str, target: Target | None, text: str | None, *, run: bool = False, specs: Sequence[str] = (),
+    threads: int | None = None,
+) -> Iterator[str]:
     """The verdicts on kernels of a file, or one of their texts.
 
-    A kernel is compiled as its `tj.spec` annotations pin it, else as the file launched it while it ran.
+    A kernel is compiled for the arguments in `specs`, else as its `tj.spec` annotations pin it, else as the file
+    launched it while it ran.
     place: FILE or FILE::KERNEL. text: an attribute of `Compiled`. run: as a program rather than as a module.
+    specs: `NAME=VALUE` for each argument of one kernel, which they and `threads` choose.
     """
     file, _, wanted = place.partition("::")
     kernels = _kernels(file, run)
+    if specs or threads is not None:
+        compiled = _compiled_for(_one_kernel(file, wanted, kernels), specs, target, threads)
+        yield _shown(compiled, text)
+        return
     if wanted and wanted not in kernels:
         raise LaunchError(f"{file} has no kernel {wanted!r}", hint=f"its kernels: {', '.join(kernels) or 'none'}")
     chosen = [kernels[wanted]] if wanted else list(kernels.values())
@@ -267,11 +292,16 @@ def explain(place: str, target: Target | None, text: str | None, *, run: bool = 
     if not variants:
         raise LaunchError(
             f"nothing says what arguments {' and '.join(k.name for k in chosen)} get in {file}",
-            hint="pin them, `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or pass --run to run the file as a "
-            "program and explain what it launches",
+            hint="give them, --spec 'A=float32[32, 8]', pin them, `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or "
+            "pass --run to run the file as a program and explain what it launches",
         )
     for compiled in variants:
-        yield str(compiled.explain()) if text is None else str(getattr(compiled, text))
+        yield _shown(compiled, text)
+
+
+def _shown(compiled: Compiled, text: str | None) -> str:
+    """The verdicts, or the text that an attribute of `Compiled` is."""
+    return str(compiled.explain()) if text is None else str(getattr(compiled, text))
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:

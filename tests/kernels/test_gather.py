@@ -236,7 +236,7 @@ BAD = [
     ("    tj.cta.load(X.at(-1)[0:4])", "index -1 is outside: indices don't count from the end"),
     (LOADED + "    tj.cta.load(X.at(i, axis=2))", "there is no axis 2 in a tile of 2 dimensions"),
     (LOADED + "    tj.cta.load(X[2:6].at(i)[:, 0:4])", "of a whole dimension; dimension 0 of X is cut"),
-    (LOADED + "    tj.cta.load(X.at(i)[0:4, 0:4])", "the first 1 dimensions of a gathered region of shape (8, ?)"),
+    (LOADED + "    tj.cta.load(X.at(i)[0:4, 0:4])", "dimension 0 of a gathered region of shape (8, ?)"),
     (LOADED + "    tj.cta.load(X.at(i)[:, 0:4, 0])", "2 indices for 1 dimension of X"),
     (LOADED + "    tj.cta.load(X.at(i))", "dimension 1 of X has an extent that is known only at run time"),
     (LOADED + "    tj.cta.load(i.at(i))", ".at is of global and shared memory; this is a local tile"),

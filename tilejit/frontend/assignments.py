@@ -123,6 +123,8 @@ def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
 def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
     if not isinstance(value, Items):
         hint = "use one name; an index along each axis is tj.cta_id(0), tj.cta_id(1)"
+        if isinstance(value, Memory):
+            hint = "use one name; tj.split(x, 2, axis) gives parts of a tile, tj.argmax(x) where its maximum is"
         raise ctx.type_error(target, f"{describe(value)} can't be unpacked; a tuple can", hint)
     if ast.Starred in map(type, target.elts):
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")

@@ -377,13 +377,15 @@ def fitting(number: bool | int | float, dtype: DType) -> Const:
     return build.const(number, dtype)
 
 
+_A_TUPLE_IN_A_LOOP = "make a tuple in a loop over tj.static_range or a tuple: items = (); for …: items += (item,)"
+
 #: what to write instead of syntax that kernels don't have
 _INSTEAD: dict[str, tuple[str, str]] = {
     "Lambda": ("a lambda", "write a nested def, or a @tj.function"),
-    "ListComp": ("a list comprehension", "write a for loop over tj.static_range"),
-    "SetComp": ("a set comprehension", "write a for loop over tj.static_range"),
-    "DictComp": ("a dict comprehension", "write a for loop over tj.static_range"),
-    "GeneratorExp": ("a generator expression", "write a for loop over tj.static_range"),
+    "ListComp": ("a list comprehension", _A_TUPLE_IN_A_LOOP),
+    "SetComp": ("a set comprehension", _A_TUPLE_IN_A_LOOP),
+    "DictComp": ("a dict comprehension", _A_TUPLE_IN_A_LOOP),
+    "GeneratorExp": ("a generator expression", _A_TUPLE_IN_A_LOOP),
     "List": ("a list", "write a tuple (a, b), or allocate with tj.alloc_local"),
     "Set": ("a set", "write a tuple"),
     "Dict": ("a dict", "pass separate values or tuples"),

@@ -174,10 +174,10 @@ def _part_of_rows(ctx: Context, node: ast.Subscript, gathered: Rows) -> Rows:
     """A part of each box; the dimensions of the index stay whole."""
     listed = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     numbers = len(gathered.index_shape)
-    for part in listed[:numbers]:
+    for dim, part in enumerate(listed[:numbers]):
         if not isinstance(part, ast.Slice) or part.lower or part.upper or part.step:
             raise ctx.type_error(
-                part, f"the first {numbers} dimensions of {describe(gathered)} are those of its index: they stay whole",
+                part, f"dimension {dim} of {describe(gathered)} is one of its index: it stays whole",
                 "slice the index, and write : here",
             )
     rest = ast.copy_location(ast.Tuple(listed[numbers:], ast.Load()), node)

@@ -67,10 +67,11 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
     place = placed(ctx, arguments["place"], "the destination", is_written=True)
     value = ctx.evaluate(arguments["tile"])
     if not isinstance(value, Memory) or not value.is_local:
-        raise ctx.type_error(
-            arguments["tile"], f"store takes a local tile; this is {describe(value)}",
-            "fill a region with fill(region, value), copy memory with copy(dst, src)",
-        )
+        hint = "copy memory with copy(dst, src)"
+        if not isinstance(value, Memory):
+            scope = f"tj.{operation.scope}"
+            hint = f"fill a region: {scope}.fill(region, value); with a mask store {scope}.full(shape, value, dtype)"
+        raise ctx.type_error(arguments["tile"], f"store takes a local tile; this is {describe(value)}", hint)
     src = value.region(ctx.span(arguments["tile"]))
     _moved(ctx, node, operation, {"dst": place.pop("place"), "src": src, **place}, arguments)
     return Constant(None)

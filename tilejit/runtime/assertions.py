@@ -49,7 +49,7 @@ _SIMULATED: dict[str, type[SimulationError]] = {
 
 #: what to do about it, by rule
 _HINTS: dict[str, str] = {
-    "bounds": "test the index before it is used; only regions of global tensors may pass the edge",
+    "bounds": "test the index before it is used; only regions of whole global tensors may pass the edge",
     "front": "store the part that lies inside, or by tj.cta.copy, which masks it; a GPU ends the kernel there",
     "overlap": "copy what is read to a local tile first: then all of it is read before anything is written",
     "unwritten": "write it on every path, for example by a fill at the beginning",
