@@ -131,7 +131,7 @@ ARGUMENTS = [
     (lambda: add[1](A, B, A=A), LAUNCH, "add got 'A' twice", "by position or by keyword"),
     (lambda: add[1]([1, 2], B), LAUNCH, "A: list is not an array", "a NumPy array"),
     (lambda: add[1](A, "text"), LAUNCH, "B: str is not an array", "a NumPy array"),
-    (lambda: add[1](A, None), LAUNCH, "B: NoneType is not an array", "a NumPy array"),
+    (lambda: add[1](A, None), LAUNCH, "B: None is not an array", "leave the annotation"),
     (lambda: add[1](3, B), LAUNCH, "A is an array parameter; got int 3", "A: tj.int32"),
     (lambda: add[1](A, B.astype(object)), LAUNCH, "B: an array of dtype dtype('O')", "float32"),
     (lambda: add[1](A.astype(complex), B), LAUNCH, "A: an array of dtype dtype('complex128')", "float32"),

@@ -208,6 +208,11 @@ def view_of(value: Any) -> ArrayView:
         return _remembered(value, DeviceArray.view)
     if isinstance(value, ArrayView):
         return value
+    if value is None:
+        raise LaunchError(
+            "None is not an array",
+            hint="leave the annotation of a parameter out that may be None: then the kernel can ask whether it is",
+        )
     raise LaunchError(
         f"{type(value).__name__} is not an array",
         hint="pass a NumPy array, a tensor of PyTorch, CuPy or JAX, or a tj.DeviceArray",
