@@ -243,6 +243,7 @@ TYPE_CASES = [
     ("x = tj.cta.load(A[0:8, 0:8])\ntj.cta.store(B[0:8, 0:8], «1.0», mask=x > 0)", "store takes a local tile",
      "with a mask store tj.cta.full(shape, value, dtype)"),
     ("tj.cta.store(B[0:64, 0:64], «A[0:64, 0:64]»)", "store takes a local tile", "copy(dst, src)"),
+    ("tj.cta.load(B[0:64, 0:64], «A[0:64, 0:64]»)", "a layout must be known", "by copy(dst, src)"),
     ("x = A[0, 0].astype(tj.float8_e4m3fn)\ny = «x + x»", "fp8 is storage; cast it first", "astype"),
     ("s = tj.alloc_shared((8, 8), tj.float8_e4m3fn)\n«tj.cta.add(s, s, s)»", "fp8 is storage; cast it first", "astype"),
     ("x = tj.float8_e4m3fn(n)\nA[0, 0] = «x + 1»", "fp8 is storage…float32", ""),

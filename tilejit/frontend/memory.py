@@ -53,7 +53,8 @@ def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
 
 def buffer_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
     """A layout that the user gave, checked against the shape and the kind of memory."""
-    layout = ctx.constant(value, node, "a layout")
+    memory_hint = "one place is loaded, x = tj.cta.load(region); memory is copied by copy(dst, src)"
+    layout = ctx.constant(value, node, "a layout", memory_hint if isinstance(value, Memory) else "")
     with Located(ctx, node):
         return allocation.fitting_layout(layout, shape, space)
 
