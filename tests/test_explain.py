@@ -11,7 +11,7 @@ from tilejit.codegen.census import Census
 from tilejit.explain import Density, Explanation, LocalTile
 from tilejit.ir.nodes import TileOp
 from tilejit.lower import Plan, Variant, Verdict
-from tilejit.lower.variant import VectorPlan
+from tilejit.lower.plans import VectorPlan
 from tilejit.source import Span
 from tilejit.target import target
 

@@ -9,8 +9,8 @@ from tilejit.dtypes import float32, int32
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Buffer, Region, TileOp
 from tilejit.layout import TileLayout
+from tilejit.lower.plans import JointAccess, Moves
 from tilejit.lower.proof.prove import prove_moves
-from tilejit.lower.variant import JointAccess, Moves
 
 ROWS, COLUMNS, PADDED = 4, 24, 40
 

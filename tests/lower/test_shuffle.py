@@ -15,9 +15,10 @@ from tilejit.ir.nodes import TileOp
 from tilejit.layout import R, S, TileLayout, laneid, tx
 from tilejit.lower import DispatchContext
 from tilejit.lower.ask import operand
+from tilejit.lower.plans import Passes
 from tilejit.lower.proof import prove
 from tilejit.lower.proof.passes import prove_passes
-from tilejit.lower.variant import Decline, Passes
+from tilejit.lower.variant import Decline
 from tilejit.lower.variants import copy_shuffle
 from tilejit.target import target
 from tilejit.testing import Operation

@@ -38,8 +38,8 @@ from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, dispatch, operand
 from tilejit.lower.engine import Verdict
 from tilejit.lower.pending import carry
+from tilejit.lower.plans import SharedFactor
 from tilejit.lower.proof import prove
-from tilejit.lower.variant import SharedFactor
 from tilejit.lower.variants.gemm_async_wgmma import InMemory, Plan
 from tilejit.pipeline import compile
 from tilejit.target import target

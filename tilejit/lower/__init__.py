@@ -7,7 +7,8 @@ from ..target import Target
 from .engine import Verdict
 from .lowering import Lowered
 from .lowering import lower as _lower
-from .variant import Condition, Decline, DispatchContext, Facts, Folds, Moves, Plan, Products, Reductions, Variant
+from .plans import Facts, Folds, Moves, Plan, Products, Reductions
+from .variant import Condition, Decline, DispatchContext, Variant
 from .variants import VARIANTS
 
 __all__ = [

@@ -12,7 +12,8 @@ from ..remember import lasting
 from ..source import Span
 from ..svg import Picture
 from .builder import Builder
-from .variant import Condition, Decline, DispatchContext, Plan, Variant
+from .plans import Plan
+from .variant import Condition, Decline, DispatchContext, Variant
 
 __all__ = ["Verdict", "dispatch"]
 

@@ -15,9 +15,9 @@ from ..layout.draw import BANK_BITS, BANKS
 from ..layout.iters import digits
 from ..svg import ABSENT, Cell, CellTable, Picture, beside, colour_of
 from ..target import TMEM_LANE, WARP
+from .plans import Array, Moves, Passes, Plan, Staged
 from .proof.places import Contents, each_element
 from .schedule.launch import launch_values
-from .variant import Array, Moves, Passes, Plan, Staged
 
 __all__ = ["draw_issue"]
 

@@ -28,10 +28,11 @@ from ...isa.tma import BULK_COMMIT, LOADS, STORES, BoxForm
 from ...layout import Swizzle
 from ..builder import Builder
 from ..leaders import leads
+from ..plans import Facts, JointAccess, Moves, Plan
 from ..schedule.launch import launch_values
 from ..schedule.placement import Placement, element_offset, extent_of, global_strides, inside, place
 from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
-from ..variant import DispatchContext, Facts, JointAccess, Moves, Plan
+from ..variant import DispatchContext
 
 __all__ = ["BoxCopy", "barrier_of", "box_copy"]
 

@@ -17,10 +17,11 @@ from ...isa.warp import SHUFFLE_XOR
 from ...ops.fold import COMBINE, PAIRS
 from ...scopes import SCOPES
 from ..builder import Builder
+from ..plans import Facts, Folds
+from ..plans import Plan as PlanBase
 from ..schedule.fold import FoldOrder, FoldSteps, Gathering, Key
 from ..schedule.registers import each_start
-from ..variant import DispatchContext, Facts, Folds
-from ..variant import Plan as PlanBase
+from ..variant import DispatchContext
 from .combining import Partial
 from .meeting import Lanes, SharedPartials, gathered
 

@@ -8,12 +8,13 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Region, TileOp, Vector
 from ..builder import Builder
+from ..plans import VectorPlan
 from ..schedule.digits import Digit
 from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import Placement, element_offset, owned, place
 from ..schedule.views import Schedule, View
 from ..schedule.windows import Edges
-from ..variant import VectorPlan, local_side
+from ..variant import local_side
 from .register_copy import fill_value
 
 __all__ = ["OwnerCopy"]

@@ -19,12 +19,12 @@ from ...dtypes import int32
 from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region, TileOp, Vector
 from ..builder import Builder
+from ..plans import VectorPlan
 from ..schedule.digits import Digit
 from ..schedule.strides import Scaled
 from ..schedule.views import Schedule
 from ..schedule.width import widest_vector
 from ..schedule.windows import Edges, Mask
-from ..variant import VectorPlan
 from .masked import MaskedVector, at_edges
 from .register_copy import fill_value
 from .vectors import pieces

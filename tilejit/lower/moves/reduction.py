@@ -24,10 +24,11 @@ from ...scopes import SCOPES
 from ...target import WARP as LANES
 from ...target import Target
 from ..builder import Builder
+from ..plans import Facts, Reductions
+from ..plans import Plan as PlanBase
 from ..schedule.registers import each_start
 from ..schedule.shares import Shares
-from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Facts, Reductions, outside
-from ..variant import Plan as PlanBase
+from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, outside
 from .combining import Combining, Partial
 from .meeting import SharedPartials, Shuffles, by_redux, by_vote, exchanged
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...ir.nodes import TileOp
 from ...target import WARP
-from ..variant import Passes
+from ..plans import Passes
 from .places import elements_of_threads, need_nothing_beside
 
 __all__ = ["prove_passes"]

@@ -14,8 +14,8 @@ from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Region, Strided
 from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
+from ..plans import Moves
 from ..schedule.launch import launch_values
-from ..variant import Moves
 
 __all__ = ["Contents", "addresses", "each_element", "elements_of_threads", "need_nothing_beside", "owners_of"]
 

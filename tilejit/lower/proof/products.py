@@ -10,7 +10,7 @@ import numpy as np
 
 from ...distinct import distinct
 from ...ir.nodes import Region, TileOp
-from ..variant import Products
+from ..plans import Products
 from .places import owners_of
 
 __all__ = ["prove_products"]

@@ -12,8 +12,8 @@ from ...errors import assert_never
 from ...ir.nodes import Expr, Region, Special, TileOp, Var
 from ...ir.walk import subexpressions
 from ...scopes import SCOPES
+from ..plans import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged, WarpgroupProducts
 from ..schedule.launch import launch_values
-from ..variant import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged, WarpgroupProducts
 from .passes import prove_passes
 from .places import Contents, addresses, each_element, need_nothing_beside
 from .products import prove_products

@@ -10,7 +10,7 @@ from ...distinct import distinct
 from ...ir.nodes import Region, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
-from ..variant import Folds, Reductions
+from ..plans import Folds, Reductions
 from .places import elements_of_threads, need_nothing_beside
 
 __all__ = ["prove_folds", "prove_reductions"]

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir.nodes import Region, TileOp
+from ..plans import SharedFactor, WarpgroupProducts
 from ..schedule.launch import launch_values
-from ..variant import SharedFactor, WarpgroupProducts
 from .places import addresses, owners_of
 
 __all__ = ["prove_warpgroup_products", "read_at"]

@@ -25,8 +25,9 @@ from ..moves.gathered import Index
 from ..moves.masked import MaskedVector
 from ..moves.updates import update_forms, update_schedule
 from ..moves.vectors import OwnedVectors, VectorRegisters
+from ..plans import VectorPlan
 from ..schedule.placement import Placement
-from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, VectorPlan
+from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
 
 
 @dataclass(frozen=True, slots=True)

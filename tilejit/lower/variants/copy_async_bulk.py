@@ -20,22 +20,11 @@ from ...isa.tma import BULK_COMMIT, BULK_LOAD, BULK_STORE, BULK_STORES
 from ..builder import Builder
 from ..leaders import leads
 from ..moves.boxes import barrier_of
+from ..plans import Facts, JointAccess, Moves
+from ..plans import Plan as PlanBase
 from ..schedule.launch import launch_values
 from ..schedule.placement import Placement, edges, place
-from ..variant import (
-    COPY_CONDITIONS,
-    KINDS,
-    Condition,
-    DispatchContext,
-    Facts,
-    JointAccess,
-    Moves,
-    Variant,
-    between,
-    copy_sides,
-    needs,
-)
-from ..variant import Plan as PlanBase
+from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, Variant, between, copy_sides, needs
 
 #: bytes of which addresses and sizes are multiples
 _UNIT_BYTES = 16

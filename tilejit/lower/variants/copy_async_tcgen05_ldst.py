@@ -24,22 +24,11 @@ from ...isa.tcgen05 import LD, ST, TMEM_LOAD, TMEM_STORE, WAIT_LD, WAIT_ST, Tran
 from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
 from ...target import TMEM_COLUMNS, TMEM_LANE, WARP, WARPGROUP
 from ..builder import Builder
+from ..plans import Facts, Moves
+from ..plans import Plan as PlanBase
 from ..schedule.registers import RegisterRun, each_start
 from ..schedule.tensor_words import Words, lane_fault, words
-from ..variant import (
-    COPY_CONDITIONS,
-    KINDS,
-    Condition,
-    Decline,
-    DispatchContext,
-    Facts,
-    Moves,
-    Variant,
-    between,
-    local_side,
-    needs,
-)
-from ..variant import Plan as PlanBase
+from ..variant import COPY_CONDITIONS, KINDS, Condition, Decline, DispatchContext, Variant, between, local_side, needs
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,23 +23,11 @@ from ...layout import Swizzle
 from ...target import WARP
 from ..builder import Builder
 from ..moves.register_copy import register_copy
+from ..plans import Facts, JointAccess, Moves
+from ..plans import Plan as PlanBase
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
 from ..schedule.turns import Turns
-from ..variant import (
-    COPY_CONDITIONS,
-    KINDS,
-    WHOLE_WARPS,
-    Condition,
-    Decline,
-    DispatchContext,
-    Facts,
-    JointAccess,
-    Moves,
-    Variant,
-    between,
-    needs,
-)
-from ..variant import Plan as PlanBase
+from ..variant import COPY_CONDITIONS, KINDS, WHOLE_WARPS, Condition, Decline, DispatchContext, Variant, between, needs
 
 #: from here on the addresses of lanes beyond an instruction's last row are ignored; before, they must be valid
 _IGNORES_ADDRESSES = 80

@@ -18,7 +18,8 @@ from ..moves.gathered import Index
 from ..moves.masks import IndexCondition
 from ..moves.register_copy import fill_value, register_copy
 from ..moves.vectors import OwnedVectors
-from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Facts, Variant, VectorPlan, between
+from ..plans import Facts, VectorPlan
+from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from ...layout.transfer import renaming
 from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, beside_fault, held
-from ..variant import Array, Decline, DispatchContext, Facts, Moves, Plan, Variant
+from ..plans import Array, Facts, Moves, Plan
+from ..variant import Decline, DispatchContext, Variant
 
 #: a run of registers: the first of the destination, the first of the source, how many
 Run = tuple[int, int, int]

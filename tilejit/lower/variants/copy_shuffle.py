@@ -27,7 +27,8 @@ from ...ops.copies import COPY, RESHAPE
 from ...target import WARP
 from ..builder import Builder
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, beside_fault, held
-from ..variant import WHOLE_WARPS, Array, Decline, DispatchContext, Facts, Passes, Plan, Variant
+from ..plans import Array, Facts, Passes, Plan
+from ..variant import WHOLE_WARPS, Decline, DispatchContext, Variant
 from ..weights import SELECT, SHUFFLE
 from . import copy_through_shared
 

@@ -26,7 +26,8 @@ from ..builder import Builder, instances_of
 from ..engine import Verdict, dispatch
 from ..moves.conversion import BETWEEN_TILES, EXCHANGE_CONDITIONS
 from ..moves.exchange import ExchangeMemory, RoundCosts, cheapest, dense
-from ..variant import DispatchContext, Facts, Plan, Staged, Variant, VectorPlan
+from ..plans import Facts, Plan, Staged, VectorPlan
+from ..variant import DispatchContext, Variant
 from . import copy_fallback, copy_ldstmatrix, copy_reg
 
 #: how either copy is carried out

@@ -23,10 +23,11 @@ from ...target import Target
 from ..builder import Builder
 from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, inputs_of, placed_tiles, schedule
 from ..moves.vectors import OwnedVectors, RegisterVectors
+from ..plans import VectorPlan
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.views import View
 from ..values import value_of
-from ..variant import KINDS, Condition, DispatchContext, Variant, VectorPlan, outside
+from ..variant import KINDS, Condition, DispatchContext, Variant, outside
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,21 +25,11 @@ from ...isa.wgmma import K_BYTES, WGMMA, WGMMA_M, FactorPlace, Product, WgmmaFor
 from ...scopes import WARPGROUP
 from ...target import WARPGROUP as THREADS
 from ..builder import Builder
+from ..plans import Facts, SharedFactor, WarpgroupProducts
+from ..plans import Plan as PlanBase
 from ..schedule.swizzle_atoms import Atoms, atoms_of
 from ..schedule.warpgroup_fragments import Run, registers_of_a, registers_of_sums, runs
-from ..variant import (
-    KINDS,
-    PRODUCT_CONDITIONS,
-    SHAPES,
-    Condition,
-    DispatchContext,
-    Facts,
-    SharedFactor,
-    Variant,
-    WarpgroupProducts,
-    needs,
-)
-from ..variant import Plan as PlanBase
+from ..variant import KINDS, PRODUCT_CONDITIONS, SHAPES, Condition, DispatchContext, Variant, needs
 
 #: bits of a swizzle -> its number in a descriptor
 _MODES = (0, 3, 2, 1)

@@ -27,6 +27,8 @@ from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ...isa.opaque import XOR
 from ..builder import Builder
+from ..plans import Facts, Products
+from ..plans import Plan as PlanBase
 from ..schedule.digits import Digit
 from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import Schedule
@@ -38,13 +40,10 @@ from ..variant import (
     Condition,
     Decline,
     DispatchContext,
-    Facts,
-    Products,
     Variant,
     needs,
     outside,
 )
-from ..variant import Plan as PlanBase
 
 
 class Within(Enum):

@@ -15,8 +15,9 @@ from ...ops.copies import INDICES
 from ..builder import Builder
 from ..elementwise import placed_tiles, schedule
 from ..moves.vectors import OwnedVectors
+from ..plans import VectorPlan
 from ..schedule.owners import need_all_threads
-from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, VectorPlan, outside
+from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, outside
 
 
 @dataclass(frozen=True, slots=True)
