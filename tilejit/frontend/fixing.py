@@ -29,8 +29,7 @@ def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
         )
     if isinstance(root.layout, Open) and root.name not in ctx.fixed:
         scope = root.layout.scope
-        shape = tuple(n for n in root.shape if isinstance(n, int))
-        chosen = alone(shape, scope, SCOPES[scope].threads(ctx.threads), root.dtype.bits)
+        chosen = alone(root.fixed_shape, scope, SCOPES[scope].threads(ctx.threads), root.dtype.bits)
         ctx.journal.put(ctx.fixed, root.name, chosen)
     return _placed(memory.buffer, ctx.fixed, span).tile_layout
 
@@ -63,7 +62,7 @@ def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) 
 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
     """A view along dimensions of a tile that has a layout."""
-    shape = tuple(n for n in base.shape if isinstance(n, int))
+    shape = base.fixed_shape
     if dims == tuple(range(len(shape))):
         return replace(view, layout=base.layout, slots=base.slots)
     if base.slots and len(base.slots) != len(shape):

@@ -190,7 +190,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
         moved = Open(layout.scope, order)
     else:
         with Located(ctx, node):
-            grouped, ends = buffer.tile_layout.group([e for e in buffer.shape if isinstance(e, int)])
+            grouped, ends = buffer.tile_layout.group(buffer.fixed_shape)
             moved = grouped.permute_groups(ends, order)
     shape = tuple(buffer.shape[d] for d in order)
     view = reinterpreted(ctx, node, memory, shape, memory.dtype, moved)
@@ -363,7 +363,7 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
     region = memory.region(ctx.span(node))
     box = [(int(s.value), n) for s, n in zip(region.starts, region.counts, strict=True) if isinstance(s, Const)]
     with Located(ctx, node):
-        return layout.slice([e for e in memory.buffer.shape if isinstance(e, int)], box)
+        return layout.slice(memory.buffer.fixed_shape, box)
 
 
 def _seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:

@@ -228,6 +228,13 @@ class Buffer:
         return -(-self.tile_layout.span("TCol") * self.dtype.bits // 32)
 
     @property
+    def fixed_shape(self) -> tuple[int, ...]:
+        """The shape of what is no tensor with extents that are known only at launch."""
+        shape = tuple([n for n in self.shape if isinstance(n, int)])
+        assert len(shape) == len(self.shape), f"{self.name} has extents that are known only at launch"
+        return shape
+
+    @property
     def laid_out(self) -> tuple[int | Var, ...]:
         """The shape that its layout has: the slots where there are any."""
         return self.slots or self.shape

@@ -144,7 +144,7 @@ def fragment_layout(
     if None in dims:
         made = projected(made, whole, dims)
     slots = tuple(1 if n == 1 else padded for n, padded in zip(shape, whole, strict=True))
-    return Projection(made, () if slots == shape else slots)
+    return Projection(made, slots).concise(shape)
 
 
 def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:

@@ -67,6 +67,24 @@ class Projection:
     layout: TileLayout
     slots: tuple[int, ...] = ()
 
+    def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The extents that the layout of a tile of this shape has, padding included."""
+        return self.slots or tuple(shape)
+
+    def along(self, shape: Sequence[int], dims: Sequence[int | None]) -> Projection:
+        """The layout of a tile that has dimension `dims[k]` of this one as its own k; None is one of extent 1.
+
+        shape: this tile's. The slots are said also where they are no padding: `concise` leaves them out.
+        raises: LayoutError where the layout doesn't split into dimensions.
+        """
+        slots = self.padded(shape)
+        made = projected(self.layout, slots, dims)
+        return Projection(made, tuple([1 if d is None else slots[d] for d in dims]))
+
+    def concise(self, shape: Sequence[int]) -> Projection:
+        """The same of a tile of this shape: without slots where there is no padding."""
+        return Projection(self.layout) if self.slots == tuple(shape) else self
+
 
 @dataclass(frozen=True, slots=True)
 class GridAxis:
@@ -143,7 +161,7 @@ class Grid:
             n if axis is None else self.spreads[axis].rounds(n) * self.spreads[axis].period
             for axis, n in zip(axes, shape, strict=True)
         )
-        return Projection(layout, () if slots == tuple(shape) else slots)
+        return Projection(layout, slots).concise(shape)
 
     def _register_strides(self, axes: Sequence[int | None], shape: Sequence[int]) -> dict[int, tuple[int, int]]:
         """axis -> strides of its vector and rounds: vectors inside, the fast axis's first, then from the last."""

@@ -369,7 +369,7 @@ def local_buffer(name: str, dtype: DType, shape: Sequence[int], layout: TileLayo
 
 
 def whole_of(buffer: Buffer) -> Region:
-    extents = tuple(n for n in buffer.shape if isinstance(n, int))
+    extents = buffer.fixed_shape
     return Region(buffer, tuple(build.const(0, int64) for _ in extents), extents)
 
 

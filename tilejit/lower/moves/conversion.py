@@ -78,7 +78,7 @@ def beside_fault(region: Region, part: Holding, registers: Collection[int], scop
     if region.extents == region.buffer.shape:
         return None
     start = Const(0, int32)
-    shape = tuple(n for n in region.buffer.shape if isinstance(n, int))
+    shape = region.buffer.fixed_shape
     tile = held(Region(region.buffer, (start,) * len(shape), shape), scope, threads)
     written = list(registers)
     beside = int(np.isin(tile.register, written).sum()) - int(np.isin(part.register, written).sum())

@@ -13,14 +13,14 @@ from math import prod
 from ...errors import LayoutError
 from ...ir.nodes import Open
 from ...layout import TileLayout
-from ...layout.grid import Projection, packed, projected
+from ...layout.grid import Projection, packed
 from ...ops import relation
 from ...remember import LIMIT
 from ...scopes import SCOPES
 from .axes import Meeting, Survey, Tile, Use
 from .products import ProductLayouts
 
-__all__ = ["anchored", "padded", "part_of"]
+__all__ = ["anchored", "part_of"]
 
 
 def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Tile, Projection]:
@@ -80,9 +80,9 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
     part = None if use.cuts else part_of(layout, source)
     if part is None:
         return None
-    scope = use.tile.buffer.layout
-    if isinstance(scope, Open) and any(
-        axis.is_thread and axis.name not in SCOPES[scope.scope].steps for axis in layout.layout.axes()
+    wanted = use.tile.buffer.layout
+    if isinstance(wanted, Open) and any(
+        axis.is_thread and axis.name not in SCOPES[wanted.scope].steps for axis in layout.layout.axes()
     ):
         return None
     axes = source.tile.axes
@@ -96,20 +96,17 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
             dims.append(source.labels.index(label))
             if axes[source.labels.index(label)] != axis:
                 return None
-    shape = padded(part, _extents(source))
     try:
-        made = projected(part.layout, shape, dims)
+        return part.along(source.extents, dims).concise(use.tile.shape)
     except LayoutError:
         return None
-    slots = tuple(1 if d is None else shape[d] for d in dims)
-    return Projection(made, () if slots == use.tile.shape else slots)
 
 
 def part_of(layout: Projection, use: Use) -> Projection | None:
     """The layout of what a use has of a tile, in registers of its own; None where some threads have nothing of it."""
     if not use.cuts:
         return layout
-    extents, whole = _extents(use), padded(layout, use.tile.shape)
+    extents, whole = use.extents, layout.padded(use.tile.shape)
     starts = {dim: start for dim, start, _ in use.cuts}
     if None in starts.values():
         return None
@@ -124,7 +121,7 @@ def part_of(layout: Projection, use: Use) -> Projection | None:
     if begins_later or _spread_over(made) != _spread_over(layout.layout):
         return None
     slots = tuple(extent for _, extent in box)
-    return Projection(TileLayout(packed(made.shard), made.replica), () if slots == extents else slots)
+    return Projection(TileLayout(packed(made.shard), made.replica), slots).concise(extents)
 
 
 @lru_cache(LIMIT)
@@ -136,15 +133,6 @@ def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, in
         return None
 
 
-def _extents(use: Use) -> tuple[int, ...]:
-    return tuple(use.extent(d) for d in range(len(use.tile.shape)))
-
-
 def _spread_over(layout: TileLayout) -> int:
     """Among how many threads elements are spread."""
     return prod(it.extent for it in layout.shard if it.axis.is_thread)
-
-
-def padded(layout: Projection, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The extents that the layout has, padding included."""
-    return layout.slots or shape

@@ -62,6 +62,12 @@ class Use:
     labels: Labels
     cuts: tuple[tuple[int, int | None, int], ...] = ()
 
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """How many elements of each of the tile's dimensions it has."""
+        taken = {dim: extent for dim, _, extent in self.cuts}
+        return tuple([taken.get(dim, extent) for dim, extent in enumerate(self.tile.shape)])
+
     def extent(self, dim: int) -> int:
         """How many elements of a dimension it has."""
         return next((extent for d, _, extent in self.cuts if d == dim), self.tile.shape[dim])
@@ -150,7 +156,7 @@ class Survey:
     def tile(self, buffer: Buffer) -> Tile:
         tile = self.tiles.get(buffer.name)
         if tile is None:
-            shape = tuple([n for n in buffer.shape if isinstance(n, int)])
+            shape = buffer.fixed_shape
             dims = tuple([None if n == 1 else len(self._parent) + d for d, n in enumerate(shape)])
             self._parent.extend(range(len(self._parent), len(self._parent) + len(shape)))
             tile = self.tiles[buffer.name] = Tile(buffer, shape, dims, -1, -1)

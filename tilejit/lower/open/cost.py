@@ -118,22 +118,22 @@ class Prices:
     def cost(self, grid: Grid) -> int:
         """Of all warps."""
         demand, warps = self.demand, _real(grid.warps, grid)
-        registers = WordCounts(grid)
+        elements = _ElementCounts(grid)
         total = sum(times * _access(access, grid, once) for access, times, once in self._accesses)
-        each = sum(ELEMENT * weight * registers[tile] for tile, weight in demand.elementwise.items())
+        each = sum(ELEMENT * weight * elements[tile] for tile, weight in demand.elementwise.items())
         for reduced, times in demand.reductions.items():
-            each += times * _reduction(reduced, grid, registers)
+            each += times * _reduction(reduced, grid, elements)
         for part, times in demand.parts.items():
             if gcd(part.start, part.extent) % grid.spreads[part.axis].period:
-                each += times * (2 * BARRIER + 2 * ACCESS * registers[part.tile])
-        return total + warps * (each + SPILL * max(0, _words(demand, registers) + BESIDE_TILES - demand.limit))
+                each += times * (2 * BARRIER + 2 * ACCESS * elements[part.tile])
+        return total + warps * (each + SPILL * max(0, _words(demand, elements) + BESIDE_TILES - demand.limit))
 
     def live_words(self, grid: Grid) -> int:
         """32-bit registers of a thread where most tiles are live."""
-        return _words(self.demand, WordCounts(grid))
+        return _words(self.demand, _ElementCounts(grid))
 
 
-class WordCounts(dict[Extents, int]):
+class _ElementCounts(dict[Extents, int]):
     """How many elements a thread has of tiles on a grid."""
 
     def __init__(self, grid: Grid) -> None:
@@ -147,26 +147,26 @@ class WordCounts(dict[Extents, int]):
         return count
 
 
-def _words(demand: Demand, registers: WordCounts) -> int:
-    return sum(times * -(-registers[tile] * bits // 32) for (tile, bits), times in demand.live.items())
+def _words(demand: Demand, elements: _ElementCounts) -> int:
+    return sum(times * -(-elements[tile] * bits // 32) for (tile, bits), times in demand.live.items())
 
 
 def _real(warps: int, grid: Grid) -> int:
     """Warps of the hardware, where each thread counts as one."""
-    return warps if grid.lanes > 1 else -(-warps // 32)
+    return warps if grid.lanes > 1 else -(-warps // WARP)
 
 
-def _reduction(reduced: Reduced, grid: Grid, count: WordCounts) -> int:
+def _reduction(reduced: Reduced, grid: Grid, elements: _ElementCounts) -> int:
     """Of one warp: its registers in a tree, then lanes by halving and gathering, then warps through shared memory."""
     kept = tuple(pair for pair in reduced.tile if pair[0] not in reduced.axes)
-    registers, results = count[reduced.tile], count[kept]
+    registers, results = elements[reduced.tile], elements[kept]
     lanes = math.prod(grid.spreads[axis].lanes for axis in reduced.axes)
     warps = math.prod(grid.spreads[axis].warps for axis in reduced.axes)
     total = ELEMENT * (registers - results) + SHUFFLE * shuffles(results, lanes)
     if grid.lanes == 1 and warps > 1:
         # threads that make no whole warps meet in shared memory
-        warps = -(-warps // 32)
-        total += SHUFFLE * shuffles(results, 32)
+        warps = -(-warps // WARP)
+        total += SHUFFLE * shuffles(results, WARP)
     if warps > 1:
         total += results * (PARTIAL + PARTIAL * -(-warps // 4) + ELEMENT * warps) + 2 * BARRIER
     return total

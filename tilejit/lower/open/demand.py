@@ -12,6 +12,7 @@ from ...layout.grid import WIDEST_BYTES
 from ...layout.iters import merged, refined
 from ...ops import relation
 from ...ops.atomic import ATOMIC
+from ...ops.copies import MASK
 from ...target import target
 from ..moves.updates import update_forms
 from ..schedule.placement import Placement, place
@@ -83,7 +84,7 @@ class _Counter:
             most = max([form.bits for form in forms], default=0) // region.dtype.bits
             made = replace(made, width=max(1, min(made.width, most)))
         if made is not None:
-            made = replace(made, masked="mask" in step.op.options and name != "mask")
+            made = replace(made, masked=MASK.name in step.op.options and name != MASK.name)
             _add(self.demand.accesses, made, step.turns)
 
     def cuts(self, step: Meeting, use: Use) -> None:

@@ -75,7 +75,7 @@ class _FlatTiles:
         """Those of the tiles that are flat, by name."""
         apart, ragged = ({self._root(name) for name in names} for names in (self._apart, self._ragged))
         roots = {name: self._root(name) for name in self._tiles}
-        return {name: _fixed(self._tiles[name]) for name, root in roots.items() if root in ragged - apart}
+        return {name: self._tiles[name].fixed_shape for name, root in roots.items() if root in ragged - apart}
 
     def _note(self, stmt: Stmt) -> None:
         if isinstance(stmt, Alloc) and _is_wide(stmt.buffer):
@@ -89,7 +89,7 @@ class _FlatTiles:
         names = [o.buffer.root.name for o in op.operands if isinstance(o, Region) and o.buffer.root.name in self._tiles]
         if not names:
             return
-        if not self._is_flat(op, _wide(_fixed(self._tiles[names[0]]))):
+        if not self._is_flat(op, _wide(self._tiles[names[0]].fixed_shape)):
             self._apart.update(names)
         elif any(region.buffer.space == "global" and _has_ragged_rows(region) for region in op.tiles.values()):
             self._ragged.add(names[0])
@@ -161,11 +161,11 @@ class _FlatTiles:
     def _flat(self, region: Region, shapes: dict[str, tuple[int, ...]]) -> Region:
         if region.buffer.name in shapes:
             made = _in_a_row(region.buffer)
-            return Region(made, (Const(0, int32),), _fixed(made), span=region.span)
+            return Region(made, (Const(0, int32),), made.fixed_shape, span=region.span)
         first = _first_of_run(region) if region.buffer.space == "global" else None
         if first is None:
             return region
-        inside = prod(_fixed(region.buffer)[first + 1 :])
+        inside = prod(region.buffer.fixed_shape[first + 1 :])
         start = build.mul(build.cast(region.starts[first], int64), inside)
         return replace(
             region,
@@ -178,7 +178,7 @@ class _FlatTiles:
         """A tensor with all dimensions from `first` on as one."""
         key = buffer.name, first
         if key not in self._views:
-            shape, strides = _fixed(buffer), _strides(buffer)
+            shape, strides = buffer.fixed_shape, _strides(buffer)
             count = prod(shape[first:])
             iters = [Iter(n, stride, m) for n, stride in zip(shape[:first], strides, strict=False)]
             self._views[key] = replace(
@@ -188,21 +188,17 @@ class _FlatTiles:
         return self._views[key]
 
 
-def _fixed(buffer: Buffer) -> tuple[int, ...]:
-    return tuple([n for n in buffer.shape if isinstance(n, int)])
-
-
 def _wide(shape: Sequence[int]) -> _Extents:
     return tuple([n for n in shape if n != 1])
 
 
 def _is_wide(buffer: Buffer) -> bool:
     """Whether it is an open tile of more than one dimension."""
-    return isinstance(buffer.layout, Open) and buffer.base is None and len(_wide(_fixed(buffer))) > 1
+    return isinstance(buffer.layout, Open) and buffer.base is None and len(_wide(buffer.fixed_shape)) > 1
 
 
 def _in_a_row(buffer: Buffer) -> Buffer:
-    return replace(buffer, shape=(prod(_fixed(buffer)),))
+    return replace(buffer, shape=(prod(buffer.fixed_shape),))
 
 
 def _has_ragged_rows(region: Region) -> bool:
@@ -215,7 +211,7 @@ def _first_of_run(region: Region) -> int | None:
     buffer = region.buffer
     if not isinstance(buffer.layout, TileLayout):
         return None
-    shape, strides = _fixed(buffer), _strides(buffer)
+    shape, strides = buffer.fixed_shape, _strides(buffer)
     first = next((d for d, count in enumerate(region.counts) if count != 1), None)
     if first is None or not strides or strides[-1] != 1:
         return None
@@ -230,7 +226,7 @@ def _strides(buffer: Buffer) -> list[int]:
     """How far a step of each dimension leads; empty where a dimension has no one stride."""
     if buffer.tile_layout.swizzle is not None or buffer.tile_layout.offset:
         return []
-    shape = _fixed(buffer)
+    shape = buffer.fixed_shape
     groups = [merged(group) for group in refined(buffer.tile_layout.shard, shape)]
     if any(len(group) > 1 for group in groups):
         return []

@@ -14,7 +14,7 @@ from ...errors import LayoutError
 from ...ir.nodes import Kernel
 from ...isa.mma import MMA_M, MMA_N, products
 from ...layout.fragments import fragment_layout
-from ...layout.grid import Projection, alike, projected
+from ...layout.grid import Projection, alike
 from ...ops import relation
 from ...scopes import SCOPES
 from ...target import WARP, target
@@ -138,17 +138,15 @@ def _over_tile(step: Meeting, use: Use, wanted: Projection | None) -> Projection
     labels = step.labels[use.name]
     if wanted is None or any(label is not None and label not in labels for label in use.labels):
         return None
-    shape = wanted.slots or step.op.region(use.name).shape
     dims = [None if label is None else labels.index(label) for label in use.labels]
-    slots = tuple([1 if d is None else shape[d] for d in dims])
-    return Projection(projected(wanted.layout, shape, dims), () if slots == use.tile.shape else slots)
+    return wanted.along(step.op.region(use.name).shape, dims).concise(use.tile.shape)
 
 
 def _fits(wanted: Projection | None, there: Projection, tile: Tile) -> bool:
     if wanted is None:
         return False
     sides = [
-        (each.layout, [n for n, extent in zip(each.slots or tile.shape, tile.shape, strict=True) if extent > 1])
+        (each.layout, [n for n, extent in zip(each.padded(tile.shape), tile.shape, strict=True) if extent > 1])
         for each in (wanted, there)
     ]
     return alike(*sides[0], *sides[1])

@@ -21,7 +21,7 @@ from ...dtypes import int32
 from ...ir import walk
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Const, Expr, Kernel, Load, Region, TileOp, Var
-from ...layout.grid import Projection, projected
+from ...layout.grid import Projection
 from ...ops import relation
 from ...ops.copies import ALONG, CAST, FILL, INDICES
 from ...ops.elementwise.arithmetic import ADD
@@ -123,18 +123,15 @@ class Recomputing:
             yield from _indices(op, window, fresh)
             return
         operands: list[Region | Expr | None] = [fresh, *op.operands[1:]]
-        slots = layout.slots or fresh.shape
         for name, use in maker.uses.items():
             if name == "dst":
                 continue
             inner = [(None, _ZERO) if label is None else window[dst.labels.index(label)] for label in use.labels]
             has = {position for position, _ in inner if position is not None}
             dims = [d if d in has else None for d in range(len(fresh.shape))]
-            part = Projection(projected(layout.layout, slots, dims), tuple(1 if d is None else slots[d] for d in dims))
+            part = layout.along(fresh.shape, dims)
             shape = tuple(1 if d is None else fresh.shape[d] for d in dims)
-            like = replace(
-                use.tile.buffer, shape=shape, layout=part.layout, slots=() if part.slots == shape else part.slots
-            )
+            like = replace(use.tile.buffer, shape=shape, layout=part.layout, slots=part.concise(shape).slots)
             region = make(like)
             yield from self._made(use.tile, inner, region, part, make)
             operands[op.record.position(name)] = region

@@ -17,14 +17,14 @@ from ...errors import LayoutError
 from ...ir import walk
 from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
-from ...layout import TileLayout
-from ...layout.grid import Grid, Projection, alike, alone, projected
+from ...layout.grid import Grid, Projection, alike, alone
 from ...ops import relation
 from ...ops.copies import COPY
+from ...ops.relation import Labels
 from ...scopes import SCOPES
 from ...source import Span
 from ..schedule.placement import place
-from .anchors import padded, part_of
+from .anchors import part_of
 from .axes import Meeting, Survey, Tile, Use, fits
 from .parts import suits
 from .products import ProductLayouts
@@ -47,17 +47,24 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A tile as an operation sees it: a layout over its labels, with padded extents."""
+    """A tile as an operation sees it: a layout over its labels, whose slots are said."""
 
-    layout: TileLayout
+    layout: Projection
     labels: tuple[int, ...]
-    shape: tuple[int, ...]
 
-    def over(self, labels: tuple[int | None, ...]) -> Projection:
+    @staticmethod
+    def of(whole: Projection, shape: tuple[int, ...], labels: Labels) -> _View | None:
+        """That of a tile of this shape, of whose dimensions some have labels; None where they can't be taken apart."""
+        kept = [d for d, label in enumerate(labels) if label is not None]
+        try:
+            return _View(whole.along(shape, kept), tuple([label for label in labels if label is not None]))
+        except LayoutError:
+            return None
+
+    def over(self, labels: Labels) -> Projection:
         """The layout of a tile with these labels, None for a dimension of extent 1."""
         dims = [None if label is None else self.labels.index(label) for label in labels]
-        slots = tuple([1 if d is None else self.shape[d] for d in dims])
-        return Projection(projected(self.layout, self.shape, dims), slots)
+        return self.layout.along(self.layout.slots, dims)
 
 
 def rewritten(
@@ -131,10 +138,8 @@ class _Rewriter:
                 buffer.span, spot.slots,
             )
         base = self.buffer(buffer.base)
-        shape = base.slots or tuple(n for n in base.shape if isinstance(n, int))
-        slots = tuple(1 if d is None else shape[d] for d in layout.dims)
-        made = projected(base.tile_layout, shape, layout.dims)
-        return replace(buffer, layout=made, base=base, slots=() if slots == buffer.shape else slots)
+        made = Projection(base.tile_layout, base.slots).along(base.fixed_shape, layout.dims).concise(buffer.fixed_shape)
+        return replace(buffer, layout=made.layout, base=base, slots=made.slots)
 
     def region(self, region: Region) -> Region:
         buffer = self.buffer(region.buffer)
@@ -172,7 +177,7 @@ class _Rewriter:
     def _fresh(self, use: Use, layout: Projection) -> Region:
         """A further tile for the elements of an operand."""
         buffer, shape = use.region.buffer, use.region.shape
-        slots = () if layout.slots == shape else layout.slots
+        slots = layout.concise(shape).slots
         made = replace(buffer, name=buffer.root.name, shape=shape, layout=layout.layout, base=None, slots=slots)
         return self._another(made, use.region.span)
 
@@ -180,7 +185,7 @@ class _Rewriter:
         """All of a further tile like this one."""
         made = replace(buffer, name=self._names.name(buffer.name))
         self.head.append(Alloc(made, span=span))
-        return Region(made, (Const(0, int32),) * len(made.shape), _fixed(made), span=span)
+        return Region(made, (Const(0, int32),) * len(made.shape), made.fixed_shape, span=span)
 
     def converted(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
         """(operand, the layout that it should have) of those that don't have it."""
@@ -261,19 +266,13 @@ class _Rewriter:
     def _apart(self, step: Meeting, use: Use) -> _View | None:
         """The layout that the part would have as a tile of its own, in the grid of its tile where that has one."""
         spot, open_layout = self.spots[use.tile], use.tile.buffer.layout
-        shape = tuple(use.extent(d) for d in range(len(use.tile.shape)))
+        shape = use.extents
         if spot.grid is None:
             scope = open_layout.scope if isinstance(open_layout, Open) else step.op.scope
             part = alone(shape, scope, SCOPES[scope].threads(self._threads), use.tile.buffer.dtype.bits)
         else:
             part = spot.grid.project(spot.axes, shape)
-        slots = padded(part, shape)
-        kept = [d for d, label in enumerate(use.labels) if label is not None]
-        try:
-            layout = projected(part.layout, slots, kept)
-        except LayoutError:
-            return None
-        return _View(layout, tuple(label for label in use.labels if label is not None), tuple(slots[d] for d in kept))
+        return _View.of(part, shape, use.labels)
 
     def _seen(self, use: Use) -> _View | None:
         """The layout of the elements that a use has, over its labels; None where they are no whole rounds.
@@ -290,19 +289,8 @@ class _Rewriter:
         return view
 
     def _viewed(self, use: Use, spot: Spot) -> _View | None:
-        shape = padded(spot.layout, use.tile.shape)
-        kept = [d for d, label in enumerate(use.labels) if label is not None]
-        labels = tuple([label for label in use.labels if label is not None])
-        layout = spot.layout.layout
-        if use.cuts:
-            part = _part(use, spot)
-            if part is None:
-                return None
-            layout, shape = part.layout, padded(part, tuple([use.extent(d) for d in range(len(shape))]))
-        try:
-            return _View(projected(layout, shape, kept), labels, tuple([shape[d] for d in kept]))
-        except LayoutError:
-            return None
+        layout = _part(use, spot) if use.cuts else spot.layout
+        return None if layout is None else _View.of(layout, use.extents, use.labels)
 
     def _misfits(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
         """The operands of a product that aren't fragments."""
@@ -310,7 +298,7 @@ class _Rewriter:
             wanted = self.products.layout(step, name)
             if wanted is None:
                 continue
-            labels, slots = step.labels[name], padded(wanted, use.region.shape)
+            labels, slots = step.labels[name], wanted.padded(use.region.shape)
             along = tuple(label for label in labels if label is not None)
             moving = tuple(n for n, label in zip(slots, labels, strict=True) if label is not None)
             seen = self._seen(use)
@@ -322,8 +310,7 @@ def _part(use: Use, spot: Spot) -> Projection | None:
     """The layout of the part of a tile that a use has; None where that has elements of some threads only."""
     if spot.grid is None:
         return part_of(spot.layout, use)
-    extents = tuple(use.extent(d) for d in range(len(use.tile.shape)))
-    return spot.grid.project(spot.axes, extents) if fits(use.cuts, _periods(spot)) else None
+    return spot.grid.project(spot.axes, use.extents) if fits(use.cuts, _periods(spot)) else None
 
 
 def _same(one: Projection, other: Projection) -> bool:
@@ -336,10 +323,6 @@ def _is_placed(region: Region, scope: str) -> bool:
     except LayoutError:
         return False
     return True
-
-
-def _fixed(buffer: Buffer) -> tuple[int, ...]:
-    return tuple(n for n in buffer.shape if isinstance(n, int))
 
 
 def _periods_of(use: Use, spot: Spot) -> list[int]:

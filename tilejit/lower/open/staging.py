@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 from ...errors import LayoutError
 from ...ir.nodes import Region
 from ...layout import TileLayout
-from ...layout.grid import WIDEST_BYTES, Projection, projected
+from ...layout.grid import WIDEST_BYTES, Projection
 from ...layout.iters import Iter, merged, refined
-from ...ops.copies import COPY, INDEX
+from ...ops.copies import COPY, INDEX, MASK
 from ...scopes import SCOPES
 from ...target import WARP
 from ..weights import ACCESS, BARRIER, STAGED, WAVEFRONT
-from .anchors import padded
 from .axes import Meeting, Survey, Tile, Use
 from .choose import choose
 from .cost import Access, Demand, touched
@@ -54,7 +53,7 @@ def _may_be(step: Meeting, use: Use) -> bool:
     """Whether it is a plain copy between all of a tile and global memory."""
     op = step.op
     is_plain = op.name == COPY.name and not op.attrs and len(step.uses) == 1
-    is_plain = is_plain and not {"mask", INDEX.name} & {*op.options}
+    is_plain = is_plain and {MASK.name, INDEX.name}.isdisjoint(op.options)
     return is_plain and not use.cuts and "global" in (region.buffer.space for region in op.tiles.values())
 
 
@@ -68,10 +67,8 @@ def _asked(step: Meeting, name: str) -> Access | None:
 
 def _over(use: Use, layout: Projection, labels: Sequence[int | None]) -> Projection | None:
     """The tile's layout over the dimensions of the region in memory, without those of extent 1."""
-    shape = padded(layout, use.tile.shape)
     try:
-        dims = [use.labels.index(label) for label in labels if label is not None]
-        return Projection(projected(layout.layout, shape, dims), tuple(shape[d] for d in dims))
+        return layout.along(use.tile.shape, [use.labels.index(label) for label in labels if label is not None])
     except (LayoutError, ValueError):
         return None
 
@@ -80,8 +77,7 @@ def _for_tile(stage: Projection, step: Meeting, use: Use, name: str) -> Projecti
     """The layout that was chosen over the region's dimensions, over those of the operand."""
     labels = [label for label in step.labels[name] if label is not None]
     dims = [None if label is None else labels.index(label) for label in step.labels[use.name]]
-    slots = tuple([1 if d is None else stage.slots[d] for d in dims])
-    return Projection(projected(stage.layout, stage.slots, dims), slots)
+    return stage.along(stage.slots, dims)
 
 
 def _cheaper(asked: Access, layout: Projection, scope: str, threads: int) -> Projection | None:
@@ -93,10 +89,10 @@ def _cheaper(asked: Access, layout: Projection, scope: str, threads: int) -> Pro
     extents = [extent for _, extent in asked.tile]
     best = choose(scope, count, extents, range(len(extents)), Demand({asked: 1}))
     wide = best.grid.project(range(len(extents)), extents)
-    slots = wide.slots or tuple(extents)
     conversion = _conversion(asked.bytes, wide.layout, layout.layout) * (count // WARP)
     part, whole = STAGED
-    return Projection(wide.layout, slots) if whole * (best.cost + conversion) <= part * direct else None
+    is_cheaper = whole * (best.cost + conversion) <= part * direct
+    return Projection(wide.layout, wide.padded(extents)) if is_cheaper else None
 
 
 def _direct(asked: Access, layout: Projection, warps: int) -> int:

@@ -276,7 +276,7 @@ def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ..
     buffer = src.buffer
     if not len(buffer.slots) == 1 < len(buffer.shape):
         return src, axes
-    size = prod(n for n in buffer.shape if isinstance(n, int))
+    size = prod(buffer.fixed_shape)
     if prod(src.shape) != size or any(n != 1 for d, n in enumerate(src.shape) if d not in axes):
         raise LayoutError(
             f"{buffer.name} is laid out as one dimension; a part of its axes is none of its digits",

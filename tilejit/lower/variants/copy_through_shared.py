@@ -152,7 +152,7 @@ def _each(instances: int, memory: TileLayout) -> TileLayout:
 
 def _part(buffer: Buffer, number: Expr) -> Region:
     """That of one instance."""
-    zero, extents = build.const(0, number.dtype), tuple(n for n in buffer.shape[1:] if isinstance(n, int))
+    zero, extents = build.const(0, number.dtype), buffer.fixed_shape[1:]
     return Region(buffer, (number, *(zero for _ in extents)), (None, *extents))
 
 
