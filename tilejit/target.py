@@ -117,11 +117,6 @@ class Target:
         return self.number >= 90
 
     @property
-    def has_tma(self) -> bool:
-        """Whether copies of whole boxes go between global and shared memory by themselves."""
-        return self.number >= 90
-
-    @property
     def has_clusters(self) -> bool:
         """Whether CTAs of a cluster see each other's shared memory."""
         return self.number >= 90

@@ -82,10 +82,10 @@ def to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
     limited = w.value(f"select i1 {too_large}, i32 {limit}, i32 {magnitude}")
     is_nan = w.value(f"icmp ugt i32 {size}, 2139095040")
     value = w.value(f"select i1 {is_nan}, i32 {form.nan}, i32 {limited}")
-    return _with_sign(emission, form, bits, value, is_nan if saturate else None)
+    return _with_sign(emission, bits, value, is_nan if saturate else None)
 
 
-def _with_sign(emission: Emission, form: _FP8Format, bits: str, value: str, is_nan: str | None) -> str:
+def _with_sign(emission: Emission, bits: str, value: str, is_nan: str | None) -> str:
     """The pattern with the source's sign; the hardware's NaN is positive."""
     w = emission.writer
     sign_bit = field(w, bits, 24, 128)

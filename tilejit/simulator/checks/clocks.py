@@ -207,15 +207,6 @@ class Clocks:
             home, _ = self.at_home(alone)
             self.views[:, home, rows] = np.maximum(self.views[:, home, rows], message[:, home])
 
-    def learn_of(self, positions: Index, agent: int, events: Index) -> None:
-        """Each thread learns that what an agent did up to an event has happened."""
-        message = self.nothing()
-        home, _ = self.at_home(positions)
-        # threads of one CTA may know different things only where they are of different warps: each by itself
-        for event in np.unique(events).tolist():
-            message[GENERIC, :, self.agent_columns[agent]] = event
-            self.learn(positions[events == event], message)
-
     def fence_proxy(self, positions: Index, space: str, now: int, cta_start: Index, warp_start: Index) -> None:
         """What threads know and have done may now be seen by the asynchronous proxy. space: "" for both.
 

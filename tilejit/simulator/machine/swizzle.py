@@ -30,11 +30,6 @@ class Swizzle:
     bits: int
     code: int
 
-    @property
-    def period_bytes(self) -> int:
-        """After so many bytes the pattern begins anew."""
-        return 8 * self.row_bytes
-
     def apply(self, addresses: Index) -> Index:
         """Where elements lie that belong at these addresses."""
         if not self.bits:
