@@ -283,6 +283,16 @@ class Region:
         object.__setattr__(self, "dtype", self.buffer.dtype)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is plainly all of its buffer."""
+        if self.extents != self.buffer.shape:
+            return False
+        for start in self.starts:
+            if not isinstance(start, Const) or start.value != 0:
+                return False
+        return True
+
+    @property
     def index_shape(self) -> tuple[int, ...]:
         """The leading extents of the shape: those of the index by which it is gathered."""
         return () if self.gathered is None else self.gathered.shape

@@ -26,10 +26,8 @@ from ..ir.nodes import (
     Arrive,
     Assign,
     Atomic,
-    Break,
     Cast,
     Const,
-    Continue,
     Expect,
     Expr,
     Instruction,
@@ -37,7 +35,6 @@ from ..ir.nodes import (
     Let,
     Load,
     Op,
-    Return,
     Special,
     Stmt,
     Sync,
@@ -169,7 +166,7 @@ def _without(open: list[_Told], statements: Iterable[Stmt]) -> list[_Told]:
     has learnt what others did: then one of their arrivals may have completed it.
     """
     for stmt in statements:
-        if isinstance(stmt, (Break, Continue, Return)) or _learns(stmt):
+        if isinstance(stmt, walk.JUMPS) or _learns(stmt):
             return []
         if isinstance(stmt, Arrive):
             open = [told for told in open if told.stmt.place.buffer != stmt.place.buffer]

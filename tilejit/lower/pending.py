@@ -322,7 +322,7 @@ def _counts_groups(body: Block) -> bool:
 
 def _leaves(body: Block) -> bool:
     """Whether a block ends by a jump."""
-    return bool(body) and isinstance(body[-1], (Break, Continue, Return))
+    return bool(body) and isinstance(body[-1], walk.JUMPS)
 
 
 def _touches(stmt: Stmt) -> bool:

@@ -6,8 +6,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tilejit.dtypes import float32, int32
+from tilejit.ir.analyses.bitsets import members
 from tilejit.ir.analyses.elements import offsets
-from tilejit.ir.analyses.local_registers import LocalRegisters, numbers_of
+from tilejit.ir.analyses.local_registers import LocalRegisters
 from tilejit.ir.nodes import Alloc, Buffer, Const, Region
 from tilejit.testing.layouts import layouts, regions_of, shapes_of
 
@@ -25,4 +26,4 @@ def test_a_box_names_the_registers_of_its_elements(data: st.DataObject) -> None:
     touched = registers.of(Region(tile, tuple(Const(start, int32) for start in starts), counts))
     assert touched.surely == touched.possibly
     if counts != shape:
-        assert set(numbers_of(touched.surely)) == set(held.ravel().tolist())
+        assert set(members(touched.surely)) == set(held.ravel().tolist())

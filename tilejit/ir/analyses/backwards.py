@@ -21,10 +21,6 @@ from ..walk import Block
 __all__ = ["Backwards"]
 
 
-#: the statements that paths may end at, or go round without an end
-_UNKNOWN: frozenset[type[Stmt]] = frozenset((Loop, Break, Continue, Return))
-
-
 @dataclass(slots=True, kw_only=True)
 class Backwards(ABC):
     """A walk of statements.
@@ -63,7 +59,7 @@ class Backwards(ABC):
             return self.concerns(stmt)
         if kind is If or kind is For:
             return any(map(self.course, walk.blocks(stmt)))
-        return kind in _UNKNOWN
+        return kind in walk.UNBOUNDED
 
     def block(self, body: Block, live: int) -> int:
         """What is live before a block behind which `live` is."""

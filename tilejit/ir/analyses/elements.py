@@ -7,27 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..nodes import Buffer, Var
+from ..nodes import Buffer
 
-__all__ = ["fixed_shape", "offsets", "slots_of"]
-
-
-def fixed_shape(buffer: Buffer) -> tuple[int, ...]:
-    """The shape of a buffer whose layout is a tile's."""
-    return _fixed(buffer, buffer.shape)
+__all__ = ["offsets", "slots_of"]
 
 
 def slots_of(buffer: Buffer) -> tuple[int, ...]:
-    """The shape that such a buffer's layout has: an extent for each dimension, in which padding counts."""
-    slots = _fixed(buffer, buffer.laid_out)
+    """The shape that the layout of a tile has: an extent for each dimension, in which padding counts."""
+    slots = buffer.slots or buffer.fixed_shape
     assert len(slots) == len(buffer.shape), f"{buffer.name} is laid out as {slots}"
     return slots
-
-
-def _fixed(buffer: Buffer, shape: tuple[int | Var, ...]) -> tuple[int, ...]:
-    fixed = tuple([n for n in shape if isinstance(n, int)])
-    assert len(fixed) == len(shape), f"{buffer.name} has a layout of fixed size"
-    return fixed
 
 
 def offsets(buffer: Buffer, starts: Sequence[int], counts: Sequence[int]) -> NDArray[np.int64]:

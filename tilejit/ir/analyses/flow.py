@@ -20,7 +20,7 @@ from typing import ClassVar, Generic, TypeVar, get_args
 
 from ...dataclass import dataclass, lean
 from .. import walk
-from ..nodes import Break, Continue, For, If, Jump, Loop, Return, Simple, Stmt
+from ..nodes import Break, Continue, For, If, Jump, Loop, Simple, Stmt
 from ..walk import Block
 
 __all__ = ["Analysis", "LoopStates", "solve"]
@@ -104,7 +104,7 @@ class Analysis(ABC, Generic[State]):
 
 def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | None]:
     """The state before each of `walk.statements(body)`, in that order; None where no path goes."""
-    course = _course(analysis, analysis.kinds.union(_UNKNOWN), body, 0)
+    course = _course(analysis, analysis.kinds.union(walk.UNBOUNDED), body, 0)
     solver = _Solver(analysis, course.end)
     solver.block(course, start)
     return solver.states
@@ -144,7 +144,7 @@ def _course(analysis: Analysis[State], kinds: Set[type[Stmt]], body: Block, firs
     last = number = first
     for stmt in body:
         kind, behind = type(stmt), number + 1
-        is_visited = kind in kinds and (kind in _UNKNOWN or analysis.concerns(stmt))  # type: ignore[arg-type]
+        is_visited = kind in kinds and (kind in walk.UNBOUNDED or analysis.concerns(stmt))  # type: ignore[arg-type]
         blocks: tuple[_Course, ...] = ()
         if kind in walk.COMPOUND_KINDS:
             for block in walk.blocks(stmt):
@@ -176,11 +176,8 @@ class _Exits(Generic[State]):
     continues: State | None = None
 
 
-#: the statements that paths may end at, or go round without an end
-_UNKNOWN: frozenset[type[Stmt]] = frozenset({Break, Continue, Return, Loop})
-
 #: the statements that are no step to the next one: few of a kernel's
-_CONTROL: frozenset[type[Stmt]] = walk.COMPOUND_KINDS | {Break, Continue, Return}
+_CONTROL: frozenset[type[Stmt]] = walk.COMPOUND_KINDS.union(walk.JUMPS)
 
 
 class _Solver(Generic[State]):
@@ -219,7 +216,7 @@ class _Solver(Generic[State]):
             return self.branch(stmt, visit.blocks, state)
         if isinstance(stmt, (For, Loop)):
             return self.loop(stmt, visit, state)
-        assert isinstance(stmt, (Break, Continue, Return))
+        assert isinstance(stmt, walk.JUMPS)
         return self.jump(stmt, state)
 
     def joined(self, first: State | None, second: State | None) -> State | None:

@@ -14,8 +14,9 @@ from .. import walk
 from ..arithmetic import facts
 from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
 from ..walk import Place
+from .bitsets import members
 from .flow import Analysis, LoopStates, solve
-from .local_registers import LocalRegisters, numbers_of
+from .local_registers import LocalRegisters
 
 __all__ = ["Doubt", "check", "doubts"]
 
@@ -66,7 +67,7 @@ def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> 
     for place in _reads(stmt):
         unsure = registers.of(place).possibly & state.unwritten
         if unsure and isinstance(place, (Region, Element)):
-            yield Doubt(place, tuple(numbers_of(unsure >> registers.first[place.buffer.root.name])))
+            yield Doubt(place, tuple(members(unsure >> registers.first[place.buffer.root.name])))
 
 
 def _reads(stmt: Stmt) -> Iterable[Place]:

@@ -1,4 +1,4 @@
-"""Which of a thread's registers the places of local buffers name, as sets: bit b of a number stands for register b.
+"""Which of a thread's registers the places of local buffers name, as sets of their numbers.
 
 The registers of all local buffers are counted through. All threads that own a tile hold its elements in the same
 registers, so the sets are those of any one thread. A view's elements are counted in the root's registers.
@@ -21,7 +21,8 @@ from .. import nodes as ir
 from ..arithmetic import facts
 from ..arithmetic.affine import affine
 from ..walk import Block, Place, within, writes
-from .elements import fixed_shape, offsets, slots_of
+from .bitsets import flagged, members, set_of
+from .elements import offsets, slots_of
 
 __all__ = ["LocalRegisters", "Touched"]
 
@@ -88,8 +89,8 @@ class LocalRegisters:
     def element(self, name: str, among: int) -> str:
         """The first element of a buffer that lies in one of these registers, as `[0, 4]`."""
         buffer = self.buffers[name]
-        wanted = set(numbers_of(among >> self.first[name]))
-        shape = fixed_shape(buffer)
+        wanted = set(members(among >> self.first[name]))
+        shape = buffer.fixed_shape
         held = offsets(buffer, (0,) * len(shape), shape)[0]
         first = next(k for k, register in enumerate(held.ravel().tolist()) if register in wanted)
         return f"[{', '.join(str(index) for index in np.unravel_index(first, shape))}]"
@@ -134,7 +135,7 @@ def _named(place: Place) -> Touched:
 
 def _named_at(place: ir.Region | ir.Element, starts: Sequence[int]) -> Touched:
     """The registers of a place whose starts have these values, counted in its root's."""
-    buffer, shape = place.buffer, fixed_shape(place.buffer)
+    buffer, shape = place.buffer, place.buffer.fixed_shape
     if [start for start, n, count in zip(starts, shape, place.counts, strict=True) if not 0 <= start <= n - count]:
         return _NOTHING
     # most places are whole, and most layouts say at once which registers they reach
@@ -153,13 +154,13 @@ def span(buffer: ir.Buffer) -> int:
 def _whole(buffer: ir.Buffer) -> int:
     """The registers that hold a buffer's elements."""
     dense = _dense(buffer.tile_layout)
-    return dense if dense is not None else _of_box(buffer, (0,) * len(buffer.shape), fixed_shape(buffer))
+    return dense if dense is not None else _of_box(buffer, (0,) * len(buffer.shape), buffer.fixed_shape)
 
 
 def _of_box(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> int:
     """The registers that hold the elements of a box."""
     steps = _steps(buffer, starts, counts)
-    return bits_of(offsets(buffer, starts, counts)) if steps is None else _reached(*steps)
+    return set_of(offsets(buffer, starts, counts)) if steps is None else _reached(*steps)
 
 
 def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> tuple[list[Iter], int] | None:
@@ -208,28 +209,15 @@ def _is_dense(iters: Iterable[Iter]) -> bool:
     return True
 
 
-def bits_of(numbers: np.ndarray) -> int:
-    """The set of these numbers."""
-    flags = np.zeros(int(numbers.max(initial=-1)) + 1, np.uint8)
-    flags[numbers.ravel()] = 1
-    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
-
-
-def numbers_of(bits: int) -> list[int]:
-    """The numbers in a set, the least first."""
-    packed = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
-    return [int(n) for n in np.flatnonzero(np.unpackbits(packed, bitorder="little"))]
-
-
 def in_root(bits: int, view: DType, root: DType) -> tuple[int, int]:
     """A set of a view's registers in the root's: those of which it has all bytes, and those of which it has any."""
     if view.bits == root.bits:
         return bits, bits
     held = np.zeros(bits.bit_length() * view.bits + root.bits, bool)
-    for number in numbers_of(bits):
+    for number in members(bits):
         held[number * view.bits : (number + 1) * view.bits] = True
     each = held[: len(held) // root.bits * root.bits].reshape(-1, root.bits)
-    return bits_of(np.flatnonzero(each.all(axis=1))), bits_of(np.flatnonzero(each.any(axis=1)))
+    return flagged(np.asarray(each.all(axis=1))), flagged(np.asarray(each.any(axis=1)))
 
 
 def _starts(place: ir.Region | ir.Element) -> tuple[ir.Expr, ...]:

@@ -17,7 +17,7 @@ from ...dtypes import int64
 from ...layout.iters import groups_to, merged, refined
 from ..arithmetic import build, facts
 from ..nodes import FALSE, TRUE, Buffer, Const, Expr, Region, Strided
-from .elements import fixed_shape, offsets
+from .elements import offsets
 
 __all__ = ["same_or_apart"]
 
@@ -64,7 +64,7 @@ def _steps(buffer: Buffer) -> list[object] | None:
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]
-    layout, shape = buffer.tile_layout, fixed_shape(buffer)
+    layout, shape = buffer.tile_layout, buffer.fixed_shape
     if layout.replica or not groups_to(layout.adapted(shape).shard, shape):
         return None
     groups = [merged(group) for group in refined(layout.adapted(shape).shard, shape)]
@@ -109,7 +109,7 @@ def _of_elements(a: Region, b: Region) -> Expr | None:
 
 def _possible_starts(region: Region) -> Iterator[tuple[Expr, range]]:
     """Each start, and its possible values in a region that lies inside."""
-    for start, extent, size in zip(region.starts, region.counts, fixed_shape(region.buffer), strict=True):
+    for start, extent, size in zip(region.starts, region.counts, region.buffer.fixed_shape, strict=True):
         low, high = facts.bounds(start)
         least = 0 if low is None else max(low, 0)
         greatest = size - extent if high is None else min(high, size - extent)

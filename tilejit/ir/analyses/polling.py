@@ -14,9 +14,7 @@ from ...dataclass import replace
 from .. import walk
 from ..nodes import (
     Assign,
-    Break,
     Buffer,
-    Continue,
     Expr,
     For,
     If,
@@ -26,7 +24,6 @@ from ..nodes import (
     Load,
     Loop,
     Move,
-    Return,
     Stmt,
     Var,
 )
@@ -37,9 +34,6 @@ __all__ = ["relaxed"]
 _ORDERS = {"global": "relaxed.gpu", "shared": "relaxed.cta"}
 #: how a vector is loaded that decides; LLVM has relaxed loads of single values only
 _VECTOR_ORDER = "volatile"
-
-#: the classes of statements that decide when a loop ends
-_EXITS = (Break, Continue, Return)
 
 
 class _Step(NamedTuple):
@@ -55,7 +49,7 @@ def relaxed(kernel: Kernel) -> Kernel:
 
     accepts: lane level.
     """
-    if walk.inventory(kernel.body).kinds.isdisjoint(_EXITS):
+    if walk.inventory(kernel.body).kinds.isdisjoint(walk.JUMPS):
         return kernel
     loading: tuple[Let | Move, ...] = (*walk.each(kernel.body, Let), *walk.each(kernel.body, Move))
     if not any(map(_is_plain, loading)):
@@ -79,10 +73,10 @@ def relaxed(kernel: Kernel) -> Kernel:
 
 def _polls(body: walk.Block) -> Iterator[int]:
     """The identities of the statements in a loop's body whose loads decide whether it ends."""
-    if walk.inventory(body).kinds.isdisjoint(_EXITS) or not any(map(_is_plain, walk.statements(body))):
+    if walk.inventory(body).kinds.isdisjoint(walk.JUMPS) or not any(map(_is_plain, walk.statements(body))):
         return
     under = _under_conditions(body, ())
-    exits = [conds for stmt, conds in under if isinstance(stmt, _EXITS)]
+    exits = [conds for stmt, conds in under if isinstance(stmt, walk.JUMPS)]
     deciding = {name for conds in exits for name in _names(conds)}
     if not deciding:
         return

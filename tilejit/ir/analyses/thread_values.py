@@ -18,6 +18,7 @@ from .. import nodes as ir
 from .. import walk
 from ..names import sources
 from ..walk import Block
+from .bitsets import flagged
 
 __all__ = ["ThreadValues", "comers"]
 
@@ -79,7 +80,7 @@ class ThreadValues:
     def _finding(self, cond: ir.Expr) -> tuple[int, int]:
         values = self.of(cond)
         if values is not None:
-            true = _bits(np.broadcast_to(values, self.ids.shape))
+            true = flagged(np.broadcast_to(values, self.ids.shape))
             return true, self.everybody & ~true
         match cond:
             case ir.Op("logical_not", (arg,)):
@@ -100,11 +101,6 @@ class ThreadValues:
                 self.define(let)
 
 
-def _bits(values: np.ndarray) -> int:
-    """A number whose bit i is value i."""
-    return int.from_bytes(np.packbits(values.astype(bool), bitorder="little").tobytes(), "little")
-
-
 def comers(body: Block, values: ThreadValues) -> list[int]:
     """The threads that may come to each of a kernel's statements, thread i as bit i; at either level.
 
@@ -117,7 +113,7 @@ def comers(body: Block, values: ThreadValues) -> list[int]:
 
 
 #: the classes of statements behind which not all come who came to them
-_PARTING = (ir.If, ir.Break, ir.Continue, ir.Return)
+_PARTING = (ir.If, *walk.JUMPS)
 #: those, and the others that hold blocks
 _TURNING = frozenset((*_PARTING, *walk.COMPOUND))
 

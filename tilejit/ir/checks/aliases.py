@@ -15,7 +15,6 @@ from ...dtypes import int64
 from ...layout.iters import groups_to, merged, refined
 from ...scopes import SCOPES
 from .. import nodes as ir
-from ..analyses.elements import fixed_shape
 from ..arithmetic import build
 from ..params import AddressParam, PointerParam
 from .in_place import named_starts, overlap_text, pairs, shown
@@ -196,7 +195,7 @@ def _strides(buffer: ir.Buffer) -> tuple[ir.Expr, ...] | None:
     layout = buffer.layout
     if isinstance(layout, ir.Strided):
         return tuple(build.const(s, int64) if isinstance(s, int) else s for s in layout.strides)
-    layout, shape = buffer.tile_layout, fixed_shape(buffer)
+    layout, shape = buffer.tile_layout, buffer.fixed_shape
     if layout.swizzle is not None or layout.replica or layout.offset or not groups_to(layout.shard, shape):
         return None
     groups = [merged(group) for group in refined(layout.shard, shape)]

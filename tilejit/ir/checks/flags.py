@@ -18,9 +18,10 @@ from ...scopes import THREAD
 from ...source import Span
 from .. import nodes as ir
 from .. import walk
+from ..analyses.bitsets import members
 from ..analyses.elements import slots_of
 from ..analyses.initialized import Doubt
-from ..analyses.local_registers import LocalRegisters, numbers_of, span
+from ..analyses.local_registers import LocalRegisters, span
 from ..arithmetic import build
 from ..params import AssertionsParam
 
@@ -66,7 +67,7 @@ class Flags:
         touched = self._registers.of(place)
         if touched.surely or place.buffer.dtype.bits != root.dtype.bits:
             # of a write through narrower elements the whole register counts as written
-            for first, number in _runs(numbers_of(touched.possibly >> self._registers.first[root.name])):
+            for first, number in _runs(members(touched.possibly >> self._registers.first[root.name])):
                 yield flags.set_run(first, number, stmt.span)
             return
         yield from self._each(place, lambda at: [flags.set_one(at, stmt.span)])

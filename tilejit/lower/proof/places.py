@@ -8,7 +8,6 @@ from math import prod
 import numpy as np
 
 from ...dataclass import dataclass
-from ...ir.analyses.elements import fixed_shape
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Region, Strided
@@ -68,7 +67,7 @@ def need_nothing_beside(region: Region, scope: str, thread: Array, register: Arr
     buffer = region.buffer
     if region.extents == buffer.shape:
         return
-    whole = Region(buffer, tuple(build.const(0, s.dtype) for s in region.starts), fixed_shape(buffer))
+    whole = Region(buffer, tuple(build.const(0, s.dtype) for s in region.starts), buffer.fixed_shape)
     owners, _ = owners_of(whole, scope)
     threads = int(max(owners.max(), thread.max(initial=0))) + 1
     tile, part = (elements_of_threads(each, scope, threads)[thread, register] for each in (whole, region))

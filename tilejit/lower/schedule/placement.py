@@ -15,7 +15,6 @@ from typing import NamedTuple
 from ...dataclass import field, lean, replace
 from ...dtypes import int64
 from ...errors import LayoutError
-from ...ir.analyses.elements import fixed_shape
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.decide import decided
 from ...ir.arithmetic.intern import integer
@@ -164,7 +163,7 @@ def owned(buffer: Buffer, scope: str) -> Placement:
 
     raises: LayoutError where threads of a wider scope do.
     """
-    layout, extents = buffer.tile_layout, fixed_shape(buffer)
+    layout, extents = buffer.tile_layout, buffer.fixed_shape
     whole = Region(buffer, (_int(0),) * len(extents), extents)
     steps = SCOPES[scope].steps
     first = sum(value * steps.get(axis.name, 1) for axis, value in layout.offset if axis.is_thread)
