@@ -280,3 +280,30 @@ def test_masked_updates_that_are_proved_inside_are_not_checked() -> None:
 """
     k = tj.kernel(threads=64, debug=True)(source_of(text))
     assert "is_wrong" not in str(k.compile(tj.spec((8, 40), tj.float32), target="sm_90a").lane_ir)
+
+
+#: statements -> what P, (4, 8) of zeros, holds behind them; x is (2, 8) from 0 on, and i is 1
+PARTS = {
+    "tj.atomic.add(P[0:1, 0:3], x[0:1, 5:8])": lambda p, x: np.add(p[0:1, 0:3], x[0:1, 5:8], out=p[0:1, 0:3]),
+    "tj.atomic.max(P[0:2, 0:1], x.T[6:8, 0:1])": lambda p, x: np.maximum(p[0:2, 0:1], x.T[6:8, 0:1], out=p[0:2, 0:1]),
+    "tj.atomic.add(P.at(i)[0:3], x[0, 5:8], mask=i > 0)": lambda p, x: np.add(p[1, 0:3], x[0, 5:8], out=p[1, 0:3]),
+    "tj.cta.store(P.at(i)[0:3], x[0, 5:8])": lambda p, x: np.copyto(p[1, 0:3], x[0, 5:8]),
+}
+
+
+@pytest.mark.parametrize("threads", [48, 128])
+@pytest.mark.parametrize("statement", PARTS)
+def test_a_part_that_some_threads_own_updates_memory(statement: str, threads: int) -> None:
+    """A mask that lies elsewhere in the same axis has the tile's rows spread over the threads."""
+    kernel = tj.kernel(threads=threads)(source_of(
+        "def kernel(X, P, O, i):\n"
+        "    x = tj.cta.load(X[0:2, 0:8])\n"
+        f"    {statement}\n"
+        "    tj.cta.store(O[0:3, 0:1], x.T[4:7, 1:2], mask=x.T[5:8, 0:1] > 3)\n"
+    ))
+    x, wanted, o = np.arange(16, dtype=np.int32).reshape(2, 8), np.zeros((4, 8), np.int32), np.zeros((3, 1), np.int32)
+    got = wanted.copy()
+    kernel[1](x, got, o, 1)
+    PARTS[statement](wanted, x)
+    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(o, x.T[4:7, 1:2])

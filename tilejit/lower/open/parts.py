@@ -16,7 +16,7 @@ from ..schedule.owners import need_all_threads
 from ..schedule.placement import place
 from ..schedule.strides import Folded
 
-__all__ = ["needs_conversion", "suits"]
+__all__ = ["by_all_threads", "needs_conversion", "suits"]
 
 
 def needs_conversion(op: TileOp, threads: int) -> bool:
@@ -41,6 +41,14 @@ def suits(op: TileOp, tile: Region, threads: int) -> bool:
         return _is_moved(_without_tiles_beside(op), threads)
     is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
     return not is_part or not _wants_all_threads(op) or not _is_known(tile) or _is_owned(tile, op, threads)
+
+
+def by_all_threads(op: TileOp) -> bool:
+    """Whether an operation on one tile takes only what all threads own: updates, and copies to and from rows by number.
+
+    Another copy goes by whoever owns what.
+    """
+    return op.name == ATOMIC.name or _is_gathered(op)
 
 
 def _is_gathered(op: TileOp) -> bool:

@@ -26,7 +26,7 @@ from ...source import Span
 from ..schedule.placement import place
 from .anchors import part_of
 from .axes import Meeting, Survey, Tile, Use, fits
-from .parts import suits
+from .parts import by_all_threads, suits
 from .products import ProductLayouts
 from .recompute import Recomputing
 
@@ -251,7 +251,8 @@ class _Rewriter:
         spot = self.spots[use.tile]
         if not use.tile.is_open:
             return not suits(step.op, use.region, self._threads)
-        is_apart = len(step.uses) > 1 or not _is_placed(self.region(use.region), step.op.scope)
+        is_apart = len(step.uses) > 1 or by_all_threads(step.op)
+        is_apart = is_apart or not _is_placed(self.region(use.region), step.op.scope)
         if spot.grid is None:
             return bool(use.cuts) and is_apart
         for (dim, start, extent), period in zip(use.cuts, _periods_of(use, spot), strict=True):
