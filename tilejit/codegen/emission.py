@@ -50,6 +50,7 @@ class Emission:
     runs: of vectors of registers (`memory.run_of`), by their buffer's name, their first element and their width.
     bases: the address of each other buffer that owns storage, and of each view that starts behind its base.
     numbers: the same as a number of 32 bits, of views in shared memory whose address instructions take.
+    is_last: nothing of the kernel comes behind the statement that is being written.
     continues, breaks: where the turns of the enclosing loops end, and the loops, innermost last.
     functions: mathematical functions called, as (operation, "float32" or "float64" or an integer type). used: the
     machine instructions used. strings: text constants, by their name. assertions: each by its code - 1.
@@ -66,10 +67,11 @@ class Emission:
     varies: bool = False
     slots: dict[str, Word] = field(default_factory=dict)
     registers: dict[str, Registers] = field(default_factory=dict)
-    runs: dict[tuple[str, int, int], WordRun | None] = field(default_factory=dict)
+    runs: dict[tuple[str, bool | int | float, int], WordRun | None] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
     view_uses: ViewUses = ViewUses()
+    is_last: bool = False
     continues: list[Join] = field(default_factory=list)
     breaks: list[Join] = field(default_factory=list)
     functions: dict[tuple[str, str], None] = field(default_factory=dict)

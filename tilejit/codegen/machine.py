@@ -27,25 +27,27 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
     past: dict[int, int] = {}
     carried: list[Operand] = []
     starts: dict[str, str] = {}
+    arguments, carries = row.arguments, row.carries
     for number, item in enumerate(stmt.inputs):
-        if row.carries is not None and isinstance(item, Vector) and number < len(stmt.outputs):
-            kind = _carried(row.carries, item)
+        if carries is not None and isinstance(item, Vector) and number < len(stmt.outputs):
+            kind = _carried(carries, item)
             values = _vector_operands(emission, item, kind)
             operands += values
             carried += [kind] * len(values)
             continue
-        operand = row.arguments[len(operands) - len(carried)]
-        if isinstance(item, Descriptor):
+        operand = arguments[len(operands) - len(carried)]
+        if isinstance(item, Vector):
+            if operand.kind is Kind.ADDRESS and item.buffer.space == "shared":
+                place, past[len(operands)] = shared_address(emission, item)
+                operands.append(place)
+            else:
+                operands += _vector_operands(emission, item, operand)
+        elif isinstance(item, Descriptor):
             operands.append(_descriptor(emission, item, starts))
-        elif not isinstance(item, Vector) and operand.is_bits:
+        elif operand.is_bits:
             operands += _words(emission, evaluate(emission, item), operand)
-        elif not isinstance(item, Vector):
-            operands.append(converted(emission, evaluate(emission, item), operand))
-        elif operand.kind is Kind.ADDRESS and item.buffer.space == "shared":
-            place, past[len(operands)] = shared_address(emission, item)
-            operands.append(place)
         else:
-            operands += _vector_operands(emission, item, operand)
+            operands.append(converted(emission, evaluate(emission, item), operand))
     results = emission.machine(row, *operands, past=past, carried=carried, span=stmt.span)
     registers = (*carried, *row.results)
     at = _store_results(emission, stmt, registers, results)
@@ -94,11 +96,12 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
     w = emission.writer
     run = memory.run_of(emission, vector)
     if run is not None:
+        kind = run.kind
         # a loop, as a comprehension is one more call of Python's, and most vectors are one word
         held: list[str] = []
         for word in run.words:
-            held.append(w.read(word, run.kind))
-        return memory.regrouped(emission, held, (run.kind, run.bits), _type_and_bits(operand.register))
+            held.append(w.read(word, kind))
+        return memory.regrouped(emission, held, (kind, run.bits), _type_and_bits(operand.register))
     if vector.buffer.space == "tmem":
         column = cast(emission, evaluate(emission, vector.offset), int32)
         return [w.value(f"add i32 {emission.base(vector.buffer)}, {column.text}")]
@@ -168,19 +171,21 @@ def _store_results(
     w = emission.writer
     at = 0
     for vector in stmt.outputs:
-        kind, bits = _type_and_bits(registers[at].register)
-        run, words = memory.run_of(emission, vector), memory.words_of(vector.buffer.dtype, vector.width)
+        operand = registers[at]
+        kind, bits = _type_and_bits(operand.register)
+        words = memory.words_of(vector.buffer.dtype, vector.width)
         count = words.bits * words.number // bits
         chosen = results[at : at + count]
-        if registers[at].kind is Kind.PREDICATE:
+        at += count
+        if operand.kind is Kind.PREDICATE:
             chosen, kind = [w.value(f"zext i1 {part} to i8") for part in chosen], "i8"
         made = memory.regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
-        at += count
+        run = memory.run_of(emission, vector)
         if run is None:
             memory.write(emission, vector, offset_of(emission, vector.offset), words, made)
             continue
         for word, value in zip(run.words, made, strict=True):
-            w.write(word, run.kind, value)
+            w.write(word, words.word, value)
     return at
 
 

@@ -186,18 +186,22 @@ def run_of(emission: Emission, vector: Vector) -> WordRun | None:
 
     Turns of unrolled loops name the same vectors.
     """
-    buffer, at, width = vector.buffer, vector.offset, vector.width
+    at = vector.offset
     if not isinstance(at, Const):
         return None
-    key = buffer.name, int(at.value), width
-    if key not in emission.runs:
-        registers, run = emission.registers.get(buffer.root.name), None
-        if registers is not None:
-            words = words_of(buffer.dtype, width)
-            held = _registers(buffer, registers, OffsetParts(None, int(at.value)), words)
-            run = None if held is None else WordRun(held, words.word, words.bits)
-        emission.runs[key] = run
-    return emission.runs[key]
+    runs, key = emission.runs, (vector.buffer.name, at.value, vector.width)
+    if key not in runs:
+        runs[key] = _run(emission, vector.buffer, int(at.value), vector.width)
+    return runs[key]
+
+
+def _run(emission: Emission, buffer: Buffer, first: int, width: int) -> WordRun | None:
+    registers = emission.registers.get(buffer.root.name)
+    if registers is None:
+        return None
+    words = words_of(buffer.dtype, width)
+    held = _registers(buffer, registers, OffsetParts(None, first), words)
+    return None if held is None else WordRun(held, words.word, words.bits)
 
 
 def _parts(

@@ -143,11 +143,11 @@ def _body(emission: Emission) -> list[str]:
     """Writes the statements; returns the definitions of shared memory that they need."""
     barriers.set_up(emission)
     if not within(emission.kernel.memory, TMEM):
-        block(emission, emission.kernel.body)
+        block(emission, emission.kernel.body, is_last=True)
         emission.writer.leave()
         return []
     definition, address = reserve(emission)
-    block(emission, emission.kernel.body)
+    block(emission, emission.kernel.body, is_last=True)
     emission.writer.leave()
     release(emission, address)
     return [definition]

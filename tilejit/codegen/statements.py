@@ -44,13 +44,18 @@ from .types import register_type
 from .writer import Join
 
 
-def block(emission: Emission, body: Sequence[Stmt]) -> None:
-    """Writes statements until one ends the block; what follows it is never reached."""
+def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> None:
+    """Writes statements until one ends the block; what follows it is never reached.
+
+    is_last: nothing of the kernel comes behind them.
+    """
     w = emission.writer
     before, span = w.at(None), None
-    for stmt in body:
+    last = len(body) if is_last else 0
+    for number, stmt in enumerate(body, 1):
         if not w.open:
             break
+        emission.is_last = number == last
         if stmt.span is not span:
             # unrolled turns have the span of one statement
             span = stmt.span
@@ -85,8 +90,8 @@ def _assign(emission: Emission, stmt: Assign) -> None:
 
 
 def _if(emission: Emission, stmt: If) -> None:
-    condition, w = evaluate(emission, stmt.cond), emission.writer
-    after = w.join("endif")
+    condition, w, is_last = evaluate(emission, stmt.cond), emission.writer, emission.is_last
+    after = w.join("endif", is_last)
     leaves = stmt.then[0] if len(stmt.then) == 1 and not stmt.orelse else None
     if isinstance(leaves, (Break, Continue)):
         w.branch(condition.text, _target(emission, leaves), after)
@@ -95,11 +100,11 @@ def _if(emission: Emission, stmt: If) -> None:
     then, orelse = w.join("then"), w.join("else") if stmt.orelse else after
     w.branch(condition.text, then, orelse)
     w.start(then)
-    block(emission, stmt.then)
+    block(emission, stmt.then, is_last)
     w.jump(after)
     if stmt.orelse:
         w.start(orelse)
-        block(emission, stmt.orelse)
+        block(emission, stmt.orelse, is_last)
         w.jump(after)
     w.start(after)
 
@@ -114,7 +119,7 @@ def _for(emission: Emission, stmt: For) -> None:
     turns = counted(w, stmt, dtype, start, stop, step, emission.kernel.threads)
     # LLVM makes one test of two that follow each other, and puts that behind the turn
     tests_first = turns.stays_inside and _tests_first(stmt.body)
-    index, after = Word(turns.kind), w.join("endfor")
+    index, after = Word(turns.kind), w.join("endfor", emission.is_last)
     if turns.has_one and not tests_first:
         entry = w.join("loop")
         w.branch(turns.has_one, entry, after)
@@ -154,7 +159,7 @@ def _turn(emission: Emission, body: Sequence[Stmt], again: Join, after: Join) ->
 def _loop(emission: Emission, stmt: Loop) -> None:
     w = emission.writer
     emission.tests_first = emission.tests_first or _tests_first(stmt.body)
-    after = w.join("endloop")
+    after = w.join("endloop", emission.is_last)
     head = w.join("loop")
     w.jump(head)
     w.start(head, emission.changed(stmt.body))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..dataclass import dataclass, field
@@ -73,23 +73,22 @@ class Path(NamedTuple):
     computes: bool
 
 
-#: what a word holds from the beginning of a block on where several ways meet: the word, the type, what it holds at the
-#: end of each, and whether it could be a selection
-_Phi = tuple[Word, str, list[tuple[Path, Held]], bool]
+#: what a word holds from the beginning of a block on where several ways meet: the word, the type, the ways, which later
+#: code may add to, what it holds at the end of those on which it wasn't written, and whether it could be a selection
+_Phi = tuple[Word, str, list[Path], Held, bool]
 
 
 @dataclass(slots=True, eq=False)
 class Join:
     """A block to which jumps lead, from where `available` was what was available.
 
-    changing: where later code may jump back to it, what each word holds at the end of each way that this code may have
-    written.
+    is_last: no word is read from there on.
     """
 
     label: str
     available: Available
+    is_last: bool = False
     paths: list[Path] = field(default_factory=list)
-    changing: dict[Word, list[tuple[Path, Held]]] = field(default_factory=dict)
 
 
 class Writer:
@@ -132,22 +131,23 @@ class Writer:
         """The function's body, when all of it is written."""
         self._write_phis()
         # the lines that are empty were kept for phis that nothing reads
-        return [line for line in self.body if line]
+        return list(filter(None, self.body))
 
     def _write_phis(self) -> None:
         """Writes the phis that are read, and those that they read, in the lines that were kept for them."""
-        waiting = list(self._read)
+        waiting, phis = list(self._read), self._phis
         while waiting:
             name = waiting.pop()
-            phi = self._phis.pop(name, None)
-            if phi is None:
+            if name not in phis:
                 continue
-            word, to, ends, selects = phi
+            word, to, paths, before, selects = phis.pop(name)
             self.foldable = self.foldable or selects
             parts: list[str] = []
             locations: dict[str, None] = {}
-            for path, (kind, value, location) in ends:
-                waiting.append(value)
+            for path in paths:
+                kind, value, location = path.held.get(word, before)
+                if value in phis:
+                    waiting.append(value)
                 if not kind:
                     value = word.first
                 elif kind != to:
@@ -279,9 +279,9 @@ class Writer:
         self._names += 1
         return f"{hint}{self._names}"
 
-    def join(self, hint: str) -> Join:
+    def join(self, hint: str, is_last: bool = False) -> Join:
         """A block that comes later; what is available here is available there, whichever way leads there."""
-        return Join(self.label(hint), Available(len(self._values), len(self.results), len(self._writes)))
+        return Join(self.label(hint), Available(len(self._values), len(self.results), len(self._writes)), is_last)
 
     def jump(self, target: Join) -> None:
         """Ends the block with a jump, unless it has ended already."""
@@ -314,15 +314,13 @@ class Writer:
 
     def _add_path(self, target: Join, computes: bool = False) -> None:
         """Adds the way from where the writer stands, on the next line."""
-        held: dict[Word, Held] = {}
-        for word, _ in self._writes[target.available.writes :]:
-            held[word] = self._held[word]
-        path = Path(self.block, len(self.body), held, computes)
-        target.paths.append(path)
-        for word, ends in target.changing.items():
-            ends.append((path, held[word]))
+        now, held = self._held, dict[Word, Held]()
+        if not target.is_last:
+            for word, _ in self._writes[target.available.writes :]:
+                held[word] = now[word]
+        target.paths.append(Path(self.block, len(self.body), held, computes))
 
-    def start(self, join: Join, changing: Iterable[Word] = ()) -> None:
+    def start(self, join: Join, changing: Sequence[Word] = ()) -> None:
         """Opens a block to which all ways are known, unless there is none; the one before it must have ended.
 
         changing: the words that later code may have written which jumps back to this block; but for such jumps one way
@@ -338,11 +336,9 @@ class Writer:
             for word, held in first.held.items():
                 self._writes.append((word, self._held.get(word)))
                 self._held[word] = held
-        phis: list[_Phi] = []
-        for word in changing:
-            join.changing[word] = ends = [(first, self._held.get(word, UNWRITTEN))]
-            phis.append((word, word.kind, ends, False))
-        self._hold(phis)
+        if changing:
+            before = self._held
+            self._hold([(word, word.kind, join.paths, before.get(word, UNWRITTEN), False) for word in changing])
         self._writes_before = len(self._writes)
 
     def meet(self, join: Join) -> None:
@@ -359,8 +355,9 @@ class Writer:
         available = join.available
         self._values.cut(available.values)
         self.results.cut(available.results)
-        while len(self._writes) > available.writes:
-            word, held = self._writes.pop()
+        undone = self._writes[available.writes :]
+        del self._writes[available.writes :]
+        for word, held in reversed(undone):
             if held is None:
                 del self._held[word]
             else:
@@ -373,33 +370,32 @@ class Writer:
         for path in paths:
             written.update(path.held)
             selects = selects or path.computes
+        first, *others = paths
         phis: list[_Phi] = []
         for word in written:
-            before = self._held.get(word)
-            first = paths[0].held.get(word, before or UNWRITTEN)
-            ends: list[tuple[Path, Held]] = []
-            kind, differs = "", False
-            for path in paths:
-                end = path.held.get(word, before or UNWRITTEN)
-                ends.append((path, end))
-                differs = differs or end[1] != first[1]
-                if end[0] and end[0] != kind:
-                    kind = word.kind if kind else end[0]
+            earlier = self._held.get(word)
+            before = earlier or UNWRITTEN
+            held = first.held.get(word, before)
+            kind, value, _ = held
+            differs = False
+            for path in others:
+                other_kind, other, _ = path.held.get(word, before)
+                differs = differs or other != value
+                if other_kind and other_kind != kind:
+                    kind = word.kind if kind else other_kind
             if differs:
-                phis.append((word, kind, ends, selects))
+                phis.append((word, kind, paths, before, selects))
             else:
-                self._writes.append((word, before))
-                self._held[word] = first
+                self._writes.append((word, earlier))
+                self._held[word] = held
         return phis
 
     def _hold(self, phis: list[_Phi]) -> None:
         """Makes words hold phis, and keeps their lines."""
-        held, number = self._held, len(self.body)
+        held, first = self._held, len(self.body)
         self.body += [""] * len(phis)
-        for phi in phis:
-            word, kind, _, _ = phi
-            name = f"%{number}"
-            number += 1
+        for number, phi in enumerate(phis, first):
+            word, name = phi[0], f"%{number}"
             self._phis[name] = phi
             self._writes.append((word, held.get(word)))
-            held[word] = kind, name, ""
+            held[word] = phi[1], name, ""
