@@ -30,7 +30,7 @@ def defined_names(body: Block) -> Set[str]:
 @remembered
 def names_in(expr: Expr) -> frozenset[str]:
     """The variables in an expression."""
-    return frozenset([part.name for part in walk.subexpressions(expr) if isinstance(part, Var)])
+    return frozenset([part.name for part in walk.inputs(expr) if isinstance(part, Var)])
 
 
 def sources(body: Block, exprs: Iterable[Expr]) -> frozenset[str]:

@@ -39,6 +39,7 @@ __all__ = [
     "expressions",
     "in_memory",
     "indices",
+    "inputs",
     "inventory",
     "loads",
     "numbered",
@@ -66,6 +67,8 @@ _PLACES = (ir.Region, ir.Element, ir.Vector)
 #: the classes of expressions that are made of no others
 LEAVES = (ir.Const, ir.Var, ir.Special)
 _LEAF_KINDS: frozenset[type[ir.Expr]] = frozenset(LEAVES)
+#: those that are no operations on what they are made of, nor known at compile time
+_INPUTS = (ir.Var, ir.Special, ir.Load)
 
 #: the classes of statements that hold blocks: few statements are of these
 COMPOUND = (ir.If, ir.For, ir.Loop)
@@ -376,8 +379,8 @@ def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """
     places = [*_read_directly(stmt)]
     for expr in expressions(stmt):
-        if not isinstance(expr, LEAVES):
-            places += [part.place for part in subexpressions(expr) if isinstance(part, ir.Load)]
+        for load in loads(expr):
+            places.append(load.place)
     return tuple(places)
 
 
@@ -510,11 +513,24 @@ def subexpressions(expr: ir.Expr) -> Sequence[ir.Expr]:
     return parts
 
 
+@remembered
+def inputs(expr: ir.Expr) -> tuple[ir.Var | ir.Special | ir.Load, ...]:
+    """The variables, hardware ids and loads that an expression is computed from, each object once, from the left."""
+    found: dict[int, Any] = {id(expr): expr} if isinstance(expr, _INPUTS) else {}
+    for part in operands(expr):
+        if type(part) not in _LEAF_KINDS:
+            for inner in inputs(part):
+                found[id(inner)] = inner
+        elif type(part) is not ir.Const:
+            found[id(part)] = part
+    return tuple(found.values())
+
+
 def loads(expr: ir.Expr) -> Sequence[ir.Load]:
     """The loads in an expression."""
-    if isinstance(expr, LEAVES):
+    if type(expr) in _LEAF_KINDS:
         return ()
-    return [part for part in subexpressions(expr) if isinstance(part, ir.Load)]
+    return [part for part in inputs(expr) if isinstance(part, ir.Load)]
 
 
 def indices(place: Place) -> tuple[ir.Expr, ...]:

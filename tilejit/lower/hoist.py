@@ -331,8 +331,8 @@ def _range(expr: Expr) -> tuple[int, int]:
 
 def _is_of_cta(expr: Expr) -> bool:
     """Whether an expression is made of a CTA's numbers and of constants alone."""
-    for part in walk.subexpressions(expr):
-        if isinstance(part, (Var, Load)) or isinstance(part, Special) and part.name in THREAD_IDS:
+    for part in walk.inputs(expr):
+        if not isinstance(part, Special) or part.name in THREAD_IDS:
             return False
     return True
 
@@ -347,7 +347,7 @@ def _stem(expr: Expr) -> str:
     """After what a variable is named that holds an expression."""
     if isinstance(expr, Special):
         return expr.name
-    for part in walk.subexpressions(expr):
+    for part in walk.inputs(expr):
         if isinstance(part, Var):
             return part.name
     return "value"

@@ -241,9 +241,9 @@ def _stranger(expr: ir.Expr, unrolled: Set[str]) -> str | None:
     """The first of what keeps an offset from being constant once loops are unrolled, None where nothing does."""
     if isinstance(expr, ir.Var):
         return None if expr.name in unrolled else expr.name
-    for part in walk.subexpressions(expr):
-        if isinstance(part, ir.Var) and part.name not in unrolled or isinstance(part, ir.Special):
-            return part.name
+    for part in walk.inputs(expr):
         if isinstance(part, ir.Load):
             return part.place.buffer.name
+        if part.name not in unrolled:
+            return part.name
     return None
