@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..arithmetic.intern import operation
-from ..nodes import Cast, Const, Expr, Load, Op, Special, Var
+from ..nodes import Cast, Const, Expr, Op, Special, Var
 
 __all__ = ["STAYS", "LoopDepths", "Sum", "added", "summands"]
 
@@ -23,7 +23,7 @@ _MOVABLE = frozenset({
 #: loop that has no turn.
 _MOVABLE_BY_CONSTANTS = frozenset({"floordiv", "mod", "left_shift", "right_shift"})
 
-_LEAVES = (Var, Const, Special)
+_LEAVES = frozenset({Var, Const, Special})
 
 
 class LoopDepths:
@@ -44,18 +44,15 @@ class LoopDepths:
         if entry is not None:
             return entry[1]
         parts: tuple[Expr, ...] = ()
-        if isinstance(expr, Op) and expr.dtype.is_integer:
-            by = expr.args[-1]
-            by_constant = expr.name in _MOVABLE_BY_CONSTANTS and isinstance(by, Const) and by.value > 0
-            parts = expr.args if expr.name in _MOVABLE or by_constant else ()
+        if isinstance(expr, Op):
+            is_movable = expr.name in _MOVABLE or expr.name in _MOVABLE_BY_CONSTANTS and _is_by_constant(expr)
+            parts = expr.args if is_movable and expr.dtype.is_integer else ()
         elif isinstance(expr, Cast) and expr.dtype.is_integer and expr.x.dtype.is_integer:
             parts = (expr.x,)
         depth = 0 if parts else STAYS
         for part in parts:
-            # most are constants, variables and loads
-            if type(part) is Load:
-                depth = STAYS
-            elif type(part) is Var:
+            # most are variables and constants
+            if type(part) is Var:
                 depth = max(depth, self.variables.get(part.name, 0))
             elif type(part) is not Const:
                 depth = max(depth, self.of(part))
@@ -68,6 +65,12 @@ class LoopDepths:
         for term in terms:
             groups.setdefault(self.of(term), []).append(term)
         return list(map(groups.__getitem__, sorted(groups)))
+
+
+def _is_by_constant(op: Op) -> bool:
+    """Whether the second operand is a positive constant."""
+    by = op.args[1]
+    return isinstance(by, Const) and by.value > 0
 
 
 class Sum(NamedTuple):
