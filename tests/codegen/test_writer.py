@@ -126,6 +126,19 @@ def test_where_ways_meet_a_word_is_a_phi_once_it_is_read() -> None:
     ]
 
 
+def test_no_word_is_carried_to_where_none_is_read() -> None:
+    w = Writer(LineTable("k", None))
+    word = Word("i32")
+    then, after = w.join("then"), w.join("after", is_last=True)
+    w.branch("%c", then, after)
+    w.start(then)
+    w.write(word, "i32", "%x")
+    w.jump(after)
+    w.start(after)
+    assert [path.held for path in after.paths] == [{}, {}]
+    assert w.body[-1] == f"{after.label}:"
+
+
 def test_a_word_of_one_type_on_one_way_and_of_another_on_the_other_is_cast_at_its_end() -> None:
     w = Writer(LineTable("k", None))
     word, zeroed = Word("i32"), Word("i32", zeroed=True)

@@ -156,6 +156,15 @@ def test_subexpressions_come_from_the_left() -> None:
     assert list(walk.subexpressions(outer)) == [outer, outer.args[0], inner, X, number(1), number(2)]
 
 
+def test_inputs_are_variables_ids_and_loads_each_once_from_the_left() -> None:
+    read, lane = load("a"), ir.Special("lane_id")
+    (at,) = walk.indices(read.place)
+    outer = ir.Op("add", (ir.Op("mul", (ir.Cast(read, int32), X), int32), ir.Op("add", (lane, X), int32)), int32)
+    assert walk.inputs(outer) == (read, at, X, lane)
+    assert walk.loads(outer) == [read]
+    assert walk.inputs(X) == (X,) and walk.inputs(number(1)) == ()
+
+
 def test_statements_come_in_the_order_of_the_text() -> None:
     inner = ir.If(COND, (ONE,), (TWO,))
     loop = ir.Loop((inner, THREE))
