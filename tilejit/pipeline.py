@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .codegen import Generated, generate, limits
-from .codegen.module import sets_registers
 from .codegen.storage import allocations, local_memory
 from .compiled import Compiled, Derivation
 from .dataclass import dataclass, field, replace
@@ -24,6 +23,7 @@ from .executable import Assertion, Executable
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.analyses.pressure import Pressure
+from .ir.analyses.register_pool import sets_registers
 from .ir.checks import checked, refuse_overlaps
 from .ir.nodes import Assert, Buffer, Kernel, Open, Var
 from .ir.params import AssertionsParam, Param

@@ -13,6 +13,10 @@ WARP = 32
 WARPGROUP = 128
 MAX_THREADS = 1024
 
+#: CTAs of a grid along each axis
+#: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
+MAX_GRID = (2**31 - 1, 65535, 65535)
+
 #: CTAs of a cluster: that every GPU with clusters runs, and that some run where a kernel asks for it
 #: source: CUDA C++ Programming Guide, "Thread Block Clusters"; cudaFuncAttributeNonPortableClusterSizeAllowed
 PORTABLE_CLUSTER = 8

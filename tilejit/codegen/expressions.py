@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-from ..dtypes import DType, bool_, int32, int64
+from ..dtypes import DType, bool_, int32
 from ..ir.arithmetic import facts
-from ..ir.nodes import Cast, Const, Element, Expr, Load, Op, Special, Var
+from ..ir.nodes import SPECIALS, Cast, Const, Element, Expr, Load, Op, Special, Var
 from ..remember import lasting, remembered
 from ..scopes import THREAD_IDS
 from . import memory
@@ -195,13 +195,10 @@ def _asked(emission: Emission, name: str) -> LLVMValue:
 
 def special(emission: Emission, name: str) -> LLVMValue:
     """A hardware id or size."""
-    if name.startswith(("cta_id", "num_ctas")):
-        register = "ctaid" if name.startswith("cta_id") else "nctaid"
-        axis = "xyz"[int(name[-1])]
-        low = 0 if register == "ctaid" else 1
-        most = 2**31 - 1 if axis == "x" else 65535
-        number = _special_register(emission, f"{register}.{axis}", low, most + low)
-        return LLVMValue(emission.writer.value(f"zext i32 {number} to i64"), int64)
+    known = SPECIALS[name]
+    if known.register:
+        number = _special_register(emission, known.register, known.least, known.greatest + 1)
+        return LLVMValue(emission.writer.value(f"zext i32 {number} to i64"), known.dtype)
     thread = _special_register(emission, "tid.x", 0, emission.kernel.threads)
     thread_id = THREAD_IDS[name]
     if thread_id.divisor > 1:

@@ -14,7 +14,7 @@ from . import memory
 from .casts import cast
 from .emission import TYPES, Emission, LLVMValue
 from .expressions import evaluate, offset_of
-from .types import ADDRESS_SPACES, register_type
+from .types import pointer_type, register_type
 
 #: the bits of an address in shared memory that don't say in which CTA of a cluster it is
 _WITHIN_CTA = 0x3FFFF
@@ -146,7 +146,7 @@ def view(emission: Emission, stmt: BufferView) -> None:
     if made.name in emission.view_uses.taken:
         emission.numbers[made.name] = _number_behind(emission, made, emission.number(base), offset)
     if made.space != "shared" or made.name in emission.view_uses.accessed:
-        pointer = f"ptr addrspace({ADDRESS_SPACES[made.space]})"
+        pointer = pointer_type(made.space)
         emission.bases[made.name] = memory.behind(emission, made, pointer, emission.base(base), offset)
 
 

@@ -24,7 +24,7 @@ from ..ir.nodes import Buffer, Const, Vector
 from ..isa.access import CACHED_LOAD, CACHED_STORE, GLOBAL_256, WIDEST_BITS, Cached
 from .emission import Emission, LLVMValue, OffsetParts
 from .registers import Registers, Word, WordRun
-from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
+from .types import bits_of, memory_type, pointer_type, register_type
 
 #: the widest access of local memory, to which its buffers are aligned
 WIDEST_BYTES = WIDEST_BITS // 8
@@ -57,7 +57,7 @@ def words_of(dtype: DType, width: int) -> WordFormat:
 
 def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[str, str]:
     """The type and value of the pointer to an element in memory."""
-    pointer = f"ptr addrspace({ADDRESS_SPACES[buffer.space]})"
+    pointer = pointer_type(buffer.space)
     place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
     if buffer.space == "local" and past:
         # beside its access, LLVM makes the constant a part of it; shared from another block, it stays an addition
@@ -68,7 +68,7 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[st
 def locate(emission: Emission, buffer: Buffer, offset: OffsetParts) -> None:
     """Writes what an address in memory is without its constant, so that it is there for other blocks, too."""
     if buffer.space != "local":
-        _place(emission, buffer, offset, f"ptr addrspace({ADDRESS_SPACES[buffer.space]})", emission.base(buffer))
+        _place(emission, buffer, offset, pointer_type(buffer.space), emission.base(buffer))
 
 
 def _place(emission: Emission, buffer: Buffer, offset: OffsetParts, pointer: str, base: str) -> tuple[str, int]:
@@ -330,7 +330,7 @@ def _cached(words: WordFormat, cache: str) -> Cached:
 
 def global_address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> tuple[str, int]:
     """An address of global memory as a number, and the bytes from there to the element, as `machine` takes them."""
-    pointer = f"ptr addrspace({ADDRESS_SPACES[buffer.space]})"
+    pointer = pointer_type(buffer.space)
     place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
     return emission.writer.value(f"ptrtoint {pointer} {place} to i64"), past
 

@@ -8,12 +8,8 @@ from ..dataclass import dataclass
 from ..dtypes import DType
 from ..errors import assert_never
 from ..executable import SharedPlace
-from ..ir.analyses.register_pool import settings_of
-from ..ir.nodes import (
-    Assert,
-    Buffer,
-    Kernel,
-)
+from ..ir.analyses.register_pool import sets_registers
+from ..ir.nodes import Assert, Buffer, Kernel
 from ..ir.params import (
     AddressParam,
     AssertionsParam,
@@ -163,11 +159,6 @@ def _attributes(kernel: Kernel) -> str:
     if kernel.cluster is not None:
         parts.append(f'"nvvm.cluster_dim"="{",".join(map(str, kernel.cluster))}"')
     return " ".join(parts)
-
-
-def sets_registers(kernel: Kernel) -> bool:
-    """Whether warpgroups set how many registers their threads have."""
-    return any(True for _ in settings_of(kernel))
 
 
 def _bind_parameters(emission: Emission) -> None:

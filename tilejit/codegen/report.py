@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..dtypes import float64, int32, uint32
-from ..ir.nodes import (
-    Assert,
-    Print,
-)
-from ..ir.params import (
-    AssertionsParam,
-)
+from ..ir.nodes import Assert, Print
+from ..ir.params import AssertionsParam
 from ..isa.atomics import COMPARE_AND_SWAP
 from .casts import cast
 from .debug import quoted
 from .emission import Emission, LLVMValue
 from .expressions import evaluate, special
+
+#: a word of an assertion's record -> the hardware's number that it holds
+_RECORDED = {"thread": "thread_id", "cta_x": "cta_id.0", "cta_y": "cta_id.1", "cta_z": "cta_id.2"}
 
 
 class _PrintfArgument(NamedTuple):
@@ -99,13 +97,12 @@ def assertion(emission: Emission, stmt: Assert) -> None:
     first, ended = w.join("first"), w.join("ended")
     w.branch(w.value(f"icmp eq i32 {before}, 0"), first, ended)
     w.start(first)
-    names = ("thread_id", "cta_id.0", "cta_id.1", "cta_id.2")
-    for word, name in enumerate(names, start=1):
+    for word, name in _RECORDED.items():
         number = cast(emission, special(emission, name), int32).text
-        to = w.value(f"getelementptr i32, ptr addrspace(1) {record}, i64 {word}")
+        to = w.value(f"getelementptr i32, ptr addrspace(1) {record}, i64 {AssertionsParam.WORDS.index(word)}")
         w.effect(f"store i32 {number}, ptr addrspace(1) {to}, align 4")
     for k, value in enumerate(stmt.values):
-        offset = 4 * len(AssertionsParam.WORDS) + 8 * k
+        offset = AssertionsParam.WORDS_BYTES + 8 * k
         to = w.value(f"getelementptr i8, ptr addrspace(1) {record}, i64 {offset}")
         w.effect(f"store i64 {evaluate(emission, value).text}, ptr addrspace(1) {to}, align 8")
     w.jump(ended)

@@ -15,14 +15,11 @@ from ..ir.placements import TMEM, total, within
 from ..isa import tcgen05
 from ..isa.barriers import BAR_SYNC, BAR_WARP_SYNC
 from ..source import Span
-from ..target import WARPGROUP
+from ..target import WARP, WARPGROUP
 from .emission import Emission
 from .expressions import special
 
 _LEAST = 32
-
-#: of a warpgroup
-_WARPS = 4
 
 #: a warp's number, shifted by this, is the first of its 32 lanes in an address's upper half
 _LANES_SHIFT = 16 + 5
@@ -102,7 +99,7 @@ def _lanes_of_warp(emission: Emission, address: str) -> str:
     source: PTX ISA, "tcgen05.ld": the address is the base of what the warp moves; "Access restrictions".
     """
     w = emission.writer
-    warp = w.value(f"and i32 {special(emission, 'warp_id').text}, {_WARPS - 1}")
+    warp = w.value(f"and i32 {special(emission, 'warp_id').text}, {WARPGROUP // WARP - 1}")
     return w.value(f"add i32 {address}, {w.value(f'shl i32 {warp}, {_LANES_SHIFT}')}")
 
 

@@ -11,9 +11,15 @@ from ..dtypes import DType
 from ..ir.nodes import Const
 
 #: address spaces of NVPTX by the IR's names
-ADDRESS_SPACES = {"global": 1, "shared": 3, "local": 0}
+_ADDRESS_SPACES = {"global": 1, "shared": 3, "local": 0}
 
 _FLOATS = {"float16": "half", "float32": "float", "float64": "double"}
+
+
+@cache
+def pointer_type(space: str) -> str:
+    """The type of an address in a space."""
+    return f"ptr addrspace({_ADDRESS_SPACES[space]})"
 
 
 @cache

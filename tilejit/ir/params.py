@@ -94,8 +94,9 @@ class AssertionsParam:
     """
 
     WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z", "padding")
+    WORDS_BYTES: ClassVar[int] = 4 * len(WORDS)
     VALUES: ClassVar[int] = 4
-    RECORD_BYTES: ClassVar[int] = 4 * len(WORDS) + 8 * VALUES
+    RECORD_BYTES: ClassVar[int] = WORDS_BYTES + 8 * VALUES
 
     size_bytes: ClassVar[int] = 8
     align_bytes: ClassVar[int] = 8

@@ -10,26 +10,27 @@ from ..dtypes import DType, bool_, int32, int64
 from ..layout import TileLayout
 from ..scopes import THREAD_IDS
 from ..source import Span
+from ..target import MAX_GRID
 
 SPACES = ("global", "shared", "local", "tmem")
 
 
 class HardwareNumber(NamedTuple):
-    """An id or a size that the hardware knows: its type, its least and its greatest value."""
+    """An id or a size that the hardware knows: its type, its least and its greatest value.
+
+    register: the special register that has it, of a number of the grid.
+    """
 
     dtype: DType
     least: int
     greatest: int
+    register: str = ""
 
 
 SPECIALS: dict[str, HardwareNumber] = {
     **{name: HardwareNumber(int32, 0, number.greatest) for name, number in THREAD_IDS.items()},
-    "cta_id.0": HardwareNumber(int64, 0, 2**31 - 2),
-    "cta_id.1": HardwareNumber(int64, 0, 65534),
-    "cta_id.2": HardwareNumber(int64, 0, 65534),
-    "num_ctas.0": HardwareNumber(int64, 1, 2**31 - 1),
-    "num_ctas.1": HardwareNumber(int64, 1, 65535),
-    "num_ctas.2": HardwareNumber(int64, 1, 65535),
+    **{f"cta_id.{k}": HardwareNumber(int64, 0, n - 1, f"ctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
+    **{f"num_ctas.{k}": HardwareNumber(int64, 1, n, f"nctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
 }
 
 #: scopes of the memory model: the threads with which an access or a fence is ordered

@@ -13,7 +13,7 @@ source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instruction
 from __future__ import annotations
 
 __all__ = [
-    "ACCESS", "BARRIER", "BESIDE_TILES", "ELEMENT", "LINE", "PARTIAL", "SECTOR", "SELECT", "SHUFFLE", "SPILL",
+    "ACCESS", "BARRIER", "ELEMENT", "FREE_REGISTERS", "LINE", "PARTIAL", "SECTOR", "SELECT", "SHUFFLE", "SPILL",
     "STAGED", "WAVEFRONT",
 ]
 
@@ -33,7 +33,7 @@ PARTIAL = 8
 
 #: registers of a thread that are kept for other things than tiles; and of a warp, each that tiles take of these, or
 #: that a thread hasn't got
-BESIDE_TILES, SPILL = 32, 64
+FREE_REGISTERS, SPILL = 32, 64
 
 #: memory is accessed in another layout, with a conversion, where that costs at most this part of the direct access
 STAGED = (3, 4)

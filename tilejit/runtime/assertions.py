@@ -96,7 +96,7 @@ def takes_record(executable: Executable) -> bool:
 
 def failed(executable: Executable, record: np.ndarray[Any, Any]) -> FailedAssertion | None:
     """The assertion of which a record tells, None where all held. record: its bytes."""
-    size = 4 * len(AssertionsParam.WORDS)
+    size = AssertionsParam.WORDS_BYTES
     words = dict(zip(AssertionsParam.WORDS, record[:size].view(np.int32).tolist(), strict=True))
     if words["code"] == 0:
         return None

@@ -12,15 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ..errors import LaunchError, ResourceError
-from ..target import MAX_THREADS
+from ..target import MAX_GRID, MAX_REGISTERS, MAX_THREADS
 from ..wording import shown
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
-_LIMITS = (2**31 - 1, 65535, 65535)
 _LONG_GRID = "axis 0 may be the longest: put the largest extent there, or give each CTA more work"
 _THREADS = "threads and a stream stand behind a tuple: k[(4,), 128, stream]"
-#: source: CUDA C++ Programming Guide, "Compute Capabilities", registers per thread
-_MAX_REGISTERS = 255
 
 
 def split(configuration: Any) -> tuple[Any, Any, Any]:
@@ -49,7 +46,7 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
 
     raises: LaunchError for anything but one to three positive numbers within CUDA's limits.
     """
-    if type(grid) is int and 0 < grid <= _LIMITS[0]:
+    if type(grid) is int and 0 < grid <= MAX_GRID[0]:
         return grid, 1, 1
     given = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
     if not 1 <= len(given) <= 3 or not all(_is_integer(n) for n in given):
@@ -59,7 +56,7 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
             + (f"; {_THREADS}" if len(given) > 1 else ""),
         )
     sizes = tuple(operator.index(n) for n in given)
-    for axis, (size, limit) in enumerate(zip(sizes, _LIMITS, strict=False)):
+    for axis, (size, limit) in enumerate(zip(sizes, MAX_GRID, strict=False)):
         if size < 1:
             hint = "skip the launch where there is nothing to do"
             raise LaunchError(f"grid {sizes} has no CTAs", hint=hint if len(sizes) == 1 else f"{hint}; {_THREADS}")
@@ -150,9 +147,9 @@ def _split(threads: Any) -> str:
 
 
 def check_registers(limit: Any) -> int:
-    if not _is_integer(limit) or not 1 <= operator.index(limit) <= _MAX_REGISTERS:
+    if not _is_integer(limit) or not 1 <= operator.index(limit) <= MAX_REGISTERS:
         raise ResourceError(
-            f"max_registers={shown(limit)}; a thread has 1 to {_MAX_REGISTERS}",
+            f"max_registers={shown(limit)}; a thread has 1 to {MAX_REGISTERS}",
             hint="leave it out for no limit of your own",
         )
     return operator.index(limit)

@@ -17,7 +17,7 @@ from ...target import MAX_REGISTERS, WARPGROUP, entry_registers, most_registers
 from .. import walk
 from ..nodes import Cast, Const, Expr, If, Instruction, Kernel, Op, Var
 
-__all__ = ["SETTINGS", "Gate", "Gates", "Setting", "check_pool", "most_of_a_thread", "settings_of"]
+__all__ = ["SETTINGS", "Gate", "Gates", "Setting", "check_pool", "most_of_a_thread", "sets_registers", "settings_of"]
 
 SETTINGS = frozenset(row.name for row in SET_REGISTERS.values())
 
@@ -64,6 +64,11 @@ def _count(stmt: Instruction) -> int:
 def settings_of(kernel: Kernel) -> Iterator[Instruction]:
     """The statements that set registers."""
     return (s for s in walk.each(kernel.body, Instruction) if s.name in SETTINGS)
+
+
+def sets_registers(kernel: Kernel) -> bool:
+    """Whether warpgroups set how many registers their threads have."""
+    return next(settings_of(kernel), None) is not None
 
 
 def most_of_a_thread(kernel: Kernel) -> int:

@@ -18,7 +18,7 @@ from ...dataclass import dataclass, field
 from ...layout.grid import WIDEST_BYTES, Grid
 from ...target import MAX_REGISTERS, WARP
 from ..moves.wavefronts import LaneDigit, wavefronts
-from ..weights import ACCESS, BARRIER, BESIDE_TILES, ELEMENT, LINE, PARTIAL, SECTOR, SHUFFLE, SPILL, WAVEFRONT
+from ..weights import ACCESS, BARRIER, ELEMENT, FREE_REGISTERS, LINE, PARTIAL, SECTOR, SHUFFLE, SPILL, WAVEFRONT
 
 __all__ = [
     "Access", "Counts", "Demand", "Extents", "Prices", "Reduced", "TilePart", "lines", "shuffles", "touched",
@@ -126,7 +126,7 @@ class Prices:
         for part, times in demand.parts.items():
             if gcd(part.start, part.extent) % grid.spreads[part.axis].period:
                 each += times * (2 * BARRIER + 2 * ACCESS * elements[part.tile])
-        return total + warps * (each + SPILL * max(0, _words(demand, elements) + BESIDE_TILES - demand.limit))
+        return total + warps * (each + SPILL * max(0, _words(demand, elements) + FREE_REGISTERS - demand.limit))
 
     def live_words(self, grid: Grid) -> int:
         """32-bit registers of a thread where most tiles are live."""
