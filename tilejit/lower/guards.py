@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from ..dataclass import dataclass, field
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
+from ..ir.analyses.thread_values import instances
 from ..ir.names import names_in
 from ..ir.nodes import Alloc, Arrive, Expr, For, If, Jump, Kernel, Loop, Simple, Stmt, WaitPhase
 from ..scopes import SCOPES
@@ -60,8 +61,7 @@ def _takes_all(kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int
     for stmt in at:
         arriving |= coming[id(stmt)]
     size = SCOPES[at[0].scope].threads(kernel.threads)
-    instances = [first for first in range(0, kernel.threads, size) if arriving >> first & (1 << size) - 1]
-    return len(instances) == arrivals and not waiting & ~arriving
+    return len(instances(arriving, size, kernel.threads)) == arrivals and not waiting & ~arriving
 
 
 @dataclass(frozen=True, slots=True)

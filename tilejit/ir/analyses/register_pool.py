@@ -16,6 +16,7 @@ from ...isa.registers import SET_REGISTERS
 from ...target import MAX_REGISTERS, WARPGROUP, entry_registers, most_registers
 from .. import walk
 from ..nodes import Cast, Const, Expr, If, Instruction, Kernel, Op, Var
+from .thread_values import instances
 
 __all__ = ["SETTINGS", "Gate", "Gates", "Setting", "check_pool", "most_of_a_thread", "sets_registers", "settings_of"]
 
@@ -85,22 +86,7 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
     if not settings:
         return
     entry, groups = entry_registers(kernel.threads, kernel.max_registers), -(-kernel.threads // WARPGROUP)
-    asked: dict[int, Setting] = {}
-    for setting in settings:
-        if not setting.is_certain:
-            raise KernelTypeError(
-                "which warpgroups set their registers here is known only at run time", span=setting.stmt.span,
-                hint="branch on tj.warpgroup_id() and constants alone",
-            )
-        for group in range(groups):
-            if not setting.comers >> group * WARPGROUP & (1 << WARPGROUP) - 1:
-                continue
-            if group in asked:
-                raise KernelTypeError(
-                    f"warpgroup {group} sets its registers twice", span=setting.stmt.span,
-                    hint="let each warpgroup set them once, where its branch begins",
-                )
-            asked[group] = setting
+    asked = _asked(kernel, settings)
     set_them = _most_at_once(asked, _Conditions(kernel), entry)
     counts = [set_them[group].registers if group in set_them else entry for group in range(groups)]
     if sum(counts) <= entry * groups:
@@ -117,6 +103,29 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
         span=greatest.stmt.span,
         hint=hint,
     )
+
+
+def _asked(kernel: Kernel, settings: Sequence[Setting]) -> dict[int, Setting]:
+    """The setting that each warpgroup comes to, by the warpgroup's number.
+
+    raises: KernelTypeError where one comes to two, or where run time says which come.
+    """
+    asked: dict[int, Setting] = {}
+    for setting in settings:
+        if not setting.is_certain:
+            raise KernelTypeError(
+                "which warpgroups set their registers here is known only at run time", span=setting.stmt.span,
+                hint="branch on tj.warpgroup_id() and constants alone",
+            )
+        for first in instances(setting.comers, WARPGROUP, kernel.threads):
+            group = first // WARPGROUP
+            if group in asked:
+                raise KernelTypeError(
+                    f"warpgroup {group} sets its registers twice", span=setting.stmt.span,
+                    hint="let each warpgroup set them once, where its branch begins",
+                )
+            asked[group] = setting
+    return asked
 
 
 #: a condition, or the identity of a branch whose condition may change, and what it is; the gate behind a branch, None

@@ -16,6 +16,7 @@ from ...scopes import SCOPES, THREAD_IDS
 from ...wording import counted
 from .. import nodes as ir
 from .. import walk
+from .thread_values import instances
 
 __all__ = ["Come", "check_steps"]
 
@@ -66,7 +67,7 @@ def _instances(kernel: ir.Kernel, come: Come) -> int:
     """How many instances of its scope come to an arrival."""
     assert isinstance(come.stmt, ir.Arrive)
     size = SCOPES[come.stmt.scope].threads(kernel.threads)
-    return len([first for first in range(0, kernel.threads, size) if come.comers >> first & (1 << size) - 1])
+    return len(instances(come.comers, size, kernel.threads))
 
 
 def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelTypeError:

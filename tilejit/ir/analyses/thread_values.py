@@ -20,7 +20,7 @@ from ..names import sources
 from ..walk import Block
 from .bitsets import flagged
 
-__all__ = ["ThreadValues", "comers"]
+__all__ = ["ThreadValues", "comers", "instances"]
 
 
 class ThreadValues:
@@ -110,6 +110,14 @@ def comers(body: Block, values: ThreadValues) -> list[int]:
     listed: list[int] = []
     _come(body, values.everybody, values, listed)
     return listed
+
+
+def instances(comers: int, size: int, threads: int) -> list[int]:
+    """Of the instances of so many threads each, those of which some threads come, by their first ones.
+
+    comers: thread i as bit i. threads: of the CTA.
+    """
+    return [first for first in range(0, threads, size) if comers >> first & (1 << size) - 1]
 
 
 #: the classes of statements behind which not all come who came to them
