@@ -102,7 +102,8 @@ def _number(lane: Array, masks: Sequence[int]) -> Array:
 
 def plan(op: TileOp, context: DispatchContext) -> Shuffled | Decline:
     threads, dst, src = context.count(op.scope), op.region("dst"), op.region("src")
-    padded = _is_whole(dst) and _is_whole(src) and dst.buffer.laid_out == src.buffer.laid_out
+    # slots that aren't elements go along where both sides have them at the same places: not in another shape
+    padded = _is_whole(dst) and _is_whole(src) and (dst.buffer.laid_out, dst.shape) == (src.buffer.laid_out, src.shape)
     to, what = (held(region, op.scope, threads, padded=padded) for region in (dst, src))
     swap = LaneSwap.of(what, to, max(1, _WORD_BITS // dst.dtype.bits))
     if isinstance(swap, str):
