@@ -107,6 +107,37 @@ def test_a_part_of_no_digit_is_reduced(device: Device) -> None:
     assert y.tolist() == [14, 4, 1]
 
 
+#: registers in the order 0, 4, 1, 5, 2, 6: x of six and y of zeros lie so, and m is where x is above 2
+#: statement -> what y holds behind it
+NO_DIGIT: dict[str, Callable[[Array], Array | list[int]]] = {
+    "tj.warp.fill(y[1:5], 7)": lambda x: [0, 7, 7, 7, 7, 0],
+    "tj.warp.add(y[1:5], y[1:5], 1)": lambda x: [0, 1, 1, 1, 1, 0],
+    "tj.warp.add(y[1:5], x[0:4], y[2:6])": lambda x: np.pad(x[0:4], 1),
+    "tj.warp.cast(y[1:5], x[1:5])": lambda x: np.pad(x[1:5], 1),
+    "tj.warp.where(y[1:5], m[1:5], x[2:6], 8)": lambda x: np.pad(np.where(x[1:5] > 2, x[2:6], 8), 1),
+    "tj.atomic.add(Y[0:4], x[1:5], mask=m[0:4])": lambda x: np.pad(np.where(x[0:4] > 2, x[1:5], 0), (0, 2)),
+    "tj.atomic.add(Y[0:4], x[1:5])": lambda x: np.pad(x[1:5], (0, 2)),
+    "tj.warp.store(Y[0:4], x[1:5], mask=m[1:5])": lambda x: np.pad(np.where(x[1:5] > 2, x[1:5], 0), (0, 2)),
+    "tj.warp.store(Y[0:4], x[1:5], mask=Y[0] == 0)": lambda x: np.pad(x[1:5], (0, 2)),
+}
+
+
+@pytest.mark.parametrize("statement", NO_DIGIT)
+def test_a_part_of_no_digit_is_converted_for_any_operation(statement: str, device: Device) -> None:
+    text = f"""def k(X, Y):
+    x, y = tj.warp.load(X[0:6], layout=L), tj.alloc_local((6,), X.dtype, layout=L)
+    m = x > 2
+    tj.warp.fill(y, 0)
+    {statement}
+    {'tj.warp.store(Y[0:6], y)' if '(y[' in statement else 'pass'}
+"""
+    x, y = np.array([1, 5, 2, 4, 3, 9], np.int32), np.zeros(6, np.int32)
+    kernel = tj.kernel(threads=32)(source_of(text, L=S[(3, 2) : (1, 4)] + R[32 : 1 @ laneid]))
+    with tj.use_device(device.name):
+        kernel[1](x, y)
+    np.testing.assert_array_equal(y, NO_DIGIT[statement](x))
+
+
 @tj.kernel(threads=32)
 def changed(X: tj.Tensor, Y: tj.Tensor, sums: tj.Tensor, bins: tj.Tensor, rows: tj.Tensor):
     layout = S[(8, 2, 32) : (2, 1, 1 @ laneid)]

@@ -83,8 +83,7 @@ def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
         need_all_threads(placement, op.scope, SCOPES[op.scope].threads(threads))
     except LayoutError:
         return False
-    steps = [step for dim in placement.dims for step in dim]
-    return op.record.relation is not relation.REDUCTION or not any(isinstance(step.stride, Folded) for step in steps)
+    return not any(isinstance(step.stride, Folded) for dim in placement.dims for step in dim)
 
 
 def _is_known(region: Region) -> bool:
