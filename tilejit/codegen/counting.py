@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..dataclass import dataclass
 from ..dtypes import DType
 from ..ir.arithmetic import facts
-from ..ir.nodes import Cast, Expr, For, Special
-from ..scopes import THREAD_IDS
+from ..ir.arithmetic.turns import ends, falls, may_stand, rises, surely_turns
+from ..ir.nodes import For
 from .registers import Word
 from .writer import Writer
 
@@ -48,47 +48,15 @@ class Counting:
         return following, more or self.goes_on(w, following)
 
 
-def _falls(stmt: For) -> bool:
-    """Whether the step is known not to be positive."""
-    _, greatest = facts.bounds(stmt.step)
-    return greatest is not None and greatest <= 0
-
-
-def _rises(stmt: For) -> bool:
-    least, _ = facts.bounds(stmt.step)
-    return least is not None and least >= 0
-
-
-def _may_be_zero(stmt: For) -> bool:
-    least, greatest = facts.bounds(stmt.step)
-    return (least is None or least <= 0) and (greatest is None or greatest >= 0)
-
-
 def _stays_inside(stmt: For, dtype: DType) -> bool:
     """Whether the step is known not to be zero, with its sign, and the index one step past the end fits a type."""
-    if _may_be_zero(stmt):
+    if may_stand(stmt):
         return False
     low, high = facts.full_range(dtype)
-    (least_step, greatest_step), (least_stop, greatest_stop) = _ends(stmt.step), _ends(stmt.stop)
-    if _falls(stmt):
+    (least_step, greatest_step), (least_stop, greatest_stop) = ends(stmt.step), ends(stmt.stop)
+    if falls(stmt):
         return least_stop + 1 + least_step >= low
     return greatest_stop - 1 + greatest_step <= high
-
-
-def _surely_turns(stmt: For, threads: int) -> bool:
-    """Whether a loop surely has a turn in a CTA of so many threads, unless its step is zero."""
-    (least_start, greatest_start), (least_stop, greatest_stop) = _ends(stmt.start), _ends(stmt.stop)
-    start = stmt.start.x if isinstance(stmt.start, Cast) else stmt.start
-    if isinstance(start, Special) and start.name in THREAD_IDS:
-        # as loops begin whose turns threads share
-        greatest_start = min(greatest_start, THREAD_IDS[start.name].greatest_of(threads))
-    return least_start > greatest_stop if _falls(stmt) else greatest_start < least_stop
-
-
-def _ends(expr: Expr) -> tuple[int, int]:
-    """The least and the greatest value, at worst those of the type."""
-    (low, high), (least, greatest) = facts.bounds(expr), facts.full_range(expr.dtype)
-    return least if low is None else low, greatest if high is None else high
 
 
 def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str, threads: int) -> Counting:
@@ -107,8 +75,8 @@ def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str
     def select(condition: str, of: str, yes: str, no: str) -> str:
         return w.value(f"select i1 {condition}, {of} {yes}, {of} {no}")
 
-    falls = _falls(stmt)
-    if not _rises(stmt) and not falls:
+    is_falling = falls(stmt)
+    if not rises(stmt) and not is_falling:
         up, down = compare("sgt", step, "0"), compare("slt", step, "0")
         below, above = compare(f"{sign}lt", start, stop), compare(f"{sign}gt", start, stop)
         left = Word(kind)
@@ -116,13 +84,13 @@ def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str
         stride = select(up, kind, step, minus("0", step))
         has_one = select(up, "i1", below, w.value(f"and i1 {down}, {above}"))
         return Counting(kind, has_one, step, stride, words=(left,))
-    before = f"{sign}gt" if falls else f"{sign}lt"
+    before = f"{sign}gt" if is_falling else f"{sign}lt"
     # of its own, even where another loop has the same: else it would hold one of seven predicate registers up to there
-    has_one = "" if _surely_turns(stmt, threads) else w.fresh(f"icmp {before} {kind} {start}, {stop}")
+    has_one = "" if surely_turns(stmt, threads) else w.fresh(f"icmp {before} {kind} {start}, {stop}")
     if _stays_inside(stmt, dtype):
-        return Counting(kind, has_one, step, stop, before, True, "" if falls and sign == "u" else f"n{sign}w ")
-    distance, stride = (minus(start, stop), minus("0", step)) if falls else (minus(stop, start), step)
-    if _may_be_zero(stmt):
+        return Counting(kind, has_one, step, stop, before, True, "" if is_falling and sign == "u" else f"n{sign}w ")
+    distance, stride = (minus(start, stop), minus("0", step)) if is_falling else (minus(stop, start), step)
+    if may_stand(stmt):
         is_step = compare("ne", step, "0")
         has_one = w.value(f"and i1 {has_one}, {is_step}") if has_one else is_step
     last_to_go_on = select(compare("ugt", distance, stride), kind, minus(stop, step), start)

@@ -231,9 +231,9 @@ class Buffer:
     @property
     def fixed_shape(self) -> tuple[int, ...]:
         """The shape of what is no tensor with extents that are known only at launch."""
-        shape = tuple([n for n in self.shape if isinstance(n, int)])
-        assert len(shape) == len(self.shape), f"{self.name} has extents that are known only at launch"
-        return shape
+        for extent in self.shape:
+            assert isinstance(extent, int), f"{self.name} has extents that are known only at launch"
+        return self.shape  # type: ignore[return-value]
 
     @property
     def laid_out(self) -> tuple[int | Var, ...]:
@@ -282,16 +282,6 @@ class Region:
         object.__setattr__(self, "shape", kept if self.gathered is None else self.gathered.shape + kept)
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "dtype", self.buffer.dtype)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is plainly all of its buffer."""
-        if self.extents != self.buffer.shape:
-            return False
-        for start in self.starts:
-            if not isinstance(start, Const) or start.value != 0:
-                return False
-        return True
 
     @property
     def index_shape(self) -> tuple[int, ...]:

@@ -77,8 +77,8 @@ class Projection:
         shape: this tile's. The slots are said also where they are no padding: `concise` leaves them out.
         raises: LayoutError where the layout doesn't split into dimensions.
         """
-        slots = self.padded(shape)
-        made = projected(self.layout, slots, dims)
+        slots = self.slots or tuple(shape)
+        made = _projected(self.layout, slots, tuple(dims))
         return Projection(made, tuple([1 if d is None else slots[d] for d in dims]))
 
     def concise(self, shape: Sequence[int]) -> Projection:

@@ -10,7 +10,7 @@ from tests.ir.paths import TWO, N, programs, run
 from tilejit.dtypes import float32, int32
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
-from tilejit.ir.analyses.initialized import check
+from tilejit.ir.analyses.initialized import check, doubts
 from tilejit.ir.text.parser import from_text
 from tilejit.layout import TileLayout
 
@@ -139,3 +139,11 @@ def test_reads_are_refused_that_no_path_comes_to_after_a_write(body: tuple[ir.St
         assert error.span is not None and error.span.line == expected
     else:
         assert expected is None
+
+
+@pytest.mark.parametrize(("stop", "is_doubted"), [(32, False), (31, True)])
+def test_a_loop_that_begins_at_a_threads_number_has_a_turn_up_to_the_last_ones(stop: int, is_doubted: bool) -> None:
+    loop = f"for i: int32 in %thread_id .. {stop} step 32\n  {WRITE}"
+    text = "".join(f"  {line}\n" for line in f"{loop}\n{READ}".splitlines())
+    found = [doubt for doubts_here in doubts(from_text(HEAD + text)) for doubt in doubts_here]
+    assert bool(found) == is_doubted

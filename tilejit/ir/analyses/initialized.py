@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from ...dataclass import lean
 from ...errors import KernelTypeError
 from .. import walk
-from ..arithmetic import facts
+from ..arithmetic import turns as turns_of
 from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
 from ..walk import Place
 from .bitsets import members
@@ -31,7 +31,7 @@ def check(kernel: Kernel) -> None:
     registers = LocalRegisters(kernel.body)
     if not registers.first:
         return
-    analysis = _Initialized(registers)
+    analysis = _Initialized(registers, kernel.threads)
     states = solve(analysis, kernel.body, _RegisterState(registers.all))
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
         if state is None or not isinstance(stmt, walk.ACCESSING):
@@ -55,7 +55,7 @@ def doubts(kernel: Kernel) -> list[tuple[Doubt, ...]]:
     registers = LocalRegisters(kernel.body)
     if not registers.first:
         return [()] * len(walk.statements(kernel.body))
-    analysis = _Initialized(registers)
+    analysis = _Initialized(registers, kernel.threads)
     states = solve(analysis, kernel.body, _RegisterState(registers.all))
     return [
         () if state is None or not state.unwritten else tuple(_doubts_of(stmt, state, registers))
@@ -117,8 +117,8 @@ class _Accessed:
 class _Initialized(Analysis[_RegisterState]):
     kinds = frozenset(walk.ACCESSING)
 
-    def __init__(self, registers: LocalRegisters) -> None:
-        self.registers = registers
+    def __init__(self, registers: LocalRegisters, threads: int) -> None:
+        self.registers, self.threads = registers, threads
         # by the statement's identity: each is visited several times
         self._accessed: dict[int, _Accessed] = {}
 
@@ -153,7 +153,7 @@ class _Initialized(Analysis[_RegisterState]):
         return _RegisterState(unwritten & ~accessed.surely_written, state.written | unwritten & accessed.written)
 
     def leave(self, loop: For | Loop, turns: LoopStates[_RegisterState]) -> _RegisterState | None:
-        if isinstance(loop, Loop) or not _has_a_turn(loop):
+        if isinstance(loop, Loop) or turns_of.may_stand(loop) or not turns_of.surely_turns(loop, self.threads):
             return super().leave(loop, turns)
         if turns.again is None or turns.breaks is None:
             after = turns.breaks if turns.again is None else turns.again
@@ -162,14 +162,3 @@ class _Initialized(Analysis[_RegisterState]):
         if after is None or not after.unwritten:
             return after
         return _RegisterState(after.unwritten & ~self.registers.written_by(loop), after.written)
-
-
-def _has_a_turn(loop: For) -> bool:
-    """Whether a counted loop's bounds say that there is at least one turn."""
-    (least_start, greatest_start), (least_stop, greatest_stop) = facts.bounds(loop.start), facts.bounds(loop.stop)
-    least_step, greatest_step = facts.bounds(loop.step)
-    if least_step is not None and least_step > 0:
-        return greatest_start is not None and least_stop is not None and greatest_start < least_stop
-    if greatest_step is not None and greatest_step < 0:
-        return least_start is not None and greatest_stop is not None and greatest_stop < least_start
-    return False

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ...dataclass import dataclass, field
 from ...ops.copies import CAST
 from .. import walk
-from ..nodes import Region, Stmt, TileOp
+from ..nodes import Const, Region, Stmt, TileOp
 from ..walk import Block, Place
 from .backwards import Backwards
 
@@ -84,7 +84,14 @@ def interference(body: Block, numbers: Mapping[str, int], touched: Touches) -> I
 
 def _is_whole(place: Place) -> bool:
     """Whether a place is plainly all of a tile."""
-    return isinstance(place, Region) and place.buffer.base is None and place.is_whole
+    if not isinstance(place, Region) or place.buffer.base is not None:
+        return False
+    if place.extents != place.buffer.shape:
+        return False
+    for start in place.starts:
+        if not isinstance(start, Const) or start.value != 0:
+            return False
+    return True
 
 
 @dataclass(slots=True)

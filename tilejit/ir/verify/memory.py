@@ -138,7 +138,7 @@ def region_faults(region: ir.Region) -> Iterator[str]:
             yield f"a region of {buffer.name} starts at a {start.dtype}"
         if extent is not None and extent < 1:
             yield f"a region of {buffer.name} has extent {extent}"
-    if buffer.space != "global" and not region.is_whole:
+    if buffer.space != "global" and not _is_whole(region):
         yield from _outside(buffer, region.starts, region.counts)
 
 
@@ -154,6 +154,16 @@ def _gathered_faults(region: ir.Region, gathered: ir.Gathered) -> Iterator[str]:
         yield f"a region of {name} has a start or an extent in dimension {dim}, in which it is gathered"
     if any(extent < 1 for extent in gathered.shape):
         yield f"a region of {name} is gathered by an index of shape {gathered.shape}"
+
+
+def _is_whole(region: ir.Region) -> bool:
+    """Whether a region is plainly all of its buffer."""
+    if region.extents != region.buffer.shape:
+        return False
+    for start in region.starts:
+        if not isinstance(start, ir.Const) or start.value != 0:
+            return False
+    return True
 
 
 def element_faults(element: ir.Element) -> Iterator[str]:

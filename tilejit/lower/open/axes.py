@@ -65,6 +65,8 @@ class Use:
     @property
     def extents(self) -> tuple[int, ...]:
         """How many elements of each of the tile's dimensions it has."""
+        if not self.cuts:
+            return self.tile.shape
         taken = {dim: extent for dim, _, extent in self.cuts}
         return tuple([taken.get(dim, extent) for dim, extent in enumerate(self.tile.shape)])
 
