@@ -379,8 +379,9 @@ def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """
     places = [*_read_directly(stmt)]
     for expr in expressions(stmt):
-        for load in loads(expr):
-            places.append(load.place)
+        # most are leaves, of which nobody need be asked
+        if type(expr) not in _LEAF_KINDS:
+            places += [load.place for load in loads(expr)]
     return tuple(places)
 
 
