@@ -11,7 +11,7 @@ import pytest
 
 import tilejit as tj
 from tests.support.programs import source_of
-from tilejit import R, S, laneid, tx
+from tilejit import R, S, TileLayout, laneid, tx
 from tilejit.runtime.device import Device
 
 Array = np.ndarray
@@ -198,6 +198,28 @@ def test_two_given_layouts_that_meet_are_converted() -> None:
         for name in "LM"
     ]
     assert [sum("warp.copy" in line for line in text.split("\n\n")[1].splitlines()) for text in listed] == [3, 4]
+
+
+#: (8, 2) tiles of which only some lanes have a part: from, to
+SOME_LANES = [
+    (S[(8, 2) : (4 @ laneid, 1)], S[(8, 2) : (4 @ laneid, 2)]),
+    (S[(8, 2) : (1 @ laneid, 1)] + R[4 : 8 @ laneid], S[(8, 2) : (1 @ laneid, 1)]),
+    (S[(8, 2) : (2 @ laneid, 1)], S[(8, 2) : (1 @ laneid, 8 @ laneid)]),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), SOME_LANES)
+def test_tiles_of_some_lanes_are_converted(before: TileLayout, after: TileLayout, device: Device) -> None:
+    text = (
+        "def k(X, Y):\n"
+        "    x, y = tj.alloc_local((8, 2), X.dtype, layout=A), tj.alloc_local((8, 2), X.dtype, layout=B)\n"
+        "    tj.warp.copy(x, X[0:8, 0:2])\n    tj.warp.copy(y, x)\n    tj.warp.copy(Y[0:8, 0:2], y)\n"
+    )
+    x, y = np.arange(16, dtype=np.float32).reshape(8, 2), np.zeros((8, 2), np.float32)
+    kernel = tj.kernel(threads=32)(source_of(text, A=before, B=after))
+    with tj.use_device(device.name):
+        kernel[1](x, y)
+    np.testing.assert_array_equal(y, x)
 
 
 @tj.kernel(threads=32)

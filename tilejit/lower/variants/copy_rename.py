@@ -29,11 +29,15 @@ Run = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RenamedRegisters(Plan):
-    """Runs of registers that every thread moves. threads: of the scope."""
+    """Runs of registers that every thread moves.
+
+    threads: of the scope. idle: those of them that hold none of the destination.
+    """
 
     dtype: DType
     runs: tuple[Run, ...]
     threads: int
+    idle: tuple[int, ...] = ()
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
@@ -44,10 +48,11 @@ class RenamedRegisters(Plan):
         return Facts("-", len(self.runs))
 
     def moves(self) -> Moves:
-        """Every run of every thread; of a tile with padding also what no element lies in."""
-        to, source, width = (np.repeat(np.array(column), self.threads) for column in zip(*self.runs, strict=True))
-        issue = np.repeat(np.arange(len(self.runs)), self.threads)
-        thread = np.tile(np.arange(self.threads), len(self.runs))
+        """Every run of every thread that holds some; of a tile with padding also what no element lies in."""
+        holders = np.delete(np.arange(self.threads), list(self.idle))
+        to, source, width = (np.repeat(np.array(column), len(holders)) for column in zip(*self.runs, strict=True))
+        issue = np.repeat(np.arange(len(self.runs)), len(holders))
+        thread = np.tile(holders, len(self.runs))
         return Moves(issue, thread, np.stack([to, source], axis=1), width, (1, 1))
 
     def schedule(self) -> Array:
@@ -64,7 +69,9 @@ def plan(op: TileOp, context: DispatchContext) -> RenamedRegisters | Decline:
     fault = beside_fault(op.region("dst"), dst, [to for to, _ in pairs], op.scope, threads)
     if fault:
         return Decline((fault,))
-    return RenamedRegisters(op.region("dst").dtype, tuple(_runs(pairs)), threads)
+    holds = np.zeros(threads, bool)
+    holds[dst.thread] = True
+    return RenamedRegisters(op.region("dst").dtype, tuple(_runs(pairs)), threads, tuple((~holds).nonzero()[0].tolist()))
 
 
 def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[Run]:
