@@ -184,8 +184,7 @@ def _store_results(
         if run is None:
             memory.write(emission, vector, offset_of(emission, vector.offset), words, made)
             continue
-        for word, value in zip(run.words, made, strict=True):
-            w.write(word, words.word, value)
+        w.write_all(run.words, words.word, made)
     return at
 
 

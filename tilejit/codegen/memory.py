@@ -164,8 +164,7 @@ def _write_registers(
     """Writes the words of a vector of a local buffer."""
     whole_words = _registers(buffer, registers, offset, words)
     if whole_words is not None:
-        for word, value in zip(whole_words, values, strict=True):
-            emission.writer.write(word, words.word, value)
+        emission.writer.write_all(whole_words, words.word, values)
         return
     first, part = _parts(buffer, registers, offset, words)
     for k, value in enumerate(regrouped(emission, values, (words.word, words.bits), (part.word, part.bits))):

@@ -267,6 +267,13 @@ class Writer:
         self._writes.append((word, held.get(word)))
         held[word] = kind, value, self._location
 
+    def write_all(self, words: Sequence[Word], kind: str, values: Sequence[str]) -> None:
+        """As `write`, of several words: one call of Python's."""
+        held, location = self._held, self._location
+        for word, value in zip(words, values, strict=True):
+            self._writes.append((word, held.get(word)))
+            held[word] = kind, value, location
+
     def alloca(self, kind: str, align: int) -> str:
         """Reserves stack space in the entry block; returns its address."""
         self._names += 1

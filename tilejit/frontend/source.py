@@ -92,10 +92,8 @@ class KernelSource:
         line, column, end_line, end_column = placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset
         text = self.lines[line - 1]
         end_text = text if line == end_line else self.lines[end_line - 1]
-        if not text.isascii():
-            column = _characters(text, column)
-        if not end_text.isascii():
-            end_column = _characters(end_text, end_column)
+        if not (text.isascii() and end_text.isascii()):
+            column, end_column = _characters(text, column), _characters(end_text, end_column)
         return Span(self.file, line, column, end_line, end_column, text, caller)
 
     def segment(self, node: ast.AST) -> str:

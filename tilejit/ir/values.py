@@ -78,6 +78,10 @@ class Var:
     span: Span | None = field(default=None, compare=False, repr=False)
     uniform: str = ""
 
+    def __hash__(self) -> int:
+        # few have the same name, and sums look their terms up
+        return hash(self.name)
+
 
 @lean(frozen=True, slots=True)
 class Special:

@@ -41,8 +41,7 @@ class Affine:
             terms = [(term, c * factor) for term, c in other.terms]
             return _made(self.dtype, terms, self.constant + factor * other.constant)
         coefficients = dict(self.terms)
-        for term, coefficient in other.terms:
-            coefficients[term] = coefficients.get(term, 0) + factor * coefficient
+        _add(coefficients, other.terms, factor)
         return _made(self.dtype, coefficients.items(), self.constant + factor * other.constant)
 
     def times(self, factor: int) -> Affine:
@@ -67,8 +66,7 @@ class Affine:
         if not other.terms:
             return Affine(self.dtype, self.terms, self.constant - other.constant).bounds()
         coefficients = dict(self.terms)
-        for term, coefficient in other.terms:
-            coefficients[term] = coefficients.get(term, 0) - coefficient
+        _add(coefficients, other.terms, -1)
         return Affine(self.dtype, tuple(coefficients.items()), self.constant - other.constant).bounds()
 
     @property
@@ -124,9 +122,18 @@ def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
         return _made(dtype, [(term, c * factor) for term, c in only.terms], constant)
     coefficients: dict[Expr, int] = {}
     for part, factor in moving:
-        for term, coefficient in part.terms:
-            coefficients[term] = coefficients.get(term, 0) + factor * coefficient
+        _add(coefficients, part.terms, factor)
     return _made(dtype, coefficients.items(), constant)
+
+
+def _add(coefficients: dict[Expr, int], terms: Iterable[tuple[Expr, int]], factor: int) -> None:
+    """Adds terms times a factor to those whose coefficients these are."""
+    for term, coefficient in terms:
+        # hashing a term walks over it, and most aren't there yet
+        count, scaled = len(coefficients), factor * coefficient
+        there = coefficients.setdefault(term, scaled)
+        if len(coefficients) == count:
+            coefficients[term] = there + scaled
 
 
 def _made(dtype: DType, terms: Iterable[tuple[Expr, int]], constant: int) -> Affine:
