@@ -130,6 +130,25 @@ def test_a_loop_that_may_be_left_writes_no_more_than_its_first_turn_for_sure():
             left[1](a, 1)
 
 
+def test_registers_that_hold_padding_alone_need_no_value():
+    """Tiles of 17 columns have some: what stands side by side is written part by part, and read as a whole."""
+
+    @tj.kernel(threads=128)
+    def beside(A, B):
+        for i in range(3):
+            x = tj.warp.load(A[tj.warp_id() : tj.warp_id() + 1, 0:32, 0:17]).reshape((32, 17)) + 0 + i
+            y = tj.cat(x, x + 1, 0)
+            tj.warp.store(B[tj.warp_id(), i, 0:64, 0:17], y)
+
+    a = np.arange(4 * 40 * 40, dtype=np.int32).reshape(4, 40, 40)
+    b = np.zeros((4, 3, 64, 64), np.int32)
+    with tj.use_device("sim"):
+        beside[1](a, b)
+    for i in range(3):
+        x = a[:, :32, :17] + i
+        np.testing.assert_array_equal(b[:, i, :, :17], np.concatenate([x, x + 1], axis=1))
+
+
 def test_flags_count_for_no_limit():
     @tj.kernel(threads=1)
     def large(A, n):

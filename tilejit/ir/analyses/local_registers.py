@@ -152,8 +152,8 @@ def span(buffer: ir.Buffer) -> int:
 
 @remembered
 def _whole(buffer: ir.Buffer) -> int:
-    """The registers that hold a buffer's elements."""
-    dense = _dense(buffer.tile_layout)
+    """The registers that hold a buffer's elements; some others may hold nothing but padding."""
+    dense = None if buffer.slots else _dense(buffer.tile_layout)
     return dense if dense is not None else _of_box(buffer, (0,) * len(buffer.shape), buffer.fixed_shape)
 
 
