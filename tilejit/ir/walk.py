@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from operator import is_, itemgetter
+from operator import is_
 from typing import Any, TypeVar
 
 from ..dataclass import lean, replace
@@ -162,22 +162,24 @@ statements = remembered(_statements)
 
 
 @remembered
-def _by_kind(body: Block) -> dict[type, list[tuple[int, Any]]]:
-    """The statements by their class, each with its number."""
-    made: dict[type, list[tuple[int, Any]]] = defaultdict(list)
-    for pair in enumerate(statements(body)):
-        made[type(pair[1])].append(pair)
+def _by_kind(body: Block) -> dict[type, list[Any]]:
+    """The statements by their class."""
+    made: dict[type, list[Any]] = defaultdict(list)
+    for stmt in statements(body):
+        made[type(stmt)].append(stmt)
     return made
 
 
 def numbered(body: Block, kind: type[S]) -> Sequence[tuple[int, S]]:
     """The statements of a class, those in blocks too, each with its number in `statements(body)`, in this order."""
-    return _by_kind(body).get(kind, ())
+    if kind not in _by_kind(body):
+        return []
+    return [(number, stmt) for number, stmt in enumerate(statements(body)) if type(stmt) is kind]
 
 
 def each(body: Block, kind: type[S]) -> list[S]:
     """The statements of a class, those in blocks too, in the order of the text."""
-    return list(map(itemgetter(1), _by_kind(body).get(kind, ())))
+    return list(_by_kind(body).get(kind, ()))
 
 
 def size(stmt: ir.Stmt) -> int:
