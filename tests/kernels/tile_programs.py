@@ -567,11 +567,27 @@ class Drawn:
             region, view, options = self.region(tile.shape[::-1], tile.dtype, "O"), ".T", ""
         return [f"tj.{self.scope}.store({region}, {name}{view}{options})"]
 
+    def update(self) -> list[str]:
+        """A part of a tile added to memory, where one instance does so."""
+        is_once = self.scope == "cta" or self.threads == SCOPES[self.scope].threads(self.threads)
+        names = [n for n, t in self.tiles.items() if t.dtype.name in ("int32", "uint32", "int64", "uint64") and t.shape]
+        if not names or not is_once or self.scope == "thread":
+            return []
+        name = self.one(names)
+        text = self.viewed(name, self.tiles[name])
+        part = self.value(text)
+        if part is None or not part.shape or part.dtype != self.tiles[name].dtype:
+            return []
+        memory = self.memory(part.dtype, part.shape, "A").name
+        box = ", ".join(f"0:{n}" for n in part.shape)
+        mask = f", mask={text} > {self.literal(part.dtype)}" if self.chance(3) else ""
+        return self.block([f"tj.atomic.add({memory}[{box}], {text}{mask})"], [])
+
     def statement(self) -> list[str]:
         ways: tuple[Callable[[], list[str]], ...] = (self.load, self.load, self.made, self.factors)
         if self.tiles:
             ways += (lambda: self.assign(self.expression()),) * 9
-            ways += (self.split, self.staged)
+            ways += (self.split, self.staged, self.update, self.update)
         if any(not t.dtype.is_fp8 and t.dtype.kind != "bool" for t in self.tiles.values()):
             ways += (self.loop, self.branch)
         return self.one(ways)()

@@ -450,9 +450,26 @@ class Scope:
         return Tile(np.indices(shape, np.int32)[axis])
 
 
+class Atomic:
+    """`tj.atomic`, carried out by one instance of a scope."""
+
+    def add(self, memory: Tensor | Place, tile: Tile, mask: Any = None) -> None:
+        place = _place(memory)
+        indices, inside = place.indices()
+        condition = Tile(True) if mask is None else mask
+        if not inside.all() or condition.error.any() or not place.tensor.dtype.is_integer:
+            raise Refused("atomic.add")
+        chosen = np.broadcast_to(condition.value, place.shape)
+        at = tuple(i[chosen] for i in indices)
+        added = Tile(np.broadcast_to(tile.value, place.shape)[chosen], np.broadcast_to(tile.error, place.shape)[chosen])
+        place.tensor.array[at] += convert(added.value, place.tensor.dtype)
+        place.tensor.error[at] = np.where(added.error > 0, np.inf, place.tensor.error[at])
+
+
 class Language:
     """`tj` for Python."""
 
+    atomic = Atomic()
     thread = warp = warpgroup = cta = Scope()
     inf, nan = math.inf, math.nan
 
