@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests.support.programs import tile_ir
+from tests.support.programs import source_of, tile_ir
 
 
 @tj.kernel(threads=1)
@@ -44,6 +44,13 @@ def test_divmod_of_scalars_and_tiles_is_pythons(n, d):
         divided[1](out, tiles, n, d)
     assert out.tolist() == [*divmod(n, d), *divmod(n, 7), *divmod(-7, 2)]
     assert tiles.tolist() == [*((n + k) // d for k in range(8)), *((n + k) % d for k in range(8))]
+
+
+@pytest.mark.parametrize("call", ["divmod(n)", "divmod(n, 3, n)", "divmod(n, 3, c=1)", "tj.cdiv(n, 3, c=1)"])
+def test_functions_of_two_values_take_two(call):
+    kernel = tj.kernel(threads=1)(source_of(f"def k(out, n):\n    x = {call}\n"))
+    with pytest.raises(tj.KernelTypeError, match="takes 2 arguments; got [13]"):
+        kernel.compile(tj.spec((6,), tj.int32), tj.int32)
 
 
 @tj.kernel(threads=1)

@@ -96,10 +96,10 @@ def row_tile(name: str, dtype: DType, columns: int = 8, start: int = 0, count: i
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_every_operation_runs_on_registers(name: str) -> None:
-    kind = ELEMENTWISE[name].kind
-    dtype = int32 if kind in ("bits", "shift", "count") else float32
-    inputs = [row_tile(n, dtype) for n in "abc"[: ELEMENTWISE[name].arity]]
-    if kind == "select":
+    record = ELEMENTWISE[name]
+    dtype = float32 if record.takes_floats else int32
+    inputs = [row_tile(n, dtype) for n in "abc"[: record.arity]]
+    if record.kind == "select":
         inputs[0] = row_tile("a", bool_)
     rule = result_type(name, tuple(i.dtype for i in inputs))
     assert not isinstance(rule, str)

@@ -67,7 +67,7 @@ class Emission:
     varies: bool = False
     slots: dict[str, Word] = field(default_factory=dict)
     registers: dict[str, Registers] = field(default_factory=dict)
-    runs: dict[tuple[str, bool | int | float, int], WordRun | None] = field(default_factory=dict)
+    runs: dict[tuple[str, int, int], WordRun | None] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)
     view_uses: ViewUses = ViewUses()

@@ -188,9 +188,10 @@ def run_of(emission: Emission, vector: Vector) -> WordRun | None:
     at = vector.offset
     if not isinstance(at, Const):
         return None
-    runs, key = emission.runs, (vector.buffer.name, at.value, vector.width)
+    first = int(at.value)
+    runs, key = emission.runs, (vector.buffer.name, first, vector.width)
     if key not in runs:
-        runs[key] = _run(emission, vector.buffer, int(at.value), vector.width)
+        runs[key] = _run(emission, vector.buffer, first, vector.width)
     return runs[key]
 
 

@@ -117,25 +117,31 @@ def _abs(ctx: Context, node: ast.Call) -> Value:
     return tiles.apply(ctx, node, "abs", values)
 
 
-def _divmod(ctx: Context, node: ast.Call) -> Value:
+def _of_two(
+    python: Callable[..., Any], run_time: Callable[[Context, ast.AST, list[Value]], Value]
+) -> Callable[[Context, ast.Call], Value]:
+    """A function of two values: what Python's gives of constants, else what `run_time` makes of them."""
+
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        values = positional_values(ctx, node)
+        folded = fold(ctx, node, python, values)
+        if folded is not None:
+            return folded
+        if len(values) != 2 or node.keywords:
+            count, name = len(values) + len(node.keywords), python.__name__
+            raise ctx.type_error(node, f"{name} takes 2 arguments; got {count}", f"{name}(a, b)")
+        return run_time(ctx, node, values)
+
+    return handler
+
+
+def _divmod(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
     """(a // b, a % b)."""
-    values = positional_values(ctx, node)
-    folded = fold(ctx, node, divmod, values)
-    if folded is not None:
-        return folded
-    if len(values) != 2:
-        raise ctx.type_error(node, f"divmod takes 2 arguments; got {len(values)}", "divmod(a, b)")
     return Items(tuple([tiles.apply(ctx, node, name, values) for name in ("floordiv", "mod")]))
 
 
-def _cdiv(ctx: Context, node: ast.Call) -> Value:
+def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
     """a / b, rounded up. Where b is known to be positive a + b - 1 stays positive too, and cheap to divide."""
-    values = positional_values(ctx, node)
-    folded = fold(ctx, node, language.cdiv, values)
-    if folded is not None:
-        return folded
-    if len(values) != 2 or node.keywords:
-        raise ctx.type_error(node, f"cdiv takes 2 arguments; got {len(values) + len(node.keywords)}", "cdiv(a, b)")
     a, b = values
     if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
         return operate(ctx, node, "floordiv", (operate(ctx, node, "add", (a, Constant(b.value - 1))), b))
@@ -168,9 +174,9 @@ BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     min: _extreme("minimum", min),
     max: _extreme("maximum", max),
     abs: _abs,
-    divmod: _divmod,
+    divmod: _of_two(divmod, _divmod),
     len: _len,
-    language.cdiv: _cdiv,
+    language.cdiv: _of_two(language.cdiv, _cdiv),
     language.tile_order: tile_of,
     int: _conversion(int, int32),
     float: _conversion(float, float32),

@@ -38,9 +38,6 @@ from .thread_values import ThreadValues, comers
 
 __all__ = ["Uniformity", "repeated_additions"]
 
-#: the classes of statements by which threads leave a branch or a loop
-_JUMPS = (ir.Break, ir.Continue, ir.Return)
-
 
 def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
     """The atomic additions by which several threads add one value to one element, and how many threads these are."""
@@ -219,14 +216,14 @@ class Uniformity(Analysis[ThreadState]):
         kinds = self.jumps.get(id(stmt))
         if kinds is None:
             inside = frozenset(
-                kind for block in walk.blocks(stmt) if not walk.inventory(block).kinds.isdisjoint(_JUMPS)
+                kind for block in walk.blocks(stmt) if not walk.inventory(block).kinds.isdisjoint(walk.JUMPS)
                 for each in block for kind in self.jumps_by(each)
             )
             kinds = self.jumps[id(stmt)] = inside if isinstance(stmt, ir.If) else inside & {ir.Return}
         return kinds
 
     def jumps_by(self, stmt: ir.Stmt) -> frozenset[type[ir.Jump]]:
-        if isinstance(stmt, _JUMPS):
+        if isinstance(stmt, walk.JUMPS):
             return frozenset({type(stmt)})
         return self.jumps_in(stmt) if isinstance(stmt, (ir.If, ir.For, ir.Loop)) else frozenset()
 
