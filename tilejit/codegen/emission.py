@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -100,11 +100,11 @@ class Emission:
         return f"ptrtoint (ptr addrspace(3) {self.bases[start.name]} to i32)"
 
     def changed(self, body: Block) -> list[Word]:
-        """The words that statements may write, of those variables and buffers that there are already."""
+        """The values that statements may change, of those variables and buffers that there are already."""
         changes = changed(body)
         words = [self.slots[name] for name in changes.variables if name in self.slots]
         for name in changes.buffers:
-            if name in self.registers:
+            if name in self.registers and not self.registers[name].prefix:
                 words += self.registers[name].words
         return words
 
@@ -114,19 +114,20 @@ class Emission:
 
     def machine(
         self, row: Row, *operands: str, past: Mapping[int, int] | None = None, carried: Sequence[Operand] = (),
-        span: Span | None = None,
+        named: Sequence[str] = (), span: Span | None = None,
     ) -> list[str]:
         """Writes one instruction of the instruction table; returns its results.
 
         operands: LLVM values, one for each of the registers that it reads. past: bytes that are added to an operand
         which is an address, by its number. carried: what the first operands are that the row takes any number of.
+        named: PTX's names of the registers that the row accumulates.
         raises: DispatchError where the target doesn't have it.
         """
         if row not in self.used:
             row.need(self.target, span)
             self.used[row] = None
         integers = [n for n, o in enumerate(operands) if _is_integer(o)] if row.takes_immediates else []
-        call = _call(row, tuple(carried), len(operands), frozenset(integers))
+        call = _call(row, tuple(carried), tuple(named), len(operands), frozenset(integers))
         text = call.text(operands, past or {})
         if not call.results:
             self.writer.effect(text)
@@ -170,19 +171,19 @@ def _is_integer(operand: str) -> bool:
     return operand.lstrip("-").isdigit()
 
 
-@cache
-def _call(row: Row, carried: tuple[Operand, ...], number: int, literals: frozenset[int] = frozenset()) -> _AsmCall:
+@lru_cache(1024)
+def _call(
+    row: Row, carried: tuple[Operand, ...], named: tuple[str, ...], number: int, literals: frozenset[int]
+) -> _AsmCall:
     """The call of a row with so many operands. literals: which of them are integers known at compile time."""
-    results, arguments = (*carried, *row.results), (*carried, *row.arguments)
+    results, arguments = (*carried, *row.value_results), (*carried, *row.value_arguments)
     if number != len(arguments) or (carried and row.carries is None):
         raise TypeError(f"{row.name} takes {len(arguments)} operands; got {number}")
     types = [TYPES[o.register.constraint] for o in results]
     result, definition = _result_type(types)
     # registers that are both taken and returned come first among the results and among the arguments
     tied = sum(o.direction is Direction.INOUT and o.is_result for o in arguments)
-    # what goes on after the instruction writes results while it reads: no other operand may have their registers
-    apart = "&" if tied and row.starts is not None and row.starts.fills else ""
-    constraints = [f"={apart}{o.register.constraint}" for o in results]
+    constraints = [f"={o.register.constraint}" for o in results]
     constraints += map(str, range(tied))
     constraints += [
         "n" if o.is_immediate and k in literals else o.register.constraint for k, o in enumerate(arguments) if k >= tied
@@ -191,7 +192,7 @@ def _call(row: Row, carried: tuple[Operand, ...], number: int, literals: frozens
         constraints.append("~{memory}")
     effect = "sideeffect " if row.memory or row.convergent else ""
     suffix = " convergent nounwind" if row.convergent else " nounwind"
-    before = f'call {result} asm {effect}"{row.assembly(len(carried))}", "{",".join(constraints)}"('
+    before = f'call {result} asm {effect}"{row.assembly(len(carried), named)}", "{",".join(constraints)}"('
     kinds = tuple(TYPES[o.register.constraint] for o in arguments)
     return _AsmCall(before, kinds, f"){suffix}", len(results), result, definition)
 

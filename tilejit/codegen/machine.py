@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from ..dataclass import replace
 from ..dtypes import DType, bool_, float32, int32
-from ..ir.nodes import Buffer, BufferView, Descriptor, Instruction, Vector
-from ..isa import ROWS, Kind, Operand
+from ..ir.nodes import Buffer, BufferView, Descriptor, Input, Instruction, Vector
+from ..isa import ROWS, Kind, Operand, Row
 from ..isa.opaque import COPY
 from ..isa.row import F32, Register
 from . import memory
@@ -27,9 +28,10 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
     past: dict[int, int] = {}
     carried: list[Operand] = []
     starts: dict[str, str] = {}
-    arguments, carries = row.arguments, row.carries
-    for number, item in enumerate(stmt.inputs):
-        if carries is not None and isinstance(item, Vector) and number < len(stmt.outputs):
+    arguments, carries = row.value_arguments, row.carries
+    inputs, outputs, named = _values(emission, row, stmt)
+    for number, item in enumerate(inputs):
+        if carries is not None and isinstance(item, Vector) and number < len(outputs):
             kind = _carried(carries, item)
             values = _vector_operands(emission, item, kind)
             operands += values
@@ -48,12 +50,29 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
             operands += _words(emission, evaluate(emission, item), operand)
         else:
             operands.append(converted(emission, evaluate(emission, item), operand))
-    results = emission.machine(row, *operands, past=past, carried=carried, span=stmt.span)
-    registers = (*carried, *row.results)
-    at = _store_results(emission, stmt, registers, results)
+    results = emission.machine(row, *operands, past=past, carried=carried, named=named, span=stmt.span)
+    registers = (*carried, *row.value_results)
+    at = _store_results(emission, outputs, registers, results)
     if stmt.var is not None:
         value = _joined(emission, results[at:], registers[at], stmt.var.dtype)
         emission.scalars[stmt.var.name] = LLVMValue(value, stmt.var.dtype)
+
+
+def _values(
+    emission: Emission, row: Row, stmt: Instruction
+) -> tuple[tuple[Input, ...], tuple[Vector, ...], list[str]]:
+    """What an instruction takes as values and returns as values, and PTX's names of the registers that it accumulates.
+
+    A wait needs none of these: moves from and to them stay behind it.
+    """
+    inputs, outputs = stmt.inputs, stmt.outputs
+    if row.accumulates:
+        runs = [memory.run_of(emission, vector) for vector in outputs]
+        return inputs[len(outputs) :], (), [word.name for run in runs if run is not None for word in run.words]
+    if row.carries is None:
+        return inputs, outputs, []
+    carried = tuple([v for v in outputs if not emission.registers[v.buffer.root.name].prefix])
+    return (*carried, *inputs[len(outputs) :]), carried, []
 
 
 def _carried(operand: Operand, vector: Vector) -> Operand:
@@ -162,15 +181,15 @@ def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
 
 
 def _store_results(
-    emission: Emission, stmt: Instruction, registers: tuple[Operand, ...], results: list[str]
+    emission: Emission, outputs: Sequence[Vector], registers: tuple[Operand, ...], results: list[str]
 ) -> int:
-    """Writes the result registers' values to the statement's outputs; returns how many they are.
+    """Writes the result registers' values to an instruction's outputs; returns how many they are.
 
     registers: the operand of each register.
     """
     w = emission.writer
     at = 0
-    for vector in stmt.outputs:
+    for vector in outputs:
         operand = registers[at]
         kind, bits = _type_and_bits(operand.register)
         words = memory.words_of(vector.buffer.dtype, vector.width)

@@ -104,9 +104,10 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
     for buffer in addressed:
         kind = f"[{buffer.size_bytes} x i8]"
         emission.bases[buffer.name] = emission.writer.alloca(kind, memory.WIDEST_BYTES)
+    named = storage.accumulators(kernel.body)
     for buffer in buffers:
         if buffer.space == "local" and buffer not in addressed:
-            _registers(emission, buffer)
+            _registers(emission, buffer, buffer.name in named)
     emission.writer.at(kernel.span)
     shared += _body(emission)
     return "\n".join([
@@ -117,6 +118,7 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
         f"define ptx_kernel void @{entry}({_parameters(emission)}) #0{table.function_attachment} {{",
         "entry:",
         *emission.writer.entry,
+        *(registers.declaration for registers in emission.registers.values() if registers.prefix),
         *emission.writer.lines(),
         "}",
         *(functions.definition(*key) for key in reversed(emission.functions)),
@@ -222,11 +224,12 @@ def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
     return f"noalias {align}" if constant else align
 
 
-def _registers(emission: Emission, buffer: Buffer) -> None:
-    """A thread's part of a local buffer."""
+def _registers(emission: Emission, buffer: Buffer, is_named: bool) -> None:
+    """A thread's part of a local buffer. is_named: instructions name its registers."""
     size = buffer.size_bytes
     # 16 bits by themselves have a register of that width: nothing is to be put together
     bits = 16 if size == 2 else max(buffer.dtype.bits, 32)
     narrow = buffer.dtype.bits < bits
     words, kind = -(-size * 8 // bits), f"i{bits}" if narrow else register_type(buffer.dtype)
-    emission.registers[buffer.name] = Registers(words, bits, kind)
+    prefix = f"%{storage.legal(buffer.name)}_".replace("$", "$$") if is_named else ""
+    emission.registers[buffer.name] = Registers(words, bits, kind, prefix)

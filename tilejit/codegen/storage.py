@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ..ir import walk
-from ..ir.nodes import Alloc, Buffer
+from ..ir.nodes import Alloc, Buffer, Instruction
 from ..ir.placements import DYNAMIC, SHARED, MemoryPlacement, within
 from ..ir.walk import Block
+from ..isa import ROWS
 
 #: the variable in which all dynamic shared memory lies
 BLOCK = "@dynamic_shared"
@@ -26,6 +27,12 @@ def allocations(body: Block) -> list[Buffer]:
 def local_memory(body: Block) -> tuple[Buffer, ...]:
     """The local buffers that live in local memory, in order."""
     return tuple(s.buffer for s in walk.each(body, Alloc) if s.addressed)
+
+
+def accumulators(body: Block) -> set[str]:
+    """The names of the local buffers that some instruction adds to, and fills only later."""
+    added = [stmt for stmt in walk.each(body, Instruction) if ROWS[stmt.name].accumulates]
+    return {vector.buffer.root.name for stmt in added for vector in stmt.outputs}
 
 
 def most_at_once(body: Block) -> tuple[Buffer, ...]:

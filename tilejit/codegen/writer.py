@@ -254,6 +254,8 @@ class Writer:
 
     def read(self, word: Word, kind: str) -> str:
         """What the word holds, as a value of type `kind`."""
+        if word.name:
+            return self.bitcast(word.kind, self.fresh(word.moved_from), kind)
         there, value, _ = self._held.get(word, UNWRITTEN)
         if not there:
             return word.first
@@ -263,12 +265,19 @@ class Writer:
 
     def write(self, word: Word, kind: str, value: str) -> None:
         """Gives the word a value of type `kind`."""
+        if word.name:
+            self.effect(word.moved_to(self.bitcast(kind, value, word.kind)))
+            return
         held = self._held
         self._writes.append((word, held.get(word)))
         held[word] = kind, value, self._location
 
     def write_all(self, words: Sequence[Word], kind: str, values: Sequence[str]) -> None:
-        """As `write`, of several words: one call of Python's."""
+        """As `write`, of several words of one buffer: one call of Python's."""
+        if words[0].name:
+            for word, value in zip(words, values, strict=True):
+                self.write(word, kind, value)
+            return
         held, location = self._held, self._location
         for word, value in zip(words, values, strict=True):
             self._writes.append((word, held.get(word)))

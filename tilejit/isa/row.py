@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache, cached_property
+from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
 from ..dataclass import dataclass
@@ -261,6 +262,11 @@ class Row(Capability):
         return results[0] if results and all(o.is_argument for o in results) else None
 
     @cached_property
+    def accumulates(self) -> bool:
+        """Whether it adds to registers, and fills them only after the instruction: its text names them."""
+        return self.starts is not None and self.starts.fills and any(o.is_result and o.is_argument for o in self.operands)
+
+    @cached_property
     def takes_immediates(self) -> bool:
         """Whether some of its operands may stand in the text as integers."""
         return any(o.is_immediate for o in self.operands)
@@ -285,23 +291,38 @@ class Row(Capability):
         """For each register that it reads its operand, without what it carries."""
         return tuple(o for o in self.operands if o.is_argument for _ in range(o.count or 0))
 
-    def assembly(self, number_carried: int = 0) -> str:
+    @cached_property
+    def value_results(self) -> tuple[Operand, ...]:
+        """The results that are values: none of those that it accumulates."""
+        return tuple(o for o in self.results if not o.is_argument) if self.accumulates else self.results
+
+    @cached_property
+    def value_arguments(self) -> tuple[Operand, ...]:
+        """The arguments that are values: none of those to which it adds."""
+        return tuple(o for o in self.arguments if not o.is_result) if self.accumulates else self.arguments
+
+    def assembly(self, number_carried: int = 0, named: Sequence[str] = ()) -> str:
         """The text with its operands numbered as in inline assembly: `$0` is the first one, results first.
 
         A register that is taken and returned has the number of the result; as an argument it has one more.
+        named: the registers that it accumulates, which stand in the text by their names.
         """
-        numbers: dict[str, range] = {}
-        after = 0
+        names, after = iter(named), 0
+        texts: dict[str, list[str]] = {}
         results = [o for o in self.operands if o.is_result]
+        tied = [o for o in results if o.is_argument]
+        if self.accumulates:
+            texts = {o.name: list(islice(names, o.count)) for o in tied}
+            results, tied = [o for o in results if not o.is_argument], []
         for operand in results:
             first, after = after, after + _registers(operand, number_carried)
-            numbers[operand.name] = range(first, after)
-        after += sum(_registers(o, number_carried) for o in results if o.is_argument)
+            texts[operand.name] = [f"${n}" for n in range(first, after)]
+        after += sum(_registers(o, number_carried) for o in tied)
         for operand in self.operands:
             if not operand.is_result:
                 first, after = after, after + _registers(operand, number_carried)
-                numbers[operand.name] = range(first, after)
-        return re.sub(r"\$(\w+)", lambda match: ", ".join(f"${n}" for n in numbers[match[1]]), self.text)
+                texts[operand.name] = [f"${n}" for n in range(first, after)]
+        return re.sub(r"\$(\w+)", lambda match: ", ".join(texts[match[1]]), self.text)
 
 
 def _registers(operand: Operand, number_carried: int) -> int:
