@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.support.example_sizes import EXAMPLES, Make  # noqa: E402
-from tilejit.codegen.census import census  # noqa: E402
+from tests.support.ptx import length  # noqa: E402
 
 RUNS = 7
 GOAL_MS, GOAL_MS_AN_INSTRUCTION = 8.0, 0.020
@@ -24,7 +24,7 @@ GOAL_MS, GOAL_MS_AN_INSTRUCTION = 8.0, 0.020
 
 def measured(make: Make) -> tuple[float, dict[str, float], int]:
     """(milliseconds, those by stage, PTX instructions) of the fastest of RUNS compilations."""
-    instructions = census(make().ptx).instructions
+    instructions = length(make().ptx)
     fastest, stages = float("inf"), {}
     for _ in range(RUNS):
         began = time.process_time()

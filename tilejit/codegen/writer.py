@@ -255,7 +255,8 @@ class Writer:
     def read(self, word: Word, kind: str) -> str:
         """What the word holds, as a value of type `kind`."""
         if word.name:
-            return self.bitcast(word.kind, self.fresh(word.moved_from), kind)
+            moved = self.fresh(word.moved_from)
+            return moved if kind == word.kind else self.bitcast(word.kind, moved, kind)
         there, value, _ = self._held.get(word, UNWRITTEN)
         if not there:
             return word.first
@@ -266,7 +267,7 @@ class Writer:
     def write(self, word: Word, kind: str, value: str) -> None:
         """Gives the word a value of type `kind`."""
         if word.name:
-            self.effect(word.moved_to(self.bitcast(kind, value, word.kind)))
+            self.effect(word.moved_to(value if kind == word.kind else self.bitcast(kind, value, word.kind)))
             return
         held = self._held
         self._writes.append((word, held.get(word)))

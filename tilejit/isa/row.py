@@ -264,7 +264,8 @@ class Row(Capability):
     @cached_property
     def accumulates(self) -> bool:
         """Whether it adds to registers, and fills them only after the instruction: its text names them."""
-        return self.starts is not None and self.starts.fills and any(o.is_result and o.is_argument for o in self.operands)
+        fills_later = self.starts is not None and self.starts.fills
+        return fills_later and any(o.is_result and o.is_argument for o in self.operands)
 
     @cached_property
     def takes_immediates(self) -> bool:
