@@ -114,27 +114,35 @@ def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
 class Inventory:
     """What is in a block and the blocks in it.
 
-    size: the number of statements. kinds: their classes. assigned: the names of the variables that they assign.
+    statements: all, in the order of the text. size: how many. kinds: their classes. assigned: the names of the
+    variables that they assign.
     """
 
+    statements: Block
     size: int
     kinds: frozenset[type[ir.Stmt]]
     assigned: frozenset[str]
 
 
 def _inventory(body: Block) -> Inventory:
-    size, kinds = len(body), set(map(type, body))
+    kinds = set(map(type, body))
     assigned = {stmt.var.name for stmt in body if isinstance(stmt, ir.Assign)} if ir.Assign in kinds else set[str]()
-    if not kinds.isdisjoint(COMPOUND):
-        inner = [block for stmt in body if type(stmt) in COMPOUND_KINDS for block in blocks(stmt) if block]
-        for held in map(inventory, inner):
-            size += held.size
-            kinds |= held.kinds
-            assigned |= held.assigned
-    return Inventory(size, frozenset(kinds), frozenset(assigned))
+    if kinds.isdisjoint(COMPOUND):
+        return Inventory(body, len(body), frozenset(kinds), frozenset(assigned))
+    listed: list[ir.Stmt] = []
+    for stmt in body:
+        listed.append(stmt)
+        if type(stmt) in COMPOUND_KINDS:
+            for block in blocks(stmt):
+                if block:
+                    held = inventory(block)
+                    listed += held.statements
+                    kinds |= held.kinds
+                    assigned |= held.assigned
+    return Inventory(tuple(listed), len(listed), frozenset(kinds), frozenset(assigned))
 
 
-#: remembered, as `statements` is
+#: remembered, because each pass walks over all of a kernel, and most blocks stay what they are from pass to pass
 inventory = remembered(_inventory, limit=1 << 14)
 
 
@@ -143,22 +151,9 @@ def within(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
     return (stmt, *[inner for block in blocks(stmt) for inner in statements(block)])
 
 
-def _statements(body: Block) -> tuple[ir.Stmt, ...]:
+def statements(body: Block) -> Block:
     """Every statement, those in blocks too, in the order of the text."""
-    if inventory(body).kinds.isdisjoint(COMPOUND):
-        return body
-    listed: list[ir.Stmt] = []
-    for stmt in body:
-        listed.append(stmt)
-        if type(stmt) in COMPOUND_KINDS:
-            for block in blocks(stmt):
-                if block:
-                    listed += statements(block)
-    return tuple(listed)
-
-
-#: remembered, because each pass walks over all of a kernel, and most blocks stay what they are from pass to pass
-statements = remembered(_statements)
+    return inventory(body).statements
 
 
 @remembered
@@ -170,11 +165,18 @@ def _by_kind(body: Block) -> dict[type, list[Any]]:
     return made
 
 
+@remembered
+def _numbered_by_kind(body: Block) -> dict[type, list[tuple[int, Any]]]:
+    """The statements by their class, each with its number."""
+    made: dict[type, list[tuple[int, Any]]] = defaultdict(list)
+    for number, stmt in enumerate(statements(body)):
+        made[type(stmt)].append((number, stmt))
+    return made
+
+
 def numbered(body: Block, kind: type[S]) -> Sequence[tuple[int, S]]:
     """The statements of a class, those in blocks too, each with its number in `statements(body)`, in this order."""
-    if kind not in _by_kind(body):
-        return []
-    return [(number, stmt) for number, stmt in enumerate(statements(body)) if type(stmt) is kind]
+    return list(_numbered_by_kind(body).get(kind, ())) if kind in inventory(body).kinds else ()
 
 
 def each(body: Block, kind: type[S]) -> list[S]:
@@ -371,6 +373,13 @@ def _computed(values: Iterable[Place | ir.Expr | None]) -> list[ir.Expr]:
     return computed
 
 
+#: the classes of statements that read no place but with an expression; nobody reads what a barrier is made of
+_WITHOUT_READS = (
+    ir.Let, ir.Declare, ir.Assign, ir.Store, ir.Alloc, ir.BufferView, ir.If, ir.For, ir.Loop,
+    ir.Break, ir.Continue, ir.Return, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect, ir.Assert, ir.Print,
+)
+
+
 def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
     """The places that a statement itself reads.
 
@@ -390,21 +399,13 @@ def _read_directly(stmt: ir.Stmt) -> Sequence[Place]:
     match stmt:
         case ir.TileOp():
             return stmt.read
-        case ir.Alloc() | ir.BufferView() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
-            return ()
-        case ir.Let() | ir.Declare() | ir.Assign() | ir.Store() | ir.If() | ir.For() | ir.Assert() | ir.Print():
-            return ()
-        case ir.Arrive() | ir.WaitPhase() | ir.Expect():
-            # nobody reads or writes what a barrier is made of
-            return ()
         case ir.Move():
             return (stmt.src,)
         case ir.Atomic():
             return (stmt.place,)
         case ir.Instruction():
             return [v for v in stmt.inputs if isinstance(v, ir.Vector) and v.buffer.space == "local"]
-        case _:
-            return assert_never(stmt)
+    return () if isinstance(stmt, _WITHOUT_READS) else assert_never(stmt)
 
 
 #: remembered, because each analysis asks it of all of a kernel's statements
