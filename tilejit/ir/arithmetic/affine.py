@@ -77,6 +77,8 @@ class Affine:
     def split(self, divisor: int) -> tuple[Affine, Affine]:
         """(quotient, remainder): self = divisor * quotient + remainder, 0 <= the remainder's constant < divisor."""
         quotient = tuple([(t, c // divisor) for t, c in self.terms if c % divisor == 0])
+        if not quotient and 0 <= self.constant < divisor:
+            return Affine(self.dtype), self
         remainder = tuple([(t, c) for t, c in self.terms if c % divisor != 0])
         constant = _signed(self.constant % divisor, self.dtype.bits)
         return Affine(self.dtype, quotient, self.constant // divisor), Affine(self.dtype, remainder, constant)
@@ -227,7 +229,7 @@ def _of_cast(cast: Cast) -> Affine:
     if cast.dtype.bits > source.bits and not inner.is_exact:
         return Affine(cast.dtype, ((cast, 1),))
     if inner.terms == ((cast.x, 1),) and inner.constant == 0:
-        return _of_atom(cast.x, cast.dtype)
+        return _of_atom(cast.x, cast.dtype) if isinstance(cast.x, Cast) else Affine(cast.dtype, ((cast, 1),))
     parts = [(_of_atom(term, cast.dtype), coefficient) for term, coefficient in inner.terms]
     return affine_sum([*parts, (Affine(cast.dtype, (), 1), inner.constant)], cast.dtype)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..nodes import Expr
+from ..walk import LEAVES
 from .affine import affine
 from .facts import Bounds, bounds
 
@@ -43,6 +44,8 @@ def _gap_of_bounds(x: Expr, y: Expr) -> Bounds:
 
 def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
     """Bounds of x - y, in which what they share cancels. gap: what is known of it already."""
+    if isinstance(x, LEAVES) and isinstance(y, LEAVES):
+        return (0, 0) if x == y else gap
     first, second = affine(x), affine(y)
     if first == second:
         return 0, 0
