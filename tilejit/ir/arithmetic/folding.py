@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 
 from ..nodes import Cast, Const, Expr, Op, Var
+from ..walk import inputs
 from .affine import affine
 from .facts import bounds, full_range
 from .intern import integer, wrap
@@ -37,6 +38,9 @@ class IntegerFolding:
 
     def constant(self, expr: Expr) -> Callable[[], Expr] | None:
         """What gives the expression as a constant; None where it isn't one of integers."""
+        for part in inputs(expr):
+            if not isinstance(part, Var) or part.name not in self.names:
+                return None
         dtype, numbers, linear = expr.dtype, self.numbers, self.linear(expr)
         if linear is not None:
             name, factor, constant = linear

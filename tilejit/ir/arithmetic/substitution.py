@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..nodes import Cast, Const, Expr, Load, Op, Special, Var, Vector
-from ..walk import operands
+from ..walk import inputs
 from . import build
 from .affine import Affine, affine, affine_sum
 from .decide import COMPARISONS, by_gap
@@ -131,7 +131,7 @@ class Substitution:
             return self._variable(expr)
         if isinstance(expr, Load):
             return self._load(expr)
-        for part in operands(expr):
+        for part in inputs(expr):
             if self._make(part) is not None:
                 break
         else:
@@ -322,13 +322,13 @@ class Substitution:
         products: list[tuple[Fold, int, Affine]] = []
         terms: list[tuple[Make, int]] = []
         for term, factor in form.terms:
-            make, fold, scaled = self._make(term), self._folding.fold(term), self._scaled(term)
+            make = self._make(term)
             if make is None:
                 rest.append((term, factor))
-            elif fold is not None:
+            elif (fold := self._folding.fold(term)) is not None:
                 counted.append(term)
                 numbers.append((fold, factor))
-            elif scaled is not None:
+            elif (scaled := self._scaled(term)) is not None:
                 products.append((scaled[0], factor, scaled[1]))
             else:
                 terms.append((make, factor))
