@@ -16,7 +16,7 @@ a wait, as far as that this one finds a later phase of the same parity, and wait
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from operator import is_
 
 from ..dataclass import dataclass, field, replace
@@ -40,7 +40,7 @@ from ..ir.nodes import (
     Sync,
     WaitPhase,
 )
-from ..isa import ROWS
+from ..isa import ROWS, Row
 from ..isa.barriers import BARRIERS, MEETINGS
 from ..isa.mbarrier import EXPECT
 from ..isa.warp import ELECT
@@ -56,6 +56,9 @@ __all__ = ["meetings"]
 
 def meetings(kernel: Kernel) -> frozenset[int]:
     """The arrivals of a kernel at lane level, by identity, before which their instances meet."""
+    scopes = _ALL.intersection([SCOPES[stmt.scope] for stmt in walk.each(kernel.body, Arrive)])
+    if not scopes:
+        return frozenset()
     values = ThreadValues(kernel.threads)
     values.define_conditions(kernel.body)
     comers_to = comers(kernel.body, values)
@@ -64,7 +67,7 @@ def meetings(kernel: Kernel) -> frozenset[int]:
         for number, stmt in walk.numbered(kernel.body, kind):
             coming[id(stmt)] = coming.get(id(stmt), 0) | comers_to[number]
     stages = Stages.of(kernel)
-    analysis = _Meetings(stages, guards(kernel, stages, coming), coming, kernel.threads)
+    analysis = _Meetings(stages, guards(kernel, stages, coming), coming, scopes, kernel.threads)
     states = solve(analysis, kernel.body, _Since())
     meeting: set[int] = set()
     for number, arrive in walk.numbered(kernel.body, Arrive):
@@ -118,16 +121,19 @@ class _Meetings(Analysis[_Since]):
     """The analysis for a CTA of so many `threads`.
 
     guards: a barrier's, both by their buffers. coming: the threads that may come to a statement, by its identity.
+    scopes: of which instances arrive. What those of others do makes no difference.
     has_leaders: leaders are found by `elect.sync`, behind which all lanes of their warp have passed their waits.
     leading: the threads of the warps of a scope's leaders, thread i as bit i.
     """
 
     kinds = frozenset({Sync, WaitPhase, Arrive, Instruction, Store, Move, *CHANGING})
 
-    def __init__(self, stages: Stages, guards: Mapping[str, str], coming: Mapping[int, int], threads: int) -> None:
-        self.stages, self.guards, self.coming = stages, guards, coming
+    def __init__(
+        self, stages: Stages, guards: Mapping[str, str], coming: Mapping[int, int], scopes: Set[Scope], threads: int
+    ) -> None:
+        self.stages, self.guards, self.coming, self.scopes = stages, guards, coming, scopes
         self.has_leaders = threads % WARP_THREADS == 0
-        self.leading = {scope: _leading(scope, threads) for scope in _ALL}
+        self.leading = {scope: _leading(scope, threads) for scope in scopes}
 
     def must_meet(self, stmt: Arrive, since: _Since) -> bool:
         scope = SCOPES[stmt.scope]
@@ -155,8 +161,10 @@ class _Meetings(Analysis[_Since]):
         return _Since(first.acted | second.acted, waits, first.current & second.current)
 
     def concerns(self, stmt: Simple | If | For) -> bool:
-        if isinstance(stmt, (Sync, WaitPhase, Arrive, Instruction)) or id(stmt) in self.stages.changes:
+        if isinstance(stmt, (Sync, WaitPhase, Arrive)) or id(stmt) in self.stages.changes:
             return True
+        if isinstance(stmt, Instruction):
+            return stmt.name in _MEETINGS or _tells_of_waits(ROWS[stmt.name]) or bool(self.acting(stmt))
         return isinstance(stmt, walk.ACCESSING) and bool(walk.in_memory(stmt))
 
     def step(self, stmt: Simple | Jump, state: _Since) -> _Since:
@@ -176,7 +184,7 @@ class _Meetings(Analysis[_Since]):
             case Instruction(name):
                 return self.instructed(stmt, state)
         # other threads may have to do with what lies in memory
-        return _acted(state, _ALL) if walk.in_memory(stmt) else state
+        return _acted(state, self.scopes) if walk.in_memory(stmt) else state
 
     def instructed(self, stmt: Instruction, state: _Since) -> _Since:
         """The state after an instruction."""
@@ -189,9 +197,14 @@ class _Meetings(Analysis[_Since]):
             return _with_a_product(state)
         if row.completes is PRODUCTS:
             return _passed(state, WARPGROUP, unfinished(stmt))
+        return _acted(state, self.acting(stmt))
+
+    def acting(self, stmt: Instruction) -> Collection[Scope]:
+        """The scopes whose threads do by an instruction what others must know of."""
+        row = ROWS[stmt.name]
         if row.scope is THREAD and (row.asynchronous or row is EXPECT):
-            return _acted(state, [s for s in _ALL if self.comes_beside_leader(stmt, s)])
-        return state if row.is_of_all or not row.memory else _acted(state, _ALL)
+            return [s for s in self.scopes if self.comes_beside_leader(stmt, s)]
+        return () if row.is_of_all or not row.memory else self.scopes
 
     def comes_beside_leader(self, stmt: Stmt, scope: Scope) -> bool:
         """Whether threads may come to a statement whom `elect.sync` doesn't keep together with a scope's leader."""
@@ -199,7 +212,7 @@ class _Meetings(Analysis[_Since]):
 
     def waits(self, stmt: WaitPhase) -> Iterator[_Wait]:
         """The waits at which threads of other warps than the leader's may stand, one for each scope that has such."""
-        for scope in BARRIERS:
+        for scope in self.scopes:
             if scope is WARP or self.comes_beside_leader(stmt, scope):
                 yield _Wait(scope, stmt.place.buffer.name, stage_of(stmt))
 
@@ -217,6 +230,11 @@ class _Meetings(Analysis[_Since]):
 
     def repeat(self, loop: For | Loop, head: _Since, ends: _Since) -> _Since:
         return ends if isinstance(loop, Loop) else self.defined(loop, ends)
+
+
+def _tells_of_waits(row: Row) -> bool:
+    """Whether threads that have come past an instruction have passed waits, or will have once it is complete."""
+    return row is ELECT or row.starts is PRODUCTS or row.completes is PRODUCTS
 
 
 def _leading(scope: Scope, threads: int) -> int:
