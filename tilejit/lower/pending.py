@@ -178,11 +178,14 @@ class _InFlight(Analysis[_State]):
 
 
 def _is_of_work(stmt: Instruction) -> bool:
-    """Whether an instruction starts asynchronous work, commits it or waits for it, or stands for what does."""
+    """Whether an instruction starts work that holds registers, commits it or waits for it, or stands for what does."""
     if stmt.name in (_JOINT, _ABSENCE):
         return True
     row = ROWS[stmt.name]
-    return row.starts is not None or row.commits is not None or row.completes is not None
+    for work in (row.starts, row.commits, row.completes):
+        if work is not None and work.holds_registers:
+            return True
+    return False
 
 
 def _forgetting(state: _State, stmt: Stmt) -> _State:
