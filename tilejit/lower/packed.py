@@ -51,10 +51,10 @@ BESIDE_TILES = 30
 
 def keep(kernel: Kernel) -> Kernel:
     """The kernel, with the words renewed behind each barrier that stands between two conversions of a tile."""
-    barriers = [n for n, stmt in walk.numbered(kernel.body, Sync) if stmt.scope != "warp"]
     packed = {stmt.buffer.name: _elements(stmt.buffer) for stmt in walk.each(kernel.body, Alloc) if _is_packed(stmt)}
-    if not barriers or _fit(packed.values(), kernel):
+    if _fit(packed.values(), kernel):
         return kernel
+    barriers = [n for n, stmt in walk.numbered(kernel.body, Sync) if stmt.scope != "warp"]
     statements = walk.statements(kernel.body)
     renewed: dict[int, list[Buffer]] = defaultdict(list)
     around = {id(stmt): block for block in _blocks(kernel.body) for stmt in block if isinstance(stmt, Sync)}

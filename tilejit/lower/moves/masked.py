@@ -6,7 +6,7 @@ element by element: a branch that few threads take.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from ...dataclass import lean
@@ -166,8 +166,7 @@ def at_edges(
     """
     edges = {view.name: Edges.of(view, width) for view in views}
     few = rounds <= _FEW_ROUNDS and all(each.whole for each in edges.values())
-    gains = any(each.dims for each in edges.values()) and all(each.without_tensor.whole for each in edges.values())
-    if few or not twice or not gains:
+    if few or not twice or not _gains(edges.values()):
         yield {name: each.mask(b, rounds) for name, each in edges.items()}
         return
     cond: Expr = TRUE
@@ -177,3 +176,8 @@ def at_edges(
         yield {name: each.without_tensor for name, each in edges.items()}
         with otherwise:
             yield {name: each.mask(b, rounds, refuted=cond) for name, each in edges.items()}
+
+
+def _gains(edges: Collection[Edges]) -> bool:
+    """Whether code for regions inside their tensors tests nothing."""
+    return any(each.dims for each in edges) and all(each.without_tensor.whole for each in edges)
