@@ -87,6 +87,10 @@ def chain(turns: int) -> Compiled:
     return tj.kernel(threads=128)(chained).compile(array, array, turns, target="sm_90a")
 
 
+#: which Python 3.12 runs in the frame around them, older ones in frames of their own
+_COMPREHENSIONS = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
+
+
 def calls_of(run: Callable[[], object]) -> int:
     """How many functions of Python a run calls: a measure that other work on the machine doesn't touch.
 
@@ -96,7 +100,7 @@ def calls_of(run: Callable[[], object]) -> int:
 
     def count(frame: FrameType, event: str, argument: object) -> None:
         nonlocal calls
-        calls += event == "call"
+        calls += event == "call" and frame.f_code.co_name not in _COMPREHENSIONS
 
     sys.setprofile(count)
     try:
@@ -107,15 +111,15 @@ def calls_of(run: Callable[[], object]) -> int:
 
 
 def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
-    """Measured of 9, 99 and 999 operations: 5.7 and 9.3 times; 727 calls of Python functions for each further one.
+    """Measured of 9, 99 and 999 operations: 5.8 and 9.3 times; 661 calls of Python functions for each further one.
 
-    Where each operation is dispatched by itself, these are 1,000.
+    Where each operation is dispatched by itself, these are 900.
     """
     chain(1)
     few, some, many = (calls_of(partial(chain, turns)) for turns in (3, 33, 333))
     assert 4 * few < some < 1.3 * 10 * few
     assert 5 * some < many < 1.3 * 10 * some
-    assert many - some < 730 * 900
+    assert many - some < 665 * 900
 
 
 def _reductions(X: tj.Tensor, Y: tj.Tensor, TURNS: tj.constexpr):
@@ -235,7 +239,7 @@ def test_passes_that_only_look_take_a_small_share_of_a_compilation(monkeypatch: 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
 def test_an_example_is_short_and_takes_no_more_work_than_its_length_allows(name: str) -> None:
-    """Measured: at most 2,732 PTX instructions, attention's 1,161; and 0.993 of these calls."""
+    """Measured: at most 2,722 PTX instructions, attention's 1,161; and 0.992 of these calls."""
     make = EXAMPLES[name]
     ptx = make().ptx
     assert census(ptx).instructions <= 3000
@@ -261,7 +265,7 @@ def test_a_compilation_leaves_nothing_for_the_cyclic_collector_but_buffers(name:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("global_shared", 6650), ("shared_registers", 8960), ("square_root", 9700)]
+    ("name", "most"), [("global_shared", 6155), ("shared_registers", 8245), ("square_root", 8915)]
 )
 def test_a_small_kernel_takes_few_calls(name: str, most: int) -> None:
     """Measured: 0.99 of these, of which reading the kernel takes a seventh."""
@@ -293,6 +297,6 @@ def test_a_second_variant_takes_few_calls_from_the_call_to_its_launch(
         with tj.use_device("cuda"):
             single, half = ([tj.to_device(np.ones(4096, t)) for _ in range(3)] for t in (np.float32, np.float16))
             add[32](*single)
-            assert calls_of(lambda: add[32](*half)) < 2175
+            assert calls_of(lambda: add[32](*half)) < 2000
     finally:
         forget_devices()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from enum import Enum
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from ..dataclass import dataclass
@@ -125,11 +127,19 @@ class _Annotations:
         try:
             # a quoted annotation under `from __future__ import annotations` is a string twice
             for _ in range(2):
-                annotation = eval(annotation, fn.__globals__, names) if isinstance(annotation, str) else annotation
+                if isinstance(annotation, str):
+                    annotation = eval(_code(annotation), fn.__globals__, names)
             return annotation
         except (NameError, AttributeError, SyntaxError, TypeError) as error:
             message = f"the annotation {annotation!r} of {arg.arg} can't be evaluated: {error}"
             raise _error(self._source, arg, message) from None
+
+
+@lru_cache(maxsize=256)
+def _code(annotation: str) -> CodeType:
+    """What computes an annotation: most are one of a few texts."""
+    code: CodeType = compile(annotation.lstrip(), "<annotation>", "eval")
+    return code
 
 
 def _is_filled(cell: Any) -> bool:

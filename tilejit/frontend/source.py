@@ -66,8 +66,7 @@ class KernelSource:
         code = fn.__code__
         if code.co_name == "<lambda>":
             raise KernelSyntaxError("a kernel can't be a lambda", hint="write it with def")
-        lines = _lines(fn)
-        text = "\n".join(lines) + "\n"
+        lines, text = _read(fn)
         try:
             tree = _parse(text, code.co_filename)
         except SyntaxError:
@@ -140,7 +139,8 @@ def _characters(text: str, utf8_column: int) -> int:
     return len(text.encode()[:utf8_column].decode(errors="ignore"))
 
 
-def _lines(fn: FunctionType) -> tuple[str, ...]:
+def _read(fn: FunctionType) -> tuple[tuple[str, ...], str]:
+    """The lines of the file that a function stands in, and its text."""
     file = fn.__code__.co_filename
     linecache.checkcache(file)
     lines = linecache.getlines(file, fn.__globals__)
@@ -149,7 +149,14 @@ def _lines(fn: FunctionType) -> tuple[str, ...]:
             f"the source of {fn.__name__} is not available (its file is {file!r})",
             hint="define kernels in a file or a Jupyter cell, or register the text with linecache before exec",
         )
-    return tuple([line.rstrip("\n") for line in lines])
+    return _text(tuple(lines))
+
+
+@lru_cache(maxsize=64)
+def _text(lines: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """Lines without their ends, and with one end each."""
+    bare = tuple([line.rstrip("\n") for line in lines])
+    return bare, "\n".join(bare) + "\n"
 
 
 @lru_cache(maxsize=64)
@@ -194,6 +201,7 @@ def _first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(d.lineno for d in decorators)])
 
 
+@lru_cache(maxsize=256)
 def _is_compiled_from(code: CodeType, text: str) -> bool:
     """Whether compiling the whole file, or the statement alone, gives this very code again."""
     file, flags = code.co_filename, code.co_flags & _FUTURES

@@ -77,6 +77,8 @@ COMPOUND_KINDS: frozenset[type[ir.Stmt]] = frozenset(COMPOUND)
 
 #: the classes of statements by which threads leave a block
 JUMPS = (ir.Break, ir.Continue, ir.Return)
+#: those of statements that are no step to the next one: few of a kernel's
+CONTROL: frozenset[type[ir.Stmt]] = COMPOUND_KINDS.union(JUMPS)
 #: those of statements that paths may end at, or go round without an end
 UNBOUNDED: frozenset[type[ir.Stmt]] = frozenset((*JUMPS, ir.Loop))
 

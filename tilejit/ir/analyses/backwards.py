@@ -50,16 +50,16 @@ class Backwards(ABC):
         """The statements of a block that visits come to, last one first."""
         course = self.courses.get(id(body))
         if course is None:
-            course = self.courses[id(body)] = [stmt for stmt in reversed(body) if self._is_visited(stmt)]
+            kinds = self.kinds | walk.CONTROL
+            concerned = [stmt for stmt in reversed(body) if type(stmt) in kinds and self._is_visited(stmt)]
+            course = self.courses[id(body)] = concerned
         return course
 
     def _is_visited(self, stmt: Stmt) -> bool:
-        kind = type(stmt)
-        if kind in self.kinds:
+        """Whether visits come to a statement of one of the `kinds`, a jump, or one with blocks."""
+        if type(stmt) in self.kinds:
             return self.concerns(stmt)
-        if kind is If or kind is For:
-            return any(map(self.course, walk.blocks(stmt)))
-        return kind in walk.UNBOUNDED
+        return type(stmt) in walk.UNBOUNDED or any(map(self.course, walk.blocks(stmt)))
 
     def block(self, body: Block, live: int) -> int:
         """What is live before a block behind which `live` is."""

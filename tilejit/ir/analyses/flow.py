@@ -176,10 +176,6 @@ class _Exits(Generic[State]):
     continues: State | None = None
 
 
-#: the statements that are no step to the next one: few of a kernel's
-_CONTROL: frozenset[type[Stmt]] = walk.COMPOUND_KINDS.union(walk.JUMPS)
-
-
 class _Solver(Generic[State]):
     """Visits statements, which are numbered in the order of the text.
 
@@ -201,7 +197,7 @@ class _Solver(Generic[State]):
             # before those that are passed over, too
             self.states[visit.first : visit.number + 1] = [state] * (visit.number + 1 - visit.first)
             stmt = visit.stmt
-            if type(stmt) in _CONTROL:
+            if type(stmt) in walk.CONTROL:
                 state = self.control(visit, state)
             else:
                 state = self.analysis.step(stmt, state)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ the simulator nor a GPU sees the read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...dataclass import lean
 from ...errors import KernelTypeError
@@ -37,8 +37,8 @@ def check(kernel: Kernel) -> None:
         if state is None or not isinstance(stmt, walk.ACCESSING):
             continue
         untouched = state.unwritten & ~state.written
-        if untouched & analysis.accessed(stmt).read:
-            for place in _reads(stmt):
+        if untouched and untouched & analysis.accessed(stmt).read:
+            for place in _accesses(stmt)[0]:
                 _refuse_untouched(place, stmt, untouched, registers)
 
 
@@ -64,15 +64,18 @@ def doubts(kernel: Kernel) -> list[tuple[Doubt, ...]]:
 
 
 def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> Iterator[Doubt]:
-    for place in _reads(stmt):
+    for place in _accesses(stmt)[0]:
         unsure = registers.of(place).possibly & state.unwritten
         if unsure and isinstance(place, (Region, Element)):
             yield Doubt(place, tuple(members(unsure >> registers.first[place.buffer.root.name])))
 
 
-def _reads(stmt: Stmt) -> Iterable[Place]:
-    """The places that a statement itself reads in any case: what a condition says is the kernel's author's to know."""
-    return stmt.surely_read if isinstance(stmt, TileOp) else walk.accesses(stmt)[0]
+def _accesses(stmt: Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
+    """The places that a statement itself reads in any case, and those that it writes.
+
+    Whether it reads one under a condition is the kernel's author's to know.
+    """
+    return (stmt.surely_read, walk.writes(stmt)) if isinstance(stmt, TileOp) else walk.accesses(stmt)
 
 
 def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: LocalRegisters) -> None:
@@ -125,8 +128,9 @@ class _Initialized(Analysis[_RegisterState]):
     def accessed(self, stmt: Stmt) -> _Accessed:
         accessed = self._accessed.get(id(stmt))
         if accessed is None:
-            read, surely_read = self._touched(_reads(stmt))
-            written, surely_written = self._touched(walk.writes(stmt))
+            reads, writes = _accesses(stmt)
+            read, surely_read = self._touched(reads)
+            written, surely_written = self._touched(writes)
             accessed = self._accessed[id(stmt)] = _Accessed(read, surely_read, written, surely_written)
         return accessed
 
@@ -148,7 +152,8 @@ class _Initialized(Analysis[_RegisterState]):
     def step(self, stmt: Simple | Jump, state: _RegisterState) -> _RegisterState:
         if not state.unwritten or not isinstance(stmt, walk.ACCESSING):
             return state
-        accessed = self.accessed(stmt)
+        # `concerns` has asked
+        accessed = self._accessed[id(stmt)]
         unwritten = state.unwritten & ~accessed.surely_read
         return _RegisterState(unwritten & ~accessed.surely_written, state.written | unwritten & accessed.written)
 

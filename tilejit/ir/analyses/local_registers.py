@@ -37,10 +37,6 @@ class Touched:
     surely: int
     possibly: int
 
-    def behind(self, registers: int) -> Touched:
-        """The same of registers that come behind so many others."""
-        return Touched(self.surely << registers, self.possibly << registers)
-
 
 _NOTHING = Touched(0, 0)
 
@@ -100,7 +96,8 @@ class LocalRegisters:
         name = place.buffer.root.name
         if name not in self.first:
             return _NOTHING
-        return _named(place).behind(self.first[name])
+        named, first = _named(place), self.first[name]
+        return Touched(named.surely << first, named.possibly << first)
 
     def written_by(self, loop: ir.For) -> int:
         """The registers that a loop of known turns is sure to write, whose places move with its index."""
@@ -114,7 +111,7 @@ class LocalRegisters:
             starts = [_value(start, at) for start in _starts(place)]
             known = [start for start in starts if start is not None]
             if len(known) == len(starts):
-                written |= _named_at(place, known).behind(self.first[place.buffer.root.name]).surely
+                written |= _named_at(place, known).surely << self.first[place.buffer.root.name]
         return written
 
 

@@ -136,9 +136,11 @@ class _Statements:
             case _:
                 assert_never(param)
 
-    def block(self, body: tuple[ir.Stmt, ...]) -> None:
-        """A block: what it defines is no longer visible behind it."""
+    def block(self, body: tuple[ir.Stmt, ...], loop: ir.For | None = None) -> None:
+        """A block: what it defines is no longer visible behind it. loop: whose turns it is, and whose index it sees."""
         self.scopes.begin()
+        if loop is not None:
+            self.values.define(loop.var, loop.span)
         for stmt in body:
             _CHECKS[type(stmt)](self, stmt)
         self.scopes.end()
@@ -217,7 +219,8 @@ class _Statements:
         buffer = stmt.buffer
         span = stmt.span or buffer.span
         self.values.buffer(buffer, span)
-        self.fault(memory.arrivals_fault(buffer, stmt.arrivals), span)
+        if (message := memory.arrivals_fault(buffer, stmt.arrivals)) is not None:
+            self.fault(message, span)
         if stmt.call and not stmt.arrivals:
             self.fault(f"{buffer.name}: nothing arrives by {stmt.call}, as it is no barrier", span)
         if buffer.space == "global" or buffer.base is not None:
@@ -291,13 +294,10 @@ class _Statements:
             self.fault(f"the bounds of unrolled {stmt.var.name} aren't constant", stmt.span)
         values, outer, unrolled = self.values, self.loop, self.values.unrolled
         self.loop = "unrolled" if stmt.unrolled else "for"
-        self.scopes.begin()
-        values.define(stmt.var, stmt.span)
         if stmt.unrolled:
             values.unrolled = {*unrolled, stmt.var.name}
-        self.block(stmt.body)
+        self.block(stmt.body, stmt)
         self.loop, values.unrolled = outer, unrolled
-        self.scopes.end()
 
     def jump(self, stmt: ir.Break | ir.Continue) -> None:
         word = type(stmt).__name__.lower()
@@ -324,7 +324,8 @@ class _Statements:
         self.lane_only(stmt, stmt.span)
         for vector in (stmt.dst, stmt.src):
             self.values.vector(vector, stmt.span, is_masked=stmt.predicate is not None)
-            self.fault(memory.access_fault(vector), vector.span or stmt.span)
+            if (message := memory.access_fault(vector)) is not None:
+                self.fault(message, vector.span or stmt.span)
         if stmt.dst.width != stmt.src.width or stmt.dst.buffer.dtype != stmt.src.buffer.dtype:
             self.fault(f"a move of {_vector(stmt.src)} into {_vector(stmt.dst)}", stmt.span)
         spaces = (stmt.dst.buffer.space, stmt.src.buffer.space)
