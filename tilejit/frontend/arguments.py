@@ -52,9 +52,12 @@ def bind(
 
     required: how many of the first parameters must be given. value: the function that gives what this one writes.
     """
-    for argument in (*node.args, *node.keywords):
-        if isinstance(argument, ast.Starred) or (isinstance(argument, ast.keyword) and argument.arg is None):
-            raise ctx.syntax_error(argument, "* and ** can't be used in calls in a kernel", "write the arguments out")
+    for argument in node.args:
+        if type(argument) is ast.Starred:
+            raise _starred(ctx, argument)
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise _starred(ctx, keyword)
     if len(node.args) > len(parameters):
         raise ctx.type_error(
             node, f"{what} takes {_count(parameters)}; got {len(node.args)}",
@@ -83,6 +86,10 @@ def bind(
             hint = f"{hint}; as a value: tj.{value}({', '.join(map(ast.unparse, node.args)) or '...'})"
         raise ctx.type_error(node, f"{what} needs {', '.join(missing)}", hint)
     return expressions
+
+
+def _starred(ctx: Context, argument: ast.AST) -> Exception:
+    return ctx.syntax_error(argument, "* and ** can't be used in calls in a kernel", "write the arguments out")
 
 
 def with_one_shape(node: ast.Call) -> ast.Call:

@@ -146,7 +146,7 @@ class Context:
     for, by whose they are and the name. attributes: those of constants, by the constant's identity and the name, with
     the constant: names from outside are one object in all of a kernel.
 
-    expressions, statements: the tables of node kinds.
+    expressions, statements: the tables of node kinds, which have all kinds.
     """
 
     expressions: Mapping[type[ast.expr], Callable[[Context, Any], Value]]
@@ -191,29 +191,34 @@ class Context:
 
     def evaluate(self, node: ast.expr) -> Value:
         """What an expression stands for; `A[i, j]` is loaded."""
-        handler = self.expressions.get(type(node), _refused)
         try:
-            return handler(self, node)
+            return self.expressions[type(node)](self, node)
         except TilejitError as error:
             self._locate(error, node)
             raise
 
     def evaluate_for(self, name: str | None, node: ast.expr) -> Value:
         """As `evaluate`; what the expression allocates is named after the variable that it is assigned to."""
-        with self.hinted(name):
+        outer, self.hint = self.hint, name
+        try:
             return self.evaluate(node)
+        finally:
+            self.hint = outer
 
     def execute(self, body: list[ast.stmt]) -> bool:
         """Read statements; returns whether control reaches their end."""
         for node in body:
-            handler = self.statements.get(type(node), _refused)
             try:
-                if not handler(self, node):
+                if not self.statements[type(node)](self, node):
                     return False
             except TilejitError as error:
                 self._locate(error, node)
                 raise
         return True
+
+    def refuse(self, node: ast.AST) -> NoReturn:
+        """Refuses a kind of syntax that kernels don't have."""
+        raise self.syntax_error(node, *unsupported(node))
 
     def _locate(self, error: TilejitError, node: ast.AST) -> None:
         """Gives an error of what was being read the place of `node`, unless it has one: that of a part."""
@@ -351,21 +356,17 @@ class Context:
         return number
 
 
-def _refused(ctx: Context, node: ast.AST) -> NoReturn:
-    raise ctx.syntax_error(node, *unsupported(node))
-
-
 def fitting(number: bool | int | float, dtype: DType) -> Const:
     """A number as a constant of `dtype`.
 
     raises: KernelTypeError where `dtype` can't hold it; a float type rounds what lies within Python's floats.
     """
-    if dtype.is_float and isinstance(number, int) and abs(number) > _LARGEST_FLOAT:
-        raise KernelTypeError(
-            f"an integer of {number.bit_length():,} bits doesn't fit in {dtype}",
-            hint="write tj.inf, or a smaller number",
-        )
     if not dtype.is_integer:
+        if dtype.is_float and isinstance(number, int) and abs(number) > _LARGEST_FLOAT:
+            raise KernelTypeError(
+                f"an integer of {number.bit_length():,} bits doesn't fit in {dtype}",
+                hint="write tj.inf, or a smaller number",
+            )
         return build.const(number, dtype)
     low, high = facts.full_range(dtype)
     if isinstance(number, float) and not number.is_integer():

@@ -65,6 +65,8 @@ class _At:
 def subscript(ctx: Context, node: ast.Subscript) -> Value:
     """What `x[...]` names: an item of a tuple, or a region or element of memory, which is not loaded."""
     base = unloaded(ctx, node.value)
+    if isinstance(base, Memory):
+        return index(ctx, node, base)
     if isinstance(base, Items):
         return _item(ctx, node, base)
     if isinstance(base, Constant) and isinstance(base.value, str):
@@ -77,9 +79,7 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
         return _part_of_rows(ctx, node, base)
     if isinstance(base, barriers.INDEXED):
         return barriers.subscript(ctx, node, base)
-    if not isinstance(base, Memory):
-        raise ctx.type_error(node, f"{describe(base)} can't be indexed", "tensors, buffers and tuples can")
-    return index(ctx, node, base)
+    raise ctx.type_error(node, f"{describe(base)} can't be indexed", "tensors, buffers and tuples can")
 
 
 def loaded(ctx: Context, node: ast.Subscript) -> Value:
@@ -196,8 +196,8 @@ def _parts(ctx: Context, node: ast.Subscript, memory: Memory) -> list[_Slice | _
         if isinstance(value, Constant) and value.value is None:
             parts.append(None)
             continue
-        items = value.items if isinstance(value, Items) else (value,)
-        parts.extend(_At(index_value(ctx, part, item, memory.buffer), part) for item in items)
+        for item in value.items if isinstance(value, Items) else (value,):
+            parts.append(_At(index_value(ctx, part, item, memory.buffer), part))
     return parts
 
 

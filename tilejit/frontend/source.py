@@ -26,7 +26,7 @@ class KernelSource:
     """One function's text and syntax tree.
 
     lines: of the whole file. node: the function's definition. references: what it reads from outside, as
-    (name, attributes) chains in order.
+    (name, attributes) chains in order. is_ascii: its own lines hold no other letters, so that bytes are characters.
     """
 
     function: FunctionType
@@ -34,6 +34,10 @@ class KernelSource:
     lines: tuple[str, ...] = field(repr=False)
     node: ast.FunctionDef = field(repr=False)
     references: tuple[tuple[str, ...], ...] = field(repr=False)
+    is_ascii: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_ascii", self.text.isascii())
 
     @property
     def name(self) -> str:
@@ -90,9 +94,8 @@ class KernelSource:
         placed: Any = node
         line, column, end_line, end_column = placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset
         text = self.lines[line - 1]
-        end_text = text if line == end_line else self.lines[end_line - 1]
-        if not (text.isascii() and end_text.isascii()):
-            column, end_column = _characters(text, column), _characters(end_text, end_column)
+        if not self.is_ascii:
+            column, end_column = _characters(text, column), _characters(self.lines[end_line - 1], end_column)
         return Span(self.file, line, column, end_line, end_column, text, caller)
 
     def segment(self, node: ast.AST) -> str:

@@ -125,6 +125,7 @@ def _nested_function(ctx: Context, node: ast.FunctionDef) -> bool:
 
 
 STATEMENTS: dict[type[ast.stmt], Callable[[Context, Any], bool]] = {
+    **dict.fromkeys(ast.stmt.__subclasses__(), Context.refuse),
     ast.Assign: assign,
     ast.AnnAssign: annotated,
     ast.AugAssign: augmented,

@@ -55,12 +55,10 @@ class ThreadState:
 
     @property
     def active(self) -> Active:
-        least = self.entered
-        # mostly none has left
-        for remaining in (self.returned, self.broken, self.continued):
-            if remaining.level < least.level:
-                least = remaining
-        return least
+        if self.returned is self.broken is self.continued is EVERYBODY:
+            # mostly none has left
+            return self.entered
+        return min((self.entered, self.returned, self.broken, self.continued), key=lambda active: active.level)
 
     @property
     def is_certain(self) -> bool:

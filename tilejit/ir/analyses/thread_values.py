@@ -57,14 +57,10 @@ class ThreadValues:
             return np.asarray(expr.value, dtype=expr.dtype.numpy)
         if isinstance(expr, ir.Special):
             return THREAD_IDS[expr.name].of(self.ids) if expr.name in THREAD_IDS else None
-        if isinstance(expr, ir.Load):
-            return None
-        args = []
-        for arg in walk.operands(expr):
-            value = self.of(arg)
-            if value is None:
+        for part in walk.inputs(expr):
+            if isinstance(part, ir.Load) or self.of(part) is None:
                 return None
-            args.append(value)
+        args = [value for arg in walk.operands(expr) if (value := self.of(arg)) is not None]
         if isinstance(expr, ir.Cast):
             return convert(args[0], expr.dtype, expr.saturate)
         assert isinstance(expr, ir.Op)

@@ -174,7 +174,7 @@ class Uniformity(Analysis[ThreadState]):
         if isinstance(stmt, ir.Let):
             return stmt.var.name not in self.derived
         if isinstance(stmt, ir.TileOp):
-            return any(region.buffer.root.name in self.varying for region in stmt.written)
+            return bool(self.varying) and any(region.buffer.root.name in self.varying for region in stmt.written)
         return not isinstance(stmt, (ir.Instruction, ir.WaitPhase, ir.Atomic)) or stmt.var is not None
 
     def departure(self, word: str, span: Span | None, state: ThreadState) -> Active:
@@ -289,13 +289,35 @@ class Uniformity(Analysis[ThreadState]):
         sources = self.sources.get(id(expr))
         if sources is None:
             sources = self.sources[id(expr)] = self.sources_of(expr)
-        level = sources.level
+        level, levels = sources.level, state.levels
         for name in sources.names:
-            level = min(level, state.levels.get(name, CTA))
+            if name in levels:
+                level = min(level, levels[name])
         return level
 
     def sources_of(self, expr: ir.Expr) -> _Sources:
         """What an expression's level follows from, once all variables in it are defined."""
+        level, names = CTA, set[str]()
+        for part in walk.inputs(expr):
+            if isinstance(part, ir.Var) and part.name not in self.values.numbers:
+                derived = self.derived.get(part.name)
+                if derived is None:
+                    names.add(part.name)
+                else:
+                    level = min(level, derived.level)
+                    names.update(derived.names)
+            elif not self.is_alike(part):
+                return self.sources_of_parts(expr)
+        return _Sources(level, tuple(names))
+
+    def is_alike(self, part: ir.Var | ir.Special | ir.Load) -> bool:
+        """Whether threads that agree on what is in it agree on it."""
+        if isinstance(part, ir.Load):
+            return part.place.buffer.space not in ("local", "tmem")
+        return isinstance(part, ir.Special) and part.name not in scopes.THREAD_IDS
+
+    def sources_of_parts(self, expr: ir.Expr) -> _Sources:
+        """As `sources_of`, of an expression parts of which threads compute, each for itself."""
         level, names = CTA, set[str]()
         waiting = [expr]
         while waiting:

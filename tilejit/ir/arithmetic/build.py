@@ -70,10 +70,10 @@ def op(name: str, *args: Expr) -> Expr:
     if isinstance(rule, str):
         raise KernelTypeError(rule, hint=ELEMENTWISE[name].remedy(dtypes))
     compute, result = rule
-    conditions = ELEMENTWISE[name].conditions
-    pairs = zip(args[conditions:], dtypes[conditions:], strict=True)
-    converted = [a if dtype is compute else cast(a, compute) for a, dtype in pairs]
-    value = again(name, (*args[:conditions], *converted))
+    if dtypes.count(compute) < len(dtypes):
+        conditions = ELEMENTWISE[name].conditions
+        args = (*args[:conditions], *[a if a.dtype is compute else cast(a, compute) for a in args[conditions:]])
+    value = again(name, args)
     return value if value.dtype is result else cast(value, result)
 
 

@@ -182,7 +182,7 @@ def _outside(buffer: ir.Buffer, starts: tuple[ir.Expr, ...], extents: tuple[int,
     for dim, (start, extent, size) in enumerate(zip(starts, extents, buffer.shape, strict=True)):
         if isinstance(size, ir.Var):
             continue
-        low, high = bounds(start)
+        low, high = (start.value, start.value) if isinstance(start, ir.Const) else bounds(start)
         if (high is not None and high < 0) or (low is not None and low + extent > size):
             at = low if low == high else f"{low} or more" if high is None or high >= 0 else f"{high} or less"
             yield f"dimension {dim} of {buffer.name} has {size} elements; {extent} from {at} lie outside"
