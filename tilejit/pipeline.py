@@ -34,6 +34,7 @@ from .ir.watched import WatchedRegion
 from .lower import Verdict, arrivals, expects, hoist, lower, packed, pending, proxies, split_offsets, storage, unroll
 from .lower.open import LayoutChoice, lay_out
 from .progress import goes_on
+from .remember import lasting
 from .source import Span
 from .target import MAX_THREADS, Target, entry_registers
 
@@ -370,6 +371,7 @@ def check_order(passes: tuple[Pass, ...]) -> None:
 check_order(PASSES)
 
 
+@lasting
 def last_of_levels(passes: tuple[Pass, ...]) -> frozenset[str]:
     """The passes that leave their level's last kernel, by name."""
     return frozenset({step.level: step.name for step in passes if step.level}.values())

@@ -111,7 +111,7 @@ def calls_of(run: Callable[[], object]) -> int:
 
 
 def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
-    """Measured of 9, 99 and 999 operations: 5.8 and 9.3 times; 661 calls of Python functions for each further one.
+    """Measured of 9, 99 and 999 operations: 5.8 and 9.3 times; 659 calls of Python functions for each further one.
 
     Where each operation is dispatched by itself, these are 900.
     """
@@ -217,7 +217,7 @@ LOOKING = ("initialized", "in place", "registers", "polls", "expects", "proxies"
 
 
 def test_passes_that_only_look_take_a_small_share_of_a_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measured: a fifth of the calls of Python functions, those of verification included."""
+    """Measured: 0.198 of the calls of Python functions, those of verification included."""
     make = EXAMPLES["attention full 128"]
     make()
     every, looking = calls_of(make), 0
@@ -234,12 +234,12 @@ def test_passes_that_only_look_take_a_small_share_of_a_compilation(monkeypatch: 
     monkeypatch.setattr(pipeline, "PASSES", tuple(passes))
     monkeypatch.setattr(pipeline, "verify", counted(pipeline.verify))
     make()
-    assert looking < 0.21 * every
+    assert looking < 0.202 * every
 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
 def test_an_example_is_short_and_takes_no_more_work_than_its_length_allows(name: str) -> None:
-    """Measured: at most 2,722 PTX instructions, attention's 1,161; and 0.992 of these calls."""
+    """Measured: at most 2,722 PTX instructions, attention's 1,161; and 0.988 of these calls."""
     make = EXAMPLES[name]
     ptx = make().ptx
     assert census(ptx).instructions <= 3000
@@ -265,7 +265,7 @@ def test_a_compilation_leaves_nothing_for_the_cyclic_collector_but_buffers(name:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("global_shared", 6155), ("shared_registers", 8245), ("square_root", 8915)]
+    ("name", "most"), [("global_shared", 5915), ("shared_registers", 7785), ("square_root", 8450)]
 )
 def test_a_small_kernel_takes_few_calls(name: str, most: int) -> None:
     """Measured: 0.99 of these, of which reading the kernel takes a seventh."""
@@ -297,6 +297,6 @@ def test_a_second_variant_takes_few_calls_from_the_call_to_its_launch(
         with tj.use_device("cuda"):
             single, half = ([tj.to_device(np.ones(4096, t)) for _ in range(3)] for t in (np.float32, np.float16))
             add[32](*single)
-            assert calls_of(lambda: add[32](*half)) < 2000
+            assert calls_of(lambda: add[32](*half)) < 1970
     finally:
         forget_devices()

@@ -66,13 +66,11 @@ def _one_side(ctx: Context, cond: Expr, ends: Draft, goes_on: Draft, span: Span)
 def _joined(
     ctx: Context, yes: Draft, a: dict[str, Binding], no: Draft, b: dict[str, Binding], span: Span
 ) -> dict[str, Binding]:
-    # most names are the same on both sides
     env = {**a, **b}
     slots: list[tuple[Slot, Value, Value]] = []
-    for name in env:
+    # most names are the same on both sides
+    for name in [name for name in env if a.get(name) is not b.get(name)]:
         first, second = a.get(name), b.get(name)
-        if first is second:
-            continue
         if first is None or second is None:
             given = first or second
             assert given is not None

@@ -69,9 +69,10 @@ def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
 def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
     """The kernel for a signature that differs from its own only in which arrays overlap."""
     types = dict(signature.arguments)
-    params = tuple(
-        replace(p, noalias=_is_apart(types[p.of])) if isinstance(p, PointerParam) else p for p in kernel.params
-    )
+    params = tuple([
+        replace(p, noalias=not p.noalias) if isinstance(p, PointerParam) and p.noalias != _is_apart(types[p.of]) else p
+        for p in kernel.params
+    ])
     return kernel if params == kernel.params else replace(kernel, params=params)
 
 

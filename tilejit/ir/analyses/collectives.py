@@ -145,7 +145,8 @@ class _Needs:
                     span=op.span,
                     hint=f"give what is the same for the whole {op.scope}",
                 )
-        gathered, index = op.gathered, op.index
+        gathered = op.gathered
+        index = None if gathered is None else op.index
         if gathered is None or index is None or isinstance(index, ir.Region):
             return
         if not agree(index, op.scope, state):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ... import scopes
-from ...dataclass import field, lean, replace
+from ...dataclass import field, lean
 from ...source import Span
 from .register_pool import Gates
 
@@ -72,7 +72,14 @@ class ThreadState:
         """The state in which a variable has this level."""
         if self.levels.get(name, CTA) == level:
             return self
-        return replace(self, levels=with_levels(self.levels, {name: level}))
+        levels = {**self.levels, name: level}
+        if level == CTA:
+            del levels[name]
+        # written out: of all states most are made here
+        return ThreadState(
+            self.entered, self.returned, self.broken, self.continued, levels, self.partial, self.is_exact, self.gates,
+            self.has_parted,
+        )
 
 
 def with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mapping[str, int]:

@@ -16,8 +16,8 @@ from ..arithmetic.facts import bounds
 from ..values import SPACES
 
 __all__ = [
-    "access_fault", "arrivals_fault", "buffer_faults", "displaced_faults", "element_faults", "region_faults",
-    "vector_faults",
+    "access_fault", "arrivals_fault", "buffer_faults", "displaced_faults", "element_faults", "is_whole",
+    "region_faults", "vector_faults",
 ]
 
 #: bytes that one memory access may have
@@ -125,6 +125,17 @@ def _tile_layout_faults(buffer: ir.Buffer, layout: TileLayout, size: int) -> Ite
         yield f"{buffer.name} is in {buffer.space} memory; its layout names {threads[0]}, which only registers have"
 
 
+def is_whole(region: ir.Region) -> bool:
+    """Whether a region is plainly all of its buffer, so that nothing is wrong with it: most are."""
+    extents = region.extents
+    if extents != region.buffer.shape or len(region.starts) != len(extents) or min(region.counts, default=1) < 1:
+        return False
+    for start in region.starts:
+        if not isinstance(start, ir.Const) or start.value != 0 or not start.dtype.is_integer:
+            return False
+    return True
+
+
 def region_faults(region: ir.Region) -> Iterator[str]:
     """What is wrong with a region: its rank, its extents, or a box that is provably outside."""
     buffer = region.buffer
@@ -138,7 +149,7 @@ def region_faults(region: ir.Region) -> Iterator[str]:
             yield f"a region of {buffer.name} starts at a {start.dtype}"
         if extent is not None and extent < 1:
             yield f"a region of {buffer.name} has extent {extent}"
-    if buffer.space != "global" and not _is_whole(region):
+    if buffer.space != "global":
         yield from _outside(buffer, region.starts, region.counts)
 
 
@@ -154,16 +165,6 @@ def _gathered_faults(region: ir.Region, gathered: ir.Gathered) -> Iterator[str]:
         yield f"a region of {name} has a start or an extent in dimension {dim}, in which it is gathered"
     if any(extent < 1 for extent in gathered.shape):
         yield f"a region of {name} is gathered by an index of shape {gathered.shape}"
-
-
-def _is_whole(region: ir.Region) -> bool:
-    """Whether a region is plainly all of its buffer."""
-    if region.extents != region.buffer.shape:
-        return False
-    for start in region.starts:
-        if not isinstance(start, ir.Const) or start.value != 0:
-            return False
-    return True
 
 
 def element_faults(element: ir.Element) -> Iterator[str]:

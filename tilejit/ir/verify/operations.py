@@ -18,7 +18,7 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from ..arithmetic.facts import full_range
 
-__all__ = ["const_fault", "dtype_of", "op_fault", "shape_and_type_faults", "tile_op_faults"]
+__all__ = ["const_fault", "dtype_of", "is_known_sound", "op_fault", "shape_and_type_faults", "tile_op_faults"]
 
 
 def const_fault(const: ir.Const) -> str | None:
@@ -66,21 +66,31 @@ def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
 _sound: set[Hashable] = set()
 
 
-def tile_op_faults(op: ir.TileOp) -> list[str]:
-    """What is wrong with a tile operation's operands, shapes, types, attributes and scope."""
+def _likeness(op: ir.TileOp) -> Hashable:
+    """What the faults of an operation depend on."""
     operands = [
         (o.shape, o.dtype, o.gathered, o.buffer.space) if isinstance(o, ir.Region) else o if o is None else o.dtype
         for o in op.operands
     ]
     # attributes as text: True is no 1
-    key = TILE_OPERATIONS.get(op.name), op.scope, repr(op.attrs), tuple(operands)
-    if key in _sound:
+    return TILE_OPERATIONS.get(op.name), op.scope, repr(op.attrs), tuple(operands)
+
+
+def is_known_sound(op: ir.TileOp) -> bool:
+    """Whether an operation on tiles of these shapes and types was verified before."""
+    return _likeness(op) in _sound
+
+
+def tile_op_faults(op: ir.TileOp) -> list[str]:
+    """What is wrong with a tile operation's operands, shapes, types, attributes and scope."""
+    likeness = _likeness(op)
+    if likeness in _sound:
         return []
     faults = list(_tile_op_faults(op))
     if not faults:
         if len(_sound) >= LIMIT:
             _sound.clear()
-        _sound.add(key)
+        _sound.add(likeness)
     return faults
 
 

@@ -119,7 +119,7 @@ class Values:
         if id(region.buffer) not in self._sound_buffers:
             self.use_buffer(region.buffer, region.span or span)
         self.exprs(region.starts, region.span or span)
-        for message in memory.region_faults(region):
+        for message in () if memory.is_whole(region) else memory.region_faults(region):
             self.fault(message, region.span or span)
 
     def vector(self, vector: ir.Vector, span: Span | None, *, is_masked: bool = False) -> int:
@@ -164,14 +164,16 @@ class Values:
                     inner = self._sound.get(id(arg))
                     if inner is None:
                         inner = self.expr(arg, here)
-                    scope = inner if inner > scope else scope
+                    if inner > scope:
+                        scope = inner
             case ir.Var():
                 scope = self.var(expr, here)
             case ir.Const():
                 if (message := const_fault(expr)) is not None:
                     self.fault(message, here)
             case ir.Cast():
-                scope = self.exprs((expr.x,), here)
+                inner = self._sound.get(id(expr.x))
+                scope = self.expr(expr.x, here) if inner is None else inner
             case ir.Special():
                 self.fault(None if expr.name in ir.SPECIALS else f"no special is called {expr.name!r}", here)
             case ir.Load():
