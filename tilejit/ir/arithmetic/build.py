@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import lru_cache, wraps
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ...dtypes import DType, bool_, int32, promote
 from ...errors import KernelTypeError
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE, result_type, value_type
-from ...remember import remembered_pair
+from ...remember import LIMIT, remembered_pair
 from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
 from .affine import affine, affine_sum, product
 from .decide import decided, ordered
@@ -42,10 +42,18 @@ def const(value: bool | int | float, dtype: DType) -> Const:
     """`value` as a constant of `dtype`: integers wrap around, floats are rounded."""
     if dtype == bool_:
         return TRUE if value else FALSE
-    if dtype.is_float:
-        exact = isinstance(value, int) and -(2**63) <= value < 2**63
-        return Const(float(convert(np.asarray(value, dtype=np.int64 if exact else np.float64), dtype)), dtype)
-    return integer(int(value), dtype)
+    if not dtype.is_float:
+        return integer(int(value), dtype)
+    # a table would take -0.0 for 0.0
+    return _rounded_whole(value, dtype) if type(value) is int else _rounded(value, dtype)
+
+
+def _rounded(value: float, dtype: DType) -> Const:
+    exact = isinstance(value, int) and -(2**63) <= value < 2**63
+    return Const(float(convert(np.asarray(value, dtype=np.int64 if exact else np.float64), dtype)), dtype)
+
+
+_rounded_whole = lru_cache(LIMIT)(_rounded)
 
 
 def difference(a: ExprLike, b: ExprLike) -> int | None:
@@ -161,9 +169,12 @@ def add(x: Expr, y: Expr) -> Expr:
     """x + y."""
     if x.dtype.is_float:
         return _as_it_is("add", x, y)
-    if isinstance(y, Const) and y.value == 0:
-        return x
-    if isinstance(x, Const) and x.value == 0:
+    if isinstance(y, Const):
+        if y.value == 0:
+            return x
+        if isinstance(x, Const):
+            return integer(int(x.value) + int(y.value), x.dtype)
+    elif isinstance(x, Const) and x.value == 0:
         return y
     return affine(x).plus(affine(y)).expr()
 
@@ -207,8 +218,11 @@ def mul(x: Expr, y: Expr) -> Expr:
         return _as_it_is("mul", x, y)
     if isinstance(x, Const):
         x, y = y, x
-    if isinstance(y, Const) and y.value == 1:
-        return x
+    if isinstance(y, Const):
+        if y.value == 1:
+            return x
+        if isinstance(x, Const):
+            return integer(int(x.value) * int(y.value), x.dtype)
     scaled = product(affine(x), affine(y))
     return _plain("mul", (x, y)) if scaled is None else scaled.expr()
 
@@ -224,6 +238,8 @@ def floordiv(x: Expr, y: Expr) -> Expr:
 def _divided(x: Expr, by: int) -> Expr:
     if by == 1:
         return x
+    if isinstance(x, Const):
+        return integer(int(x.value) // by, x.dtype)
     form = affine(x)
     if not form.is_exact:
         return _quotient(x, by)
