@@ -38,15 +38,16 @@ class Space:
     dims: the extents of its dimensions: of a copy and an elementwise operation the destination's shape without units,
     of a product (m, n, k).
     counted: how many values its digits have in each. Those past the extent stand for padding.
+    padded: the dimensions in which digits count more than there is.
     """
 
     dims: tuple[int, ...]
     counted: tuple[int, ...]
+    padded: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
-    @property
-    def padded(self) -> tuple[int, ...]:
-        """The dimensions in which digits count more than there is."""
-        return tuple([d for d, (n, count) in enumerate(zip(self.dims, self.counted, strict=True)) if n < count])
+    def __post_init__(self) -> None:
+        every = enumerate(zip(self.dims, self.counted, strict=True))
+        object.__setattr__(self, "padded", tuple([d for d, (n, count) in every if n < count]))
 
 
 @lru_cache(LIMIT)
@@ -81,6 +82,10 @@ class View:
             strides.append(dict(digit.strides)[self.name])
         object.__setattr__(self, "strides", tuple(strides))
         object.__setattr__(self, "buffer", self.placement.buffer)
+
+    def then(self, faster: View) -> View:
+        """The operand over further digits, those of `faster`."""
+        return View(self.name, self.placement, self.dims, (*self.digits, *faster.digits), self.space)
 
     @property
     def start(self) -> Expr:
