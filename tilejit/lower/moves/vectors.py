@@ -143,8 +143,8 @@ class OwnedVectors:
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
         """own: the thread's values. first: where its first vector lies in memory, unswizzled; base: that address."""
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
-        memory = self.vectors["memory"]
-        every, elements = (self.threads_share.then(part)["memory"] for part in (self.vectors, self.elements))
+        memory, share = self.vectors["memory"], self.threads_share["memory"]
+        every, elements = share.then(memory), share.then(self.elements["memory"])
         # one number for all of a thread's vectors
         common: Expr | None = None
         if index is not None and (numbers is None or numbers.view.reach == 0):
@@ -211,7 +211,7 @@ class OwnedVectors:
         """Which vectors in memory go element by element, or ""."""
         if self.width == 1:
             return ""
-        every = self.threads_share.then(self.elements)["memory"]
+        every = self.threads_share["memory"].then(self.elements["memory"])
         cut = [] if Edges.of(every, self.width).whole else ["across an edge"]
         if self._mask_cuts:
             cut.append("of which the mask has a part" + (", as its ends tell" if condition is not None else ""))
