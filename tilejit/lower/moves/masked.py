@@ -95,7 +95,7 @@ class MaskedVector:
         to be there before the next is loaded.
         """
         whole = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
-        start, end = (build.const(self.start + k, int32) for k in (0, self.width - 1))
+        start = build.const(self.start, int32)
         varies = self.allowed is not None and self.allowed.varies
         if self.width == 1 or (self.mask.whole and not varies):
             yield whole, self.place, build.logical_and(self._allows(start), self.inside(start))
@@ -103,7 +103,7 @@ class MaskedVector:
         if self.mask.whole:
             inside = b.let("inside", self.inside(start))
         else:
-            inside = self.mask.throughout(self.coordinate, start, end)
+            inside = self.mask.throughout(self.coordinate, start, build.const(self.start + self.width - 1, int32))
         every = TRUE if self.allowed is None else self.allowed.throughout(self.width)
         moves_at_once = b.let("all", build.logical_and(every, inside))
         if self.turn == "whole":

@@ -154,7 +154,8 @@ def _slowness(digit: Digit, lead: str) -> float:
     return abs(stride) if stride else float("inf")
 
 
-#: as many rounds are written out: LLVM needs a third less time for two rounds than for a loop of two
+#: as many rounds are written out: LLVM needs a third less time for two rounds than for a loop of two; and to write both
+#: takes less than a loop that is unrolled afterwards (0.3 ms in `square_root` of `tests/bench/bench_compile.py`)
 _WRITTEN_OUT = 2
 
 
@@ -208,9 +209,12 @@ class _Rounds:
     def each(self, unrolled: bool) -> Iterator[Mapping[str, MaskedVector]]:
         plan, b = self.plan, self.b
         whole, partial = divmod(plan.count, plan.threads)
-        if whole:
-            with b.loop("round", whole, unrolled=unrolled or whole <= _WRITTEN_OUT) as round:
-                yield from self._vector(build.mul(round, plan.threads))
+        if whole <= _WRITTEN_OUT:
+            for round in range(whole):
+                yield from self._vector(build.const(round * plan.threads, int32))
+        else:
+            with b.loop("round", whole, unrolled=unrolled) as at:
+                yield from self._vector(build.mul(at, plan.threads))
         if partial:
             with b.when(build.less(self.thread, partial)):
                 yield from self._vector(build.const(whole * plan.threads, int32))
