@@ -111,7 +111,7 @@ def calls_of(run: Callable[[], object]) -> int:
 
 
 def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
-    """Measured of 9, 99 and 999 operations: 5.8 and 9.3 times; 659 calls of Python functions for each further one.
+    """Measured of 9, 99 and 999 operations: 5.9 and 9.3 times; 659 calls of Python functions for each further one.
 
     Where each operation is dispatched by itself, these are 900.
     """
@@ -234,7 +234,7 @@ def test_passes_that_only_look_take_a_small_share_of_a_compilation(monkeypatch: 
     monkeypatch.setattr(pipeline, "PASSES", tuple(passes))
     monkeypatch.setattr(pipeline, "verify", counted(pipeline.verify))
     make()
-    assert looking < 0.202 * every
+    assert looking < 0.205 * every
 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
@@ -265,7 +265,7 @@ def test_a_compilation_leaves_nothing_for_the_cyclic_collector_but_buffers(name:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("global_shared", 5915), ("shared_registers", 7785), ("square_root", 8450)]
+    ("name", "most"), [("global_shared", 5865), ("shared_registers", 6860), ("square_root", 7525)]
 )
 def test_a_small_kernel_takes_few_calls(name: str, most: int) -> None:
     """Measured: 0.99 of these, of which reading the kernel takes a seventh."""

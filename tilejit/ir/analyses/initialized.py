@@ -34,7 +34,7 @@ def check(kernel: Kernel) -> None:
     analysis = _Initialized(registers, kernel.threads)
     states = solve(analysis, kernel.body, _RegisterState(registers.all))
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
-        if state is None or not isinstance(stmt, walk.ACCESSING):
+        if state is None or type(stmt) not in analysis.kinds:
             continue
         untouched = state.unwritten & ~state.written
         if untouched and untouched & analysis.accessed(stmt).read:
@@ -150,7 +150,7 @@ class _Initialized(Analysis[_RegisterState]):
         return bool(accessed.read or accessed.written)
 
     def step(self, stmt: Simple | Jump, state: _RegisterState) -> _RegisterState:
-        if not state.unwritten or not isinstance(stmt, walk.ACCESSING):
+        if not state.unwritten or type(stmt) not in self.kinds:
             return state
         # `concerns` has asked
         accessed = self._accessed[id(stmt)]

@@ -153,11 +153,10 @@ class Values:
 
     def expr(self, expr: ir.Expr, span: Span | None) -> int:
         """An expression that isn't known to be sound."""
-        before = len(self.violations)
-        here = expr.span or span
-        scope = OUTERMOST
+        scope, before = OUTERMOST, len(self.violations)
         match expr:
             case ir.Op():
+                here = expr.span or span
                 if (message := op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype)) is not None:
                     self.fault(message, here)
                 for arg in expr.args:
@@ -167,24 +166,27 @@ class Values:
                     if inner > scope:
                         scope = inner
             case ir.Var():
-                scope = self.var(expr, here)
+                scope = self.var(expr, span)
             case ir.Const():
                 if (message := const_fault(expr)) is not None:
-                    self.fault(message, here)
+                    self.fault(message, expr.span or span)
             case ir.Cast():
                 inner = self._sound.get(id(expr.x))
-                scope = self.expr(expr.x, here) if inner is None else inner
+                scope = self.expr(expr.x, expr.span or span) if inner is None else inner
             case ir.Special():
-                self.fault(None if expr.name in ir.SPECIALS else f"no special is called {expr.name!r}", here)
+                if expr.name not in ir.SPECIALS:
+                    self.fault(f"no special is called {expr.name!r}", expr.span or span)
             case ir.Load():
                 if self.is_tile or expr.place.buffer.space != "local":
-                    self.fault(f"a load of {expr.place.buffer.name} must be the whole value of a `Let`", here)
-                scope = self.load(expr, here)
+                    message = f"a load of {expr.place.buffer.name} must be the whole value of a `Let`"
+                    self.fault(message, expr.span or span)
+                scope = self.load(expr, span)
             case _:
                 assert_never(expr)
         if len(self.violations) == before:
-            self._sound[id(expr)] = scope
-            self._ending[scope].append(id(expr))
+            identity = id(expr)
+            self._sound[identity] = scope
+            self._ending[scope].append(identity)
         return scope
 
     def load(self, load: ir.Load, span: Span | None) -> int:
