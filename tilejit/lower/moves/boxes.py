@@ -26,6 +26,7 @@ from ...ir.params import TensorMapSpec
 from ...isa import Row
 from ...isa.tma import BULK_COMMIT, LOADS, STORES, BoxForm
 from ...layout import Swizzle
+from ...remember import remembered_pair
 from ..builder import Builder
 from ..leaders import leads
 from ..plans import Facts, JointAccess, Moves, Plan
@@ -172,8 +173,12 @@ def barrier_of(op: TileOp) -> Vector:
     return Vector(region.buffer, element_offset(region.buffer, region.starts), span=region.span)
 
 
+@remembered_pair
 def _coordinate(start: Expr, more: int) -> Expr:
-    """A coordinate as int32: one that lies outside of that is outside of every tensor, and stays so."""
+    """A coordinate as int32: one that lies outside of that is outside of every tensor, and stays so.
+
+    Remembered, as most boxes of a copy differ in one coordinate.
+    """
     at = build.add(start, build.const(more, int64))
     if not facts.fits(facts.bounds(at), int32):
         low, high = facts.full_range(int32)[0], TensorMapSpec.EXTENT_END
