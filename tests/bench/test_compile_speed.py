@@ -239,12 +239,12 @@ def test_passes_that_only_look_take_a_small_share_of_a_compilation(monkeypatch: 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
 def test_an_example_is_short_and_takes_no_more_work_than_its_length_allows(name: str) -> None:
-    """Measured: at most 2,722 PTX instructions, attention's 1,161; and 0.988 of these calls."""
+    """Measured: at most 2,722 PTX instructions, attention's 1,161; and 0.995 of these calls."""
     make = EXAMPLES[name]
     ptx = make().ptx
     assert census(ptx).instructions <= 3000
     assert length(ptx) <= 1300 or not name.startswith("attention")
-    assert calls_of(make) < 20_000 + 119 * length(ptx)
+    assert calls_of(make) < 15_000 + 109 * length(ptx)
 
 
 @pytest.mark.parametrize("name", ["attention causal 128", "cross_entropy", "matmul", "vector_add"])

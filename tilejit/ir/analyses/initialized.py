@@ -34,7 +34,7 @@ def check(kernel: Kernel) -> None:
     analysis = _Initialized(registers, kernel.threads)
     states = solve(analysis, kernel.body, _RegisterState(registers.all))
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
-        if state is None or type(stmt) not in analysis.kinds:
+        if state is None or type(stmt) not in _ACCESSING:
             continue
         untouched = state.unwritten & ~state.written
         if untouched and untouched & analysis.accessed(stmt).read:
@@ -117,8 +117,12 @@ class _Accessed:
     surely_written: int = 0
 
 
+#: the classes of statements that access places themselves
+_ACCESSING: frozenset[type[Stmt]] = frozenset(walk.ACCESSING)
+
+
 class _Initialized(Analysis[_RegisterState]):
-    kinds = frozenset(walk.ACCESSING)
+    kinds = _ACCESSING
 
     def __init__(self, registers: LocalRegisters, threads: int) -> None:
         self.registers, self.threads = registers, threads
@@ -150,10 +154,9 @@ class _Initialized(Analysis[_RegisterState]):
         return bool(accessed.read or accessed.written)
 
     def step(self, stmt: Simple | Jump, state: _RegisterState) -> _RegisterState:
-        if not state.unwritten or type(stmt) not in self.kinds:
+        if not state.unwritten or type(stmt) not in _ACCESSING:
             return state
-        # `concerns` has asked
-        accessed = self._accessed[id(stmt)]
+        accessed = self.accessed(stmt)
         unwritten = state.unwritten & ~accessed.surely_read
         return _RegisterState(unwritten & ~accessed.surely_written, state.written | unwritten & accessed.written)
 
