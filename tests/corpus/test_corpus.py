@@ -25,6 +25,12 @@ def test_every_program_has_something_stored_and_nothing_else_is() -> None:
         assert [p.name for p in store.programs(kind)] == sorted(store.expected(kind))
 
 
+def test_every_refusal_says_what_to_do() -> None:
+    outcomes = [o for kind in store.kinds() for each in store.expected(kind).values() for o in each.values()]
+    refusals = [o.refusal for o in outcomes if o.refusal]
+    assert refusals and [refusal for refusal in refusals if "\nhelp: " not in refusal] == []
+
+
 def test_what_differs_is_said() -> None:
     program = store.programs("examples")[0]
     stored = store.expected("examples")[program.name]

@@ -6,6 +6,7 @@ import pytest
 
 import tilejit as tj
 from tilejit import S
+from tilejit.isa.row import ANOTHER_TARGET
 
 F32 = tj.float32
 SHARED = tj.operand("shared", (32, 8), F32)
@@ -65,3 +66,14 @@ def test_what_no_variant_accepts_is_refused_with_every_reason(call, variant, wor
     assert any(words in reason for reason in caught.value.declines[variant])
     assert all(reasons for reasons in caught.value.declines.values())
     assert f"{variant}: " in caught.value.message
+
+
+def test_another_target_helps_where_no_variant_says_what_helps_on_this_one():
+    rows = tj.operand("local", (128, 8), F32, S[(128, 8) : (1 @ tj.tid_in_wg, 1)])
+    with pytest.raises(tj.DispatchError) as caught:
+        ask(rows, tj.operand("tmem", (128, 8), F32), name="copy_async", scope="warpgroup", threads=128)
+    assert caught.value.hint == ANOTHER_TARGET
+    with pytest.raises(tj.DispatchError) as caught:
+        ask(SHARED, GLOBAL, name="copy_async", target="sm_75")
+    assert any("tma.load needs sm_90" in reason for reason in caught.value.declines["tma_load"])
+    assert 'target="sm_80"' in caught.value.hint

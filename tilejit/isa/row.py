@@ -17,9 +17,13 @@ from ..source import Span
 from ..target import Target
 
 __all__ = [
-    "B16", "B32", "B64", "F32", "F64", "Direction", "Capability", "Family", "Kind", "OpenFamily", "Operand", "Register",
-    "Row", "AsyncWork", "address", "carried", "constant", "descriptor", "predicate", "register",
+    "ANOTHER_TARGET", "B16", "B32", "B64", "F32", "F64", "Direction", "Capability", "Family", "Kind", "OpenFamily",
+    "Operand", "Register", "Row", "AsyncWork", "address", "carried", "constant", "descriptor", "predicate", "register",
 ]
+
+
+#: what helps where a target has no such instruction
+ANOTHER_TARGET = "compile for a target that has it"
 
 
 class Kind(Enum):
@@ -191,7 +195,7 @@ class Capability:
         """Raise DispatchError where `target` doesn't have it."""
         missing = self.missing(target)
         if missing is not None:
-            raise DispatchError(f"{self.name}: {missing}", span=span, hint="compile for a newer target")
+            raise DispatchError(f"{self.name}: {missing}", span=span, hint=ANOTHER_TARGET)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

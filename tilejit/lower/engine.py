@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from ..dataclass import dataclass, field
 from ..errors import DispatchError
 from ..ir.nodes import TileOp
+from ..isa.row import ANOTHER_TARGET
 from ..remember import lasting
 from ..source import Span
 from ..svg import Picture
@@ -151,5 +152,6 @@ def _refusal(
     forced = op.attr("variant")
     which = "no variant accepts" if forced is None else f"variant {forced} doesn't accept"
     message = "\n".join([f"{which} this {op.scope}.{op.name}", *rows])
-    hint = hints[0] if hints else None
+    # whatever can be done on this target comes first
+    hint = next((each for each in hints if each != ANOTHER_TARGET), hints[0] if hints else None)
     return DispatchError(message, span=op.span, hint=hint, declines=declines)

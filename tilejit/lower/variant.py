@@ -20,6 +20,7 @@ from ..dtypes import barrier
 from ..errors import LayoutError
 from ..ir.nodes import Region, TileOp
 from ..isa import AsyncWork, Capability, Family
+from ..isa.row import ANOTHER_TARGET
 from ..ops.record import TILE
 from ..scopes import SCOPES, THREAD, WARP
 from ..target import Target
@@ -293,7 +294,9 @@ def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
     return Condition("memory pair", test)
 
 
-def needs(instruction: _Needed | Callable[[TileOp], _Needed], what: str = "", hint: str = "") -> Condition:
+def needs(
+    instruction: _Needed | Callable[[TileOp], _Needed], what: str = "", hint: str = ANOTHER_TARGET
+) -> Condition:
     """Needs a target that has an instruction, which may depend on the operation.
 
     what: how the reason calls it, where that isn't the instruction's name.
