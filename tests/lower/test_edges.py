@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.lower import test_elementwise_memory as elementwise
 from tests.lower.test_emitted_copies import COUNT, loosened, outcome, tiles
+from tilejit import laneid
 from tilejit.dtypes import DTYPES, DType, float32, int64
 from tilejit.errors import DispatchError
 from tilejit.ir.nodes import Const, Region, TileOp, Var
@@ -121,6 +122,14 @@ def test_a_copy_between_a_tensor_and_registers(data: st.DataObject) -> None:
     tile, tensor = operand("local", shape, dtype, layout), data.draw(tensors(shape, dtype, written=not loads))
     pair = (tile, tensor) if loads else (tensor, tile)
     check(data, TileOp("copy", scope, (pair[0].named("dst"), pair[1].named("src"))), threads)
+
+
+def test_a_copy_of_what_lies_outside_by_any_start_reads_nothing() -> None:
+    """Column 1 of a tensor of one column: of vectors of two rows none lies inside its 33 elements."""
+    tile = operand("local", (64, 2), float32, TileLayout(S[(32, 2, 2) : (1 @ laneid, 1, 2)]))
+    columns = TileLayout.from_iters([(33, 1, "m"), (1, 48, "m")])
+    tensor = operand("global", (33, 1), float32, columns, region=((0, 64), (1, 2)), align=16)
+    outcome(TileOp("copy", "warp", (tile.named("dst"), tensor.named("src"))), 32)
 
 
 @given(st.data())

@@ -12,6 +12,7 @@ from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
 from ..ir.names import FreshNames
 from ..ir.nodes import (
+    FALSE,
     TRUE,
     Alloc,
     Buffer,
@@ -287,13 +288,14 @@ class Builder:
 
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:
-        """Statements that run where `cond` holds; no branch where it always does."""
+        """Statements that run where `cond` holds; no branch where it always does, and nothing where it never does."""
         if cond == TRUE:
             yield
             return
         with self.block() as body:
             yield
-        self.append(If(cond, tuple(body), span=self.span))
+        if cond != FALSE:
+            self.append(If(cond, tuple(body), span=self.span))
 
     @contextmanager
     def either(self, cond: Expr) -> Iterator[AbstractContextManager[None]]:
