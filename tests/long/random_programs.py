@@ -355,6 +355,10 @@ def _endings(folder: Path, workers: Mapping[int | None, BaseProcess]) -> str:
     for path in folder.iterdir():
         process = workers[int(path.name)]
         process.join()
+        # where the pool's thread took the status first, it is about to say so
+        given_up = time.monotonic() + 10
+        while process.exitcode is None and time.monotonic() < given_up:
+            time.sleep(0.01)
         if process.exitcode != -signal.SIGTERM:
             said.append(f"a process ended with {process.exitcode}; it ran {path.read_text()}")
     return "\n\n".join(said)
