@@ -1,8 +1,8 @@
 """Compile time of the examples at the sizes that people run them at, Python to PTX, against a goal for their length.
 
-The goal is 8 ms and 20 µs for each PTX instruction. `ms` is the least CPU time of RUNS compilations, of a process that
-has compiled the kernel before; `share` is that over the goal. Stages are those of the same compilation, but for what a
-stage takes less than a twentieth.
+The goal is 8 ms and 20 µs for each PTX instruction but the moves that ptxas makes none of. `ms` is the least CPU time
+of RUNS compilations, of a process that has compiled the kernel before; `share` is that over the goal. Stages are those
+of the same compilation, but for what a stage takes less than a twentieth.
 
 Run: `python tests/bench/bench_examples_compile.py [PART OF A NAME ...]`. No GPU is needed.
 """

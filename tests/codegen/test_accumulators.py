@@ -16,13 +16,20 @@ from tilejit.codegen.writer import Writer
 NUMBERS = np.random.default_rng(5).integers(-2, 3, (2, 64, 64)).astype(np.float16)
 
 
-@tj.kernel(threads=128, target="sm_90a")
-def started_from_parts(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, start: tj.float16):
+@tj.function
+def staged(A, B):
+    """Factors of 64 x 64 in shared memory."""
     a = tj.alloc_shared((64, 64), A.dtype, swizzle="128B")
     b = tj.alloc_shared((64, 64), B.dtype, swizzle="128B")
     tj.cta.copy(a, A[0:64, 0:64])
     tj.cta.copy(b, B[0:64, 0:64])
     tj.cta_sync()
+    return a, b
+
+
+@tj.kernel(threads=128, target="sm_90a")
+def started_from_parts(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, start: tj.float16):
+    a, b = staged(A, B)
     größe = tj.alloc_local((64, 64), tj.float16, layout=tj.wgmma.layout_c((64, 64)))
     for j in tj.static_range(32):
         größe.registers[j] = start
@@ -35,11 +42,7 @@ def started_from_parts(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, start: tj.float
 
 @tj.kernel(threads=128, target="sm_90a")
 def scaled_in_turns(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, turns: tj.int32):
-    a = tj.alloc_shared((64, 64), A.dtype, swizzle="128B")
-    b = tj.alloc_shared((64, 64), B.dtype, swizzle="128B")
-    tj.cta.copy(a, A[0:64, 0:64])
-    tj.cta.copy(b, B[0:64, 0:64])
-    tj.cta_sync()
+    a, b = staged(A, B)
     even = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))
     odd = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))
     tj.wg.fill(even, 0)

@@ -67,8 +67,12 @@ def _values(
     """
     inputs, outputs = stmt.inputs, stmt.outputs
     if row.accumulates:
-        runs = [memory.run_of(emission, vector) for vector in outputs]
-        return inputs[len(outputs) :], (), [word.name for run in runs if run is not None for word in run.words]
+        names: list[str] = []
+        for vector in outputs:
+            run = memory.run_of(emission, vector)
+            assert run is not None, "verified: what an instruction fills later are whole registers"
+            names += [word.name for word in run.words]
+        return inputs[len(outputs) :], (), names
     if row.carries is None:
         return inputs, outputs, []
     carried = tuple([v for v in outputs if not emission.registers[v.buffer.root.name].prefix])

@@ -297,17 +297,23 @@ class Uniformity(Analysis[ThreadState]):
 
     def sources_of(self, expr: ir.Expr) -> _Sources:
         """What an expression's level follows from, once all variables in it are defined."""
-        level, names = CTA, set[str]()
+        variables: list[ir.Var] = []
         for part in walk.inputs(expr):
             if isinstance(part, ir.Var) and part.name not in self.values.numbers:
-                derived = self.derived.get(part.name)
-                if derived is None:
-                    names.add(part.name)
-                else:
-                    level = min(level, derived.level)
-                    names.update(derived.names)
+                variables.append(part)
             elif not self.is_alike(part):
                 return self.sources_of_parts(expr)
+        return self.sources_from(CTA, set(), variables)
+
+    def sources_from(self, level: int, names: set[str], variables: list[ir.Var]) -> _Sources:
+        """What follows from a level and names, and from variables, each of which may have been derived from others."""
+        for variable in variables:
+            derived = self.derived.get(variable.name)
+            if derived is None:
+                names.add(variable.name)
+            else:
+                level = min(level, derived.level)
+                names.update(derived.names)
         return _Sources(level, tuple(names))
 
     def is_alike(self, part: ir.Var | ir.Special | ir.Load) -> bool:
@@ -318,7 +324,7 @@ class Uniformity(Analysis[ThreadState]):
 
     def sources_of_parts(self, expr: ir.Expr) -> _Sources:
         """As `sources_of`, of an expression parts of which threads compute, each for itself."""
-        level, names = CTA, set[str]()
+        level, names, variables = CTA, set[str](), list[ir.Var]()
         waiting = [expr]
         while waiting:
             part = waiting.pop()
@@ -328,12 +334,7 @@ class Uniformity(Analysis[ThreadState]):
             if values is not None:
                 level = min(level, self.level_of(values))
             elif isinstance(part, ir.Var):
-                derived = self.derived.get(part.name)
-                if derived is None:
-                    names.add(part.name)
-                else:
-                    level = min(level, derived.level)
-                    names.update(derived.names)
+                variables.append(part)
             elif isinstance(part, ir.Load) and part.place.buffer.space in ("local", "tmem"):
                 tile = part.place.buffer.root
                 level = min(level, self.level_of_copies(tile))
@@ -341,7 +342,7 @@ class Uniformity(Analysis[ThreadState]):
                     names.add(tile.name)
             else:
                 waiting.extend(walk.operands(part))
-        return _Sources(level, tuple(names))
+        return self.sources_from(level, names, variables)
 
     def level_of_copies(self, tile: ir.Buffer) -> int:
         """The scope each of whose threads has a copy of a tile's one element; else `THREAD`."""

@@ -89,7 +89,7 @@ class OwnerCopy(VectorPlan):
     def element(self, thread: Expr, round: Expr) -> tuple[Expr, list[Expr]]:
         """Whether a thread owns an element of the region there, and that element's coordinates without units."""
         takes_part, values = self._values_of(thread)
-        tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(round)]
+        tile, values = self.spread[_TILE].then(self.held[_TILE]), [*values, *self.held.digits_of(round)]
         coordinates: list[Expr] = []
         for d, (start, count) in enumerate(zip(self.registers.starts, self.registers.counts, strict=True)):
             index: Expr = build.const(0, int64)

@@ -52,7 +52,7 @@ class Plan(VectorPlan):
     def _index(self, thread: Expr, round: Expr) -> Expr:
         if self.dim is None:
             return build.const(0, int32)
-        every = self.owned.threads_share.then(self.owned.vectors)["dst"]
+        every = self.owned.threads_share["dst"].then(self.owned.vectors["dst"])
         values = [*self.owned.threads_share["dst"].of_thread(thread), *self.owned.vectors.digits_of(round)]
         return every.coordinate(self.dim, values, int32)
 
