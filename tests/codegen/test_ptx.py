@@ -142,9 +142,22 @@ def test_a_predicated_load_fills_the_registers_where_it_does_not_happen() -> Non
     load = Move(Vector(r, const(0), 4), Vector(a, build.mul(THREAD, 4), 4), inside, Const(float("-inf"), float32))
     body = [Alloc(r), load, Move(Vector(b, build.mul(THREAD, 4), 4), Vector(r, const(0), 4))]
     ptx = made(kernel(body, [pointer(a), ScalarParam("n", n), pointer(b, written=True)])).ptx
-    assert ptx.count("ld.global.v4.b32") == 1 and "0fFF800000" in ptx
-    guard, load_at = ptx.index("bra"), ptx.index("ld.global")
-    assert guard < load_at
+    lines = [line.strip() for line in ptx.splitlines()]
+    (at,) = [i for i, line in enumerate(lines) if re.match(r"@%p\d+ ld\.global\.v4\.b32", line)]
+    assert "bra" not in ptx and any(", -8388608;" in line for line in lines[:at]), "-inf isn't there before"
+
+
+def test_a_predicated_load_of_what_is_computed_with_is_a_branch_and_so_is_one_between_memories() -> None:
+    a, b, r, y = array("A", float32, 4096), array("B", float32, 4096), local("r", float32, 4), local("y", float32, 4)
+    place, inside = build.mul(THREAD, 4), build.less(THREAD, 9)
+    load = Move(Vector(r, const(0), 4), Vector(a, place, 4), inside, Const(0.0, float32))
+    negated = [Store(Vector(y, const(k)), build.neg(Load(Vector(r, const(k))))) for k in range(4)]
+    stored = Move(Vector(b, place, 4), Vector(y, const(0), 4), inside)
+    params = [pointer(a), pointer(b, written=True)]
+    ptx = made(kernel([Alloc(r), Alloc(y), load, *negated, stored], params)).ptx
+    assert ptx.count("bra") == 1 and not re.search(r"@%p\d+ ld", ptx) and re.search(r"@%p\d+ st\.global\.v4", ptx)
+    ptx = made(kernel([Move(Vector(b, place, 4), Vector(a, place, 4), inside)], params)).ptx
+    assert ptx.count("bra") == 1 and not re.search(r"@%p\d+ (ld|st)", ptx)
 
 
 def test_a_move_that_never_happens_is_no_access() -> None:

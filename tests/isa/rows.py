@@ -7,6 +7,7 @@ from itertools import islice
 
 from tilejit.dtypes import float16, float32
 from tilejit.isa import ROWS, Row
+from tilejit.isa.access import FORMS, LOAD, STORE
 from tilejit.isa.wgmma import WGMMA, FactorPlace, Product, WgmmaForm, products
 
 
@@ -23,4 +24,12 @@ SAMPLE = (
     WgmmaForm(Product(8, float16, float16, float16, FactorPlace.REGISTERS, FactorPlace.K_MAJOR), 2, 1, 3),
 )
 
-EVERY: dict[str, Row] = {**ROWS, **{form.name: WGMMA.row(form) for form in SAMPLE}}
+#: accesses of every width and kind of register, guarded or with each hint
+_ACCESSES = (*(form for form in FORMS if not form.hint), *islice((form for form in FORMS if form.hint), 0, None, 5))
+
+_MADE = (
+    *(WGMMA.row(form) for form in SAMPLE), *(LOAD.row(form) for form in _ACCESSES),
+    *(STORE.row(form) for form in _ACCESSES),
+)
+
+EVERY: dict[str, Row] = {**ROWS, **{row.name: row for row in _MADE}}

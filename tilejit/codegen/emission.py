@@ -47,6 +47,7 @@ class Emission:
     scalars: the value of each variable in scope that has one. varies: what is being evaluated has another value
     elsewhere, as it loads something or names a variable that may change.
     slots: the register of each variable that may change. registers: those of each local buffer that lives in registers.
+    moved_on: the local buffers from which something is moved to memory, by name.
     runs: of vectors of registers (`memory.run_of`), by their buffer's name, their first element and their width.
     bases: the address of each other buffer that owns storage, and of each view that starts behind its base.
     numbers: the same as a number of 32 bits, of views in shared memory whose address instructions take.
@@ -67,6 +68,7 @@ class Emission:
     varies: bool = False
     slots: dict[str, Word] = field(default_factory=dict)
     registers: dict[str, Registers] = field(default_factory=dict)
+    moved_on: set[str] = field(default_factory=set)
     runs: dict[tuple[str, int, int], WordRun | None] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, str] = field(default_factory=dict)

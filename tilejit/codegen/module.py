@@ -104,6 +104,7 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
     for buffer in addressed:
         kind = f"[{buffer.size_bytes} x i8]"
         emission.bases[buffer.name] = emission.writer.alloca(kind, memory.WIDEST_BYTES)
+    emission.moved_on = storage.moved_on(kernel.body)
     named = storage.accumulators(kernel.body)
     for buffer in buffers:
         if buffer.space == "local" and buffer not in addressed:

@@ -16,6 +16,7 @@ from ..ir.nodes import (
     BufferView,
     Continue,
     Declare,
+    Expr,
     For,
     If,
     Instruction,
@@ -198,26 +199,30 @@ def _store(emission: Emission, stmt: Store) -> None:
 
 
 def _move(emission: Emission, stmt: Move) -> None:
-    words = memory.words_of(stmt.src.buffer.dtype, stmt.src.width)
+    words, guard = memory.words_of(stmt.src.buffer.dtype, stmt.src.width), None
     if stmt.predicate is not None:
-        _guarded(emission, stmt, words, evaluate(emission, stmt.predicate))
-        return
-    values = memory.read(emission, stmt.src, offset_of(emission, stmt.src.offset), words, stmt.order, stmt.cache)
-    memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, values, stmt.order, stmt.cache)
+        predicate = evaluate(emission, stmt.predicate)
+        # LLVM folds a branch whose condition it knows
+        if predicate.const is not None or not memory.takes_guard(emission, stmt):
+            _branched(emission, stmt, words, predicate)
+            return
+        otherwise = "" if stmt.otherwise is None else _otherwise(emission, stmt.otherwise, words)
+        guard = memory.Guard(predicate.text, otherwise)
+    values = memory.read(emission, stmt.src, offset_of(emission, stmt.src.offset), words, stmt.order, stmt.cache, guard)
+    memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, values, stmt.order, stmt.cache, guard)
 
 
-def _fill(emission: Emission, stmt: Move, words: memory.WordFormat) -> None:
-    """What a move whose predicate is false does."""
-    if stmt.otherwise is None:
-        return
-    word = memory.splat(emission, evaluate(emission, stmt.otherwise), words)
-    memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, [word] * words.number)
+def _otherwise(emission: Emission, value: Expr, words: memory.WordFormat) -> str:
+    """Each word that registers get where the predicate is false."""
+    return memory.splat(emission, evaluate(emission, value), words)
 
 
-def _guarded(emission: Emission, stmt: Move, words: memory.WordFormat, predicate: LLVMValue) -> None:
+def _branched(emission: Emission, stmt: Move, words: memory.WordFormat, predicate: LLVMValue) -> None:
     """The move in a branch of its own; registers get the alternative where it isn't taken."""
     w = emission.writer
-    _fill(emission, stmt, words)
+    if stmt.otherwise is not None:
+        otherwise = [_otherwise(emission, stmt.otherwise, words)] * words.number
+        memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, otherwise)
     # in front of the branch, so that other moves share the addresses
     src = offset_of(emission, stmt.src.offset)
     memory.locate(emission, stmt.src.buffer, src)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ..ir import walk
-from ..ir.nodes import Alloc, Buffer, Instruction
+from ..ir.nodes import Alloc, Buffer, Instruction, Move
 from ..ir.placements import DYNAMIC, SHARED, MemoryPlacement, within
 from ..ir.walk import Block
 from ..isa import ROWS
@@ -33,6 +33,12 @@ def accumulators(body: Block) -> set[str]:
     """The names of the local buffers that some instruction adds to, and fills only later."""
     added = [stmt for stmt in walk.each(body, Instruction) if ROWS[stmt.name].accumulates]
     return {vector.buffer.root.name for stmt in added for vector in stmt.outputs}
+
+
+def moved_on(body: Block) -> set[str]:
+    """The names of the local buffers from which something is moved to memory."""
+    moves = [stmt for stmt in walk.each(body, Move) if stmt.dst.buffer.space != "local"]
+    return {stmt.src.buffer.root.name for stmt in moves}
 
 
 def most_at_once(body: Block) -> tuple[Buffer, ...]:

@@ -1,14 +1,31 @@
-"""Plain accesses: how wide they are, which of them not every target has, and those that tell caches what to keep.
+"""Plain accesses: how wide they are, and those of global memory that LLVM doesn't write by itself.
 
-LLVM writes those without a hint.
+These are accesses that tell caches what to keep, and accesses that happen only where a predicate holds: LLVM would
+write a branch around each, and choose a value of each register behind it, which takes it longer.
 """
 
 from __future__ import annotations
 
-from ..dataclass import dataclass
-from .row import B16, B32, B64, Capability, Direction, Family, Row, address, register
+from itertools import product
 
-__all__ = ["CACHED_LOAD", "CACHED_STORE", "GLOBAL_256", "ROWS", "WIDEST_BITS", "Cached"]
+from ..dataclass import dataclass
+from .row import (
+    B16,
+    B32,
+    B64,
+    F32,
+    F64,
+    Capability,
+    Direction,
+    OpenFamily,
+    Register,
+    Row,
+    address,
+    predicate,
+    register,
+)
+
+__all__ = ["FORMS", "GLOBAL_256", "LOAD", "ROWS", "STORE", "WIDEST_BITS", "GlobalAccess"]
 
 #: of one thread's access, on every target and of every memory. From sm_100 on global memory has 256 (`GLOBAL_256`);
 #: schedules don't know the target. source: PTX ISA, "Data Movement and Conversion Instructions: ld, st"
@@ -17,6 +34,8 @@ WIDEST_BITS = 128
 #: ld.global and st.global of 32 bytes. source: PTX ISA, "Data Movement and Conversion Instructions: ld, st"
 GLOBAL_256 = Capability(name="global.256", since=100, ptx=(8, 8))
 
+_ANY = Capability(name="global", since=75, ptx=(6, 0))
+
 #: hint -> PTX's modifier, and the oldest PTX version that has it
 _HINTS: dict[str, tuple[str, tuple[int, int]]] = {
     "evict_first": ("L1::evict_first", (7, 4)),
@@ -24,51 +43,90 @@ _HINTS: dict[str, tuple[str, tuple[int, int]]] = {
     "streaming": ("cs", (6, 0)),
 }
 
-#: PTX has no registers of 8 bits
-_REGISTERS = {8: B16, 16: B16, 32: B32, 64: B64}
+#: (bits, whether a float is held as one) -> what a word is held in: PTX has no registers of 8 bits
+_REGISTERS: dict[tuple[int, bool], Register] = {
+    (8, False): B16, (16, False): B16, (32, False): B32, (64, False): B64, (32, True): F32, (64, True): F64,
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Cached:
-    """`number` words of `bits` bits in global memory; hint: what caches should do with them."""
+class GlobalAccess:
+    """`number` words of `bits` bits in global memory.
 
-    hint: str
+    is_float: registers of floats hold them. hint: what caches should do with them; "" where that is theirs.
+    guarded: a predicate says whether it happens; elsewhere a load leaves its registers as they are.
+    """
+
     bits: int
     number: int = 1
+    is_float: bool = False
+    hint: str = ""
+    guarded: bool = False
+
+    @property
+    def register(self) -> Register:
+        return _REGISTERS[self.bits, self.is_float]
 
     @property
     def suffix(self) -> str:
+        """What stands behind `ld.` or `st.`."""
+        hint = f".{_HINTS[self.hint][0]}" if self.hint else ""
         vector = "" if self.number == 1 else f".v{self.number}"
-        return f"global.{_HINTS[self.hint][0]}{vector}.b{self.bits}"
+        return f"global{hint}{vector}.b{self.bits}"
+
+    @property
+    def capability(self) -> Capability:
+        """What a target must have for its width."""
+        return _ANY if self.bits * self.number <= WIDEST_BITS else GLOBAL_256
+
+    def name(self, opcode: str) -> str:
+        return f"{'guarded.' if self.guarded else ''}{opcode}.{self.suffix}{'.float' if self.is_float else ''}"
 
 
-_FORMS = tuple(
-    Cached(hint, bits, number)
-    for hint in _HINTS
-    for bits, numbers in {8: (1,), 16: (1,), 32: (1, 2, 4), 64: (1, 2)}.items()
-    for number in numbers
+def _numbers(bits: int, widest: int) -> tuple[int, ...]:
+    """How many words of one size an access moves."""
+    return tuple(number for number in (1, 2, 4, 8) if number == 1 or (bits >= 32 and bits * number <= widest))
+
+
+#: without a hint and a predicate LLVM writes them
+FORMS = tuple(
+    GlobalAccess(bits, number, is_float, hint, guarded)
+    for hint, guarded in product(("", *_HINTS), (False, True))
+    if hint or guarded
+    for bits, is_float in _REGISTERS
+    for number in _numbers(bits, WIDEST_BITS if hint else 2 * WIDEST_BITS)
 )
 
 
-def _row(form: Cached, *, loads: bool) -> Row:
+def _row(form: GlobalAccess, *, loads: bool) -> Row:
     words = "$words" if form.number == 1 else "{$words}"
-    name = f"{'ld' if loads else 'st'}.{form.suffix}"
-    direction = Direction.OUT if loads else Direction.IN
-    place = address("place", "global", Direction.IN if loads else Direction.OUT, form.bits * form.number // 8)
-    values = register("words", _REGISTERS[form.bits], direction, form.number)
+    opcode = "ld" if loads else "st"
+    text = f"{opcode}.{form.suffix} {words}, [$place];" if loads else f"{opcode}.{form.suffix} [$place], {words};"
+    meaning = f"$words are {'read from' if loads else 'written to'} $place"
+    meaning += ", which caches keep as said" if form.hint else ""
+    direction = Direction.IN if not loads else Direction.INOUT if form.guarded else Direction.OUT
+    size = form.bits * form.number // 8
+    place = address("place", "global", Direction.IN if loads else Direction.OUT, size, is_cut=form.guarded)
+    values = register("words", form.register, direction, form.number)
+    guard = (predicate("guard"),) if form.guarded else ()
+    hint_ptx = _HINTS[form.hint][1] if form.hint else _ANY.ptx
     return Row(
-        name=name,
-        text=f"{name} {words}, [$place];" if loads else f"{name} [$place], {words};",
-        meaning=f"$words are {'read from' if loads else 'written to'} $place, which caches keep as said",
-        operands=(values, place) if loads else (place, values),
-        since=75,
-        ptx=_HINTS[form.hint][1],
+        name=form.name(opcode),
+        text=f"@$guard {text}" if form.guarded else text,
+        meaning=f"{meaning}, where $guard holds" if form.guarded else meaning,
+        operands=(values, place, *guard) if loads else (place, values, *guard),
+        since=form.capability.since,
+        ptx=max(form.capability.ptx, hint_ptx),
         memory=True,
         source='PTX ISA, "Data Movement and Conversion Instructions: ld, st" and "Cache Eviction Priority Hints"',
     )
 
 
-CACHED_LOAD = Family.of("ld with a hint", _FORMS, lambda form: _row(form, loads=True))
-CACHED_STORE = Family.of("st with a hint", _FORMS, lambda form: _row(form, loads=False))
+_LOADS = {form.name("ld"): form for form in FORMS}
+_STORES = {form.name("st"): form for form in FORMS}
 
-ROWS = (*CACHED_LOAD.rows(), *CACHED_STORE.rows())
+LOAD = OpenFamily[GlobalAccess]("ld", _ANY, lambda form: _row(form, loads=True), _LOADS.get)
+STORE = OpenFamily[GlobalAccess]("st", _ANY, lambda form: _row(form, loads=False), _STORES.get)
+
+#: all are made when they are asked for
+ROWS: tuple[Row, ...] = ()

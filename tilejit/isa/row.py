@@ -236,7 +236,8 @@ class Row(Capability):
     @cached_property
     def mnemonic(self) -> str:
         """The opcode with its modifiers, as PTX spells it: of a block with registers of its own, of the last one."""
-        instructions = self.text.strip("{ };").split("; ") if self.text.startswith("{") else [self.text]
+        text = re.sub(r"^@\$\w+ ", "", self.text)
+        instructions = text.strip("{ };").split("; ") if text.startswith("{") else [text]
         return re.split("[ ;]", instructions[-1], maxsplit=1)[0]
 
     @property
