@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from .checks.report import Report
 from .checks.watch import Watch
 from .decode.translate import Program, translate
 from .machine.access import Access
-from .machine.lanes import Lanes
+from .machine.lanes import ALONE, Lanes
 from .machine.machine import Machine
 from .machine.printf import Printer
 from .machine.settings import Settings
@@ -27,6 +28,8 @@ from .placing import Allocation, ParameterValue, Placing, Pointer, Resident
 # Past 16 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
 CHUNK_THREADS = 16384
 CHUNK_BYTES = 1 << 28
+# source: PTX ISA, "Cluster of Cooperative Thread Arrays"; more than 8 are up to the GPU
+MOST_RANKS = 16
 
 Checks = bool | Literal["strict"]
 
@@ -101,6 +104,15 @@ def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
     return x, y, z
 
 
+def _cluster_of(cluster: tuple[int, int, int], grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The extents of a kernel's clusters, which must divide a grid's."""
+    if not 0 < prod(cluster) <= MOST_RANKS:
+        raise LaunchError(f"a cluster has 1 to {MOST_RANKS} CTAs, got .reqnctapercluster {cluster}")
+    if any(extent % of for extent, of in zip(grid, cluster, strict=True)):
+        raise LaunchError(f"grid {grid} must be whole clusters of {cluster} CTAs")
+    return cluster
+
+
 def _instruction_limit() -> int:
     """How many thread instructions a launch may execute."""
     return _number_of(os.environ.get("TILEJIT_SIM_LIMIT") or "1e11")
@@ -128,6 +140,7 @@ class _GridRun:
         self.grid = grid
         self.block = block
         self.checks = checks
+        self.cluster = _cluster_of(program.function.bounds.cluster or ALONE, grid)
         self.threads = block[0] * block[1] * block[2]
         self.ctas = grid[0] * grid[1] * grid[2]
         self.places = PtxPlaces(program.module, program.function, locate)
@@ -144,12 +157,13 @@ class _GridRun:
         self.per_chunk = self.chunk_ctas()
 
     def chunk_ctas(self) -> int:
-        """CTAs per chunk; all of them if the kernel may wait for other CTAs."""
+        """CTAs per chunk, whole clusters; all of them if the kernel may wait for other CTAs."""
         program = self.program
         if program.courses.waits_for_ctas:
             return self.ctas
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
-        return max(1, min(self.ctas, CHUNK_THREADS // self.threads or 1, CHUNK_BYTES // bytes_per_cta))
+        ranks = prod(self.cluster)
+        return max(1, min(self.ctas, CHUNK_THREADS // self.threads, CHUNK_BYTES // bytes_per_cta) // ranks) * ranks
 
     def shadow_globals(self, watch: Watch, arrays: Sequence[Pointer | Allocation]) -> None:
         """Records for the global memory that the kernel may write; the rest can't race or be uninitialised."""
@@ -165,7 +179,7 @@ class _GridRun:
 
     def run(self, progress: Progress) -> None:
         program = self.program
-        lanes = Lanes(self.grid, self.block, 0, min(self.per_chunk, self.ctas))
+        lanes = Lanes(self.grid, self.block, 0, min(self.per_chunk, self.ctas), self.cluster)
         watch: Watch | None = None
         if self.checks:
             watch = Watch(program, lanes, self.ctas, self.places, self.findings, self.checks == "strict")
@@ -173,7 +187,7 @@ class _GridRun:
         for first in range(0, self.ctas, self.per_chunk):
             count = min(self.per_chunk, self.ctas - first)
             if first:
-                lanes = Lanes(self.grid, self.block, first, count)
+                lanes = Lanes(self.grid, self.block, first, count, self.cluster)
             self.run_chunk(lanes, watch)
             progress.advance(steps=count)
 

@@ -95,10 +95,9 @@ class Agents:
 
     def news(self, agent: Hashable, cta: int, event: int) -> Message:
         """What those learn who wait for an agent's event."""
-        clocks = self.order.need_clocks()
-        number = clocks.agent(agent)
+        column = self.order.need_clocks().agent_column(agent, cta)
         message = self.order.nothing()
-        message.rows[0, cta, clocks.agent_columns[number]] = event
+        message.rows[0, cta, column] = event
         return message
 
     def waited(self, positions: Index, agent: Hashable, event: int) -> None:
@@ -136,7 +135,7 @@ class Agents:
         wrong = np.flatnonzero(~ordered)
         if wrong.size:
             self.report_unordered(span, int(at[wrong[0]]), int(who[wrong[0]]), int(events[wrong[0]]), start, does, did)
-        near = self.order.home(who)[0] == self.order.home(by)[0]
+        near = self.order.near(self.order.home(who)[0], self.order.home(by)[0])
         ask = np.flatnonzero(near & ordered & ~self.order.need_clocks().is_agent(who))
         hidden = ask[~self.order.seen_by_proxy(span.region.space, who[ask], events[ask], by[ask])]
         if hidden.size:

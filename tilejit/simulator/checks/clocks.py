@@ -1,14 +1,17 @@
-"""Vector clocks of a CTA: what its warps know of each other's accesses, and of what other agents do.
+"""Vector clocks of a cluster: what its warps know of each other's accesses, and of what other agents do.
 
 For kernels in which something orders a part of a CTA's threads: named barriers, mbarriers, asynchronous operations. A
 view is a row of events: the accesses of the column's threads, or agent, up to that event have happened.
 
-    columns   the CTA's warps; threads that have released something without their warp; agents
-    rows      the CTA's warps; threads that have learnt something without their warp, until their warp synchronises
-    planes    what ordinary accesses see; what the asynchronous proxy sees of shared, and of global memory
+    columns   the cluster's warps, rank by rank; threads that have released something without their warp, and agents:
+              of each as many as there are ranks
+    rows      a CTA's warps; threads that have learnt something without their warp, until their warp synchronises
+    planes    what ordinary accesses see; what the asynchronous proxy sees of shared, and of global memory; in clusters
+              of several CTAs, what has been executed, whether or not its accesses are seen
 
-A fence between proxies copies the first plane into another. Whatever passes views on passes all planes on. A message is
-what threads release, and others learn: a row for each CTA. Rows and columns are alike in all CTAs of a chunk.
+A fence between proxies copies the first plane into another. Whatever passes views on passes all planes on, but for
+messages to other CTAs (`order.py`). A message is what threads release, and others learn: a row for each CTA that
+learns. Rows and columns are alike in all CTAs of a chunk. Without clusters each CTA is one.
 
 source: PTX ISA, "Memory Consistency Model": "Causality order", "Proxy"; "mbarrier".
 """
@@ -43,9 +46,12 @@ def products_of(group: int) -> Hashable:
 class Clocks:
     """The views of a chunk's CTAs.
 
-    views: plane x CTA x row x column → event. rows, columns: of a CTA's threads, -1 for those without.
-    rows_of: warp → the rows of its threads.
-    agents: what each agent is called by those who made it → its column; who they are to records: see `agent_record`.
+    views: plane x CTA x row x column → event.
+    rows, columns: of a CTA's threads, -1 for those without; a column is that of rank 0, the others follow.
+    rows_of: warp → the rows of its threads. executed: the plane of that, None without.
+    own: the planes in which threads know what they have done themselves.
+    agents: what each agent is called by those who made it → its number, of which `agent_columns` has the column of rank
+    0; who they are to records: see `agent_record`.
     last_agent: the first agent to records; those of earlier chunks have greater numbers.
     """
 
@@ -54,8 +60,13 @@ class Clocks:
         self.last_agent = LAST_AGENT if before is None else before.next_agent
         self.lanes = lanes
         self.warps = lanes.warps_per_cta
+        self.ranks = lanes.ranks
         planes = 1 + len(PROXY_PLANES) * proxies
-        self.views = np.zeros((planes, lanes.ctas, self.warps, self.warps), np.int64)
+        self.has_proxies = proxies
+        self.executed = planes if self.ranks > 1 else None
+        self.own = (GENERIC,) if self.executed is None else (GENERIC, self.executed)
+        planes += self.ranks > 1
+        self.views = np.zeros((planes, lanes.ctas, self.warps, self.ranks * self.warps), np.int64)
         self.rows, self.columns = np.full((2, lanes.threads), -1)
         self.rows_of: dict[int, list[int]] = {}
         self.agents: dict[Hashable, int] = {}
@@ -97,18 +108,41 @@ class Clocks:
         threads = self.lanes.full["thread"][positions]
         fresh = np.unique(threads[self.columns[threads] < 0])
         if fresh.size:
-            self.columns[fresh] = np.arange(self.width, self.width + fresh.size)
-            self.widen(fresh.size)
+            self.columns[fresh] = self.width + self.ranks * np.arange(fresh.size)
+            self.widen(self.ranks * fresh.size)
         result: Index = self.columns[threads]
-        return result
+        return result if self.ranks == 1 else result + self.lanes.full["chunk_cta"][positions] % self.ranks
 
     def agent(self, name: Hashable) -> int:
         """The number of an agent of each CTA, such as a barrier's copies or a warpgroup's products."""
         if name not in self.agents:
             self.agents[name] = len(self.agent_columns)
             self.agent_columns.append(self.width)
-            self.widen(1)
+            self.widen(self.ranks)
         return self.agents[name]
+
+    def agent_column(self, name: Hashable, cta: int) -> int:
+        """The column of an agent of a CTA of the chunk."""
+        return self.agent_columns[self.agent(name)] + cta % self.ranks
+
+    def warp_columns(self, ctas: Index, warps: Index) -> Index:
+        """The columns of warps of CTAs."""
+        return warps if self.ranks == 1 else ctas % self.ranks * self.warps + warps
+
+    def raise_all_warps(self, rows: RowOfEach, ctas: Index, events: Index) -> None:
+        """All warps of each row's CTA have come to an event."""
+        if self.ranks == 1:
+            rows[:, : self.warps] = np.maximum(rows[:, : self.warps], events[:, None])
+            return
+        each = np.arange(ctas.size)[:, None]
+        columns = self.warp_columns(ctas[:, None], np.arange(self.warps))
+        rows[each, columns] = np.maximum(rows[each, columns], events[:, None])
+
+    def of_agents(self) -> NDArray[np.bool_]:
+        """Which columns are agents'."""
+        result = np.zeros(self.width, bool)
+        result[(np.array(self.agent_columns, np.int64)[:, None] + np.arange(self.ranks)).reshape(-1)] = True
+        return result
 
     def agent_record(self, agent: int, cta: int) -> int:
         """Who a CTA's agent is in records of accesses."""
@@ -169,7 +203,8 @@ class Clocks:
             for warp, own in self.rows_of.items():
                 at = ctas[warps == warp]
                 message[:, at] = np.maximum(message[:, at], self.views[:, at][:, :, own].max(axis=2))
-            message[GENERIC, ctas, warps] = now
+            for plane in self.own:
+                message[plane, ctas, self.warp_columns(ctas, warps)] = now
             concerned[ctas] = True
         if alone.size:
             home, warps_alone = self.at_home(alone)
@@ -178,12 +213,15 @@ class Clocks:
             has = rows >= 0
             self.gather(message, home[has], self.views[:, home[has], rows[has]])
             starts = warp_start[self.lanes.full["chunk_warp"][alone]] - 1
-            np.maximum.at(message[GENERIC], (home, warps_alone), starts)
-            message[GENERIC, home, columns] = now
+            for plane in self.own:
+                np.maximum.at(message[plane], (home, self.warp_columns(home, warps_alone)), starts)
+                message[plane, home, columns] = now
             concerned[home] = True
         home = np.flatnonzero(concerned)
-        known = message[GENERIC, home, : self.warps]
-        message[GENERIC, home, : self.warps] = np.maximum(known, cta_start[home, None] - 1)
+        for plane in self.own:
+            rows = message[plane, home]
+            self.raise_all_warps(rows, home, cta_start[home] - 1)
+            message[plane, home] = rows
         return message
 
     def gather(self, message: RowOfEach, ctas: Index, rows: RowOfEach) -> None:
@@ -213,7 +251,7 @@ class Clocks:
         A fence of a whole warp counts for its lanes' accesses wherever these are known: also for a lane that learns of
         one from a message that was released before the fence, which is too lenient.
         """
-        if self.views.shape[0] == 1:
+        if not self.has_proxies:
             return
         planes = [PROXY_PLANES[space]] if space else list(PROXY_PLANES.values())
         ctas, warps, alone = self.parted(positions)
@@ -224,18 +262,19 @@ class Clocks:
             view = self.views[plane]
             if ctas.size:
                 told = np.maximum(view[ctas, warps], self.views[GENERIC, ctas, warps])
-                told[:, : self.warps] = np.maximum(told[:, : self.warps], cta_start[ctas, None] - 1)
-                told[np.arange(ctas.size), warps] = now
+                self.raise_all_warps(told, ctas, cta_start[ctas] - 1)
+                told[np.arange(ctas.size), self.warp_columns(ctas, warps)] = now
                 view[ctas, warps] = told
                 for of_warp, own in self.rows_of.items():
                     at = ctas[warps == of_warp][:, None]
                     view[at, own] = np.maximum(view[at, own], self.views[GENERIC, at, own])
             if alone.size:
                 told = np.maximum(self.views[GENERIC, home, warp], self.views[GENERIC, home, rows])
-                told[:, : self.warps] = np.maximum(told[:, : self.warps], cta_start[home, None] - 1)
+                self.raise_all_warps(told, home, cta_start[home] - 1)
                 each = np.arange(alone.size)
                 starts = warp_start[self.lanes.full["chunk_warp"][alone]] - 1
-                told[each, warp] = np.maximum(told[each, warp], starts)
+                mine = self.warp_columns(home, warp)
+                told[each, mine] = np.maximum(told[each, mine], starts)
                 told[each, columns] = now
                 view[home, rows] = np.maximum(view[home, rows], told)
 
@@ -274,7 +313,7 @@ class Clocks:
     # the question
 
     def events_of(self, plane: int, who: Index, by: Index) -> Index:
-        """Up to which event each thread `by`, by its position, sees the accesses of somebody of its own CTA."""
+        """Up to which event each thread `by`, by its position, sees the accesses of somebody of its own cluster."""
         rows_of_cta, width = self.views.shape[2:]
         flat = self.views[plane].reshape(-1)
         chunk_warp = self.lanes.full["chunk_warp"][by]
@@ -298,17 +337,31 @@ class Clocks:
 
     def latest_known(self, agent: int, cta: int) -> int:
         """Up to which event some thread of a CTA of the chunk sees the accesses of an agent of its."""
-        return int(self.views[GENERIC, cta, :, self.agent_columns[agent]].max())
+        return int(self.views[GENERIC, cta, :, self.agent_columns[agent] + cta % self.ranks].max())
+
+    def executed_for(self, cta: int, who: Index) -> Index:
+        """Up to which event some thread of a CTA of the chunk knows that threads of its cluster have come."""
+        assert self.executed is not None, "only clusters of several CTAs keep that"
+        known = self.views[self.executed, cta].max(axis=0)
+        result = np.zeros(who.size, np.int64)
+        for columns in self.columns_of(who):
+            result = np.maximum(result, np.where(columns >= 0, known[columns], 0))
+        return result
 
     def columns_of(self, who: Index) -> list[Index]:
         """The columns that speak of each thread or agent; -1 for none."""
         threads = (who - 1) % self.lanes.threads
         warps = threads // WARP
         own = self.columns[threads]
+        if self.ranks > 1:
+            rank = (who - 1) // self.lanes.threads % self.ranks
+            warps = warps + rank * self.warps
+            own = np.where(own >= 0, own + rank, own)
         if self.agent_columns:
             agents = self.is_agent(who)
             if np.count_nonzero(agents):
-                number = np.where(agents, self.agent_of(who)[0], 0)
-                warps = np.where(agents, np.array(self.agent_columns)[number], warps)
+                number, cta = self.agent_of(who)
+                columns = np.array(self.agent_columns)[np.where(agents, number, 0)] + cta % self.ranks
+                warps = np.where(agents, columns, warps)
                 own = np.where(agents, -1, own)
         return [warps, own] if np.count_nonzero(own >= 0) else [warps]

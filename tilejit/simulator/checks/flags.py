@@ -242,18 +242,21 @@ class Flags:
         own = clocks.rows[full["thread"][positions]]
         alone = np.flatnonzero(own >= 0)
         view[alone] = np.maximum(view[alone], clocks.views[GENERIC][cta[alone], own[alone]])
-        at, other = np.nonzero(view[:, : clocks.warps])
-        others = (full["warp"][positions] - mine)[at] + other
+        first = cta // clocks.ranks * clocks.ranks
+        at, other = np.nonzero(view[:, : clocks.ranks * clocks.warps])
+        others = (first[at] + self.lanes.first) * clocks.warps + other
         leaves = [(at, self.frontiers.columns(WARP_OF, others), view[at, other])]
         threads = np.flatnonzero(clocks.columns >= 0)
-        said = view[:, clocks.columns[threads]]
-        at, other = np.nonzero(said)
-        others = full["cta"][positions[at]] * self.lanes.threads + threads[other] + 1
-        leaves.append((at, self.frontiers.columns(THREAD, others), said[at, other]))
-        said = view[:, clocks.agent_columns]
-        at, other = np.nonzero(said)
-        agents = self.frontiers.columns_of_agents(self.numbered(other, cta[at]))
-        return [*leaves, (at, agents, said[at, other])]
+        for rank in range(clocks.ranks):
+            said = view[:, clocks.columns[threads] + rank]
+            at, other = np.nonzero(said)
+            others = (first[at] + self.lanes.first + rank) * self.lanes.threads + threads[other] + 1
+            leaves.append((at, self.frontiers.columns(THREAD, others), said[at, other]))
+            said = view[:, np.array(clocks.agent_columns, np.int64) + rank]
+            at, other = np.nonzero(said)
+            agents = self.frontiers.columns_of_agents(self.numbered(other, first[at] + rank))
+            leaves.append((at, agents, said[at, other]))
+        return leaves
 
     def numbered(self, agents: Index, ctas: Index) -> Index:
         """What frontiers call agents of CTAs of the chunk."""

@@ -28,7 +28,7 @@ from .pages import Rows
 
 @dataclass(slots=True)
 class Message:
-    """What threads release by a barrier of a part of their CTAs. rows: of their clocks; frontiers: of some CTAs."""
+    """What CTAs are told by a barrier of a part of them. rows: of clocks; frontiers: of some CTAs."""
 
     rows: RowOfEach
     frontiers: dict[int, Rows]
@@ -153,6 +153,36 @@ class Order:
                     frontiers[cta] = row
         return Message(rows, frontiers)
 
+    def told_to(self, message: Message, rank: int | None = None) -> Message:
+        """What CTAs have released, as a message to the CTA of a rank of their cluster, or to all of it."""
+        rows = message.rows.reshape(message.rows.shape[0], -1, self.lanes.ranks, message.rows.shape[-1])
+        told = np.zeros_like(rows)
+        told[:, :, slice(None) if rank is None else slice(rank, rank + 1)] = rows.max(axis=2, keepdims=True)
+        frontiers: dict[int, Rows] = {}
+        for cta, row in message.frontiers.items():
+            first = cta // self.lanes.ranks * self.lanes.ranks
+            for other in range(first, first + self.lanes.ranks) if rank is None else (first + rank,):
+                before = frontiers.get(other)
+                frontiers[other] = row if before is None else np.maximum(before, row)
+        return Message(told.reshape(message.rows.shape), frontiers)
+
+    def unseen(self, message: Message, agents: bool) -> Message:
+        """What a message says of execution alone, whose accesses it doesn't let others see; but of agents, if so."""
+        clocks = self.need_clocks()
+        rows = clocks.widened(message.rows).copy()
+        hidden = ~clocks.of_agents() if agents else np.ones(clocks.width, bool)
+        for plane in range(len(rows)):
+            if plane != clocks.executed:
+                rows[plane, :, hidden] = 0
+        return Message(rows, {})
+
+    def has_come(self, thread: int, event: int, by: Index) -> NDArray[np.bool_]:
+        """Whether each of the threads `by`, by position, knows that one of its cluster has executed an event."""
+        clocks = self.need_clocks()
+        assert clocks.executed is not None, "only clusters of several CTAs keep that"
+        result: NDArray[np.bool_] = event <= clocks.events_of(clocks.executed, np.full(by.size, thread), by)
+        return result
+
     def lanes_released(self, clocks: Clocks, positions: Index, rows: RowOfEach) -> RowOfEach:
         """The rows of a message with what threads know of lanes with which they have met without their warp."""
         assert self.lane_clock is not None
@@ -194,14 +224,17 @@ class Order:
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows)[GENERIC]
         home, warps = clocks.at_home(positions)
+        rank = home % clocks.ranks
         columns = clocks.columns[self.lanes.full["thread"][positions]]
-        said = np.maximum(rows[home, warps], np.where(columns >= 0, rows[home, columns], 0))
+        own = np.where(columns >= 0, rows[home, columns + rank], 0)
+        said = np.maximum(rows[home, clocks.warp_columns(home, warps)], own)
         groups = warps * WARP // WARPGROUP
         for group in distinct(groups).tolist() if clocks.agents else ():
             agent = clocks.agents.get(products_of(group))
             if agent is not None:
                 here = groups == group
-                said[here] = np.maximum(said[here], rows[home[here], clocks.agent_columns[agent]])
+                columns = clocks.agent_columns[agent] + rank[here]
+                said[here] = np.maximum(said[here], rows[home[here], columns])
         result: NDArray[np.bool_] = event <= said
         return result
 
@@ -245,7 +278,7 @@ class Order:
                 # a barrier waits for no agent
                 agents = np.flatnonzero(self.clocks.is_agent(thread))
                 result[agents] = False
-            at = np.flatnonzero(~result & (cta == my_cta))
+            at = np.flatnonzero(~result & self.near(cta, my_cta))
             if at.size:
                 seen = self.clocks.events_of(GENERIC, thread[at], self.position(by[at]))
                 result[at] = events[at] <= seen
@@ -267,6 +300,12 @@ class Order:
                 result[ask] = self.flags.frontiers.reach(numbers[ask], thread[ask], warp[ask], cta[ask], events[ask])
         answer: NDArray[np.bool_] = result
         return answer
+
+    def near(self, cta: Index, other: Index) -> NDArray[np.bool_]:
+        """Whether CTAs are of one cluster."""
+        ranks = self.lanes.ranks
+        result: NDArray[np.bool_] = cta == other if ranks == 1 else cta // ranks == other // ranks
+        return result
 
     def is_agent(self, who: int) -> bool:
         """Whether somebody that a record names is no thread."""

@@ -48,7 +48,7 @@ def aligned_warps(ins: PtxInstruction) -> int:
     """How many warps must execute this instruction together with all their lanes; 0 for an ordinary one."""
     if is_warpgroup_sync(ins) or (ins.root == "wgmma" and ".mma_async" in ins.suffix):
         return 4
-    return int(ins.root in ALIGNED_ROOTS and ".aligned" in ins.suffix)
+    return int(".aligned" in ins.suffix and (ins.root in ALIGNED_ROOTS or ins.suffix.startswith(".cluster")))
 
 
 def is_warpgroup_sync(ins: PtxInstruction) -> bool:
@@ -58,7 +58,12 @@ def is_warpgroup_sync(ins: PtxInstruction) -> bool:
 
 def is_barrier(ins: PtxInstruction) -> bool:
     """Whether this is a CTA barrier, full or named."""
-    return ins.root in BARRIER_ROOTS and ".warp" not in ins.suffix
+    return ins.root in BARRIER_ROOTS and ".warp" not in ins.suffix and ".cluster" not in ins.suffix
+
+
+def is_cluster_wait(ins: PtxInstruction) -> bool:
+    """Whether threads wait at this instruction until all of their cluster have arrived."""
+    return ins.root in BARRIER_ROOTS and ins.suffix.startswith(".cluster.wait")
 
 
 def split(function: PtxFunction) -> list[BasicBlock]:
@@ -86,7 +91,9 @@ def _leaders(function: PtxFunction) -> set[int]:
         alone = ins.guard is not None and not ends
         if (ends or alone or (ins.guard and is_barrier(ins))) and pc + 1 < len(body):
             leaders.add(pc + 1)
-        if is_warp_sync(ins) or is_warpgroup_sync(ins) or (ins.guard and ins.root not in JUMP_ROOTS):
+        if is_warp_sync(ins) or is_warpgroup_sync(ins) or is_cluster_wait(ins):
+            leaders.add(pc)
+        if ins.guard and ins.root not in JUMP_ROOTS:
             leaders.add(pc)
         # After one aligned instruction the rest of a block has all lanes anyway.
         together = 0 if pc in leaders else together

@@ -27,7 +27,9 @@ BackEdge = tuple[int, int]
 T = TypeVar("T", int, str)
 
 #: Only their results depend on their operands.
-_PURE = frozenset({*integer.ENTRIES, *floats.ENTRIES, *convert.ENTRIES, *move.ENTRIES, "ld", "ldu"})
+_PURE = frozenset({
+    *integer.ENTRIES, *floats.ENTRIES, *convert.ENTRIES, *move.ENTRIES, "ld", "ldu", "mapa", "getctarank",
+})
 #: What they store comes from operands that decide nothing but that.
 _STORES = frozenset({"st", "red", "atom"})
 #: Their results follow from the registers of the lanes that take part.

@@ -31,6 +31,9 @@ PTX_DTYPE = {
 
 SPECIAL = {
     **{f"%{name}.{axis}": "u4" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},
+    **{f"%cluster{name}.{axis}": "u4" for name in ("id", "_ctaid", "_nctaid") for axis in "xyz"},
+    **{f"%nclusterid.{axis}": "u4" for axis in "xyz"},
+    **dict.fromkeys(("%cluster_ctarank", "%cluster_nctarank"), "u4"), "%is_explicit_cluster": "p",
     **{f"%lanemask_{rel}": "u4" for rel in ("eq", "lt", "le", "gt", "ge")},
     **dict.fromkeys(("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi"), "u4"),
     **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%globaltimer_lo"), "u4"),
@@ -73,6 +76,8 @@ class KernelNames:
         self.never_written: frozenset[str] = frozenset()
         self.loaded_later: frozenset[str] = frozenset()
         self.unread: frozenset[str] = frozenset()
+        # variables whose addresses differ between the CTAs of a cluster
+        self.shared: frozenset[str] = frozenset()
         # registers that products of warpgroups name, by row
         self.product_rows: dict[str, int] = {}
         self.constants: dict[tuple[int, str], str] = {}
@@ -82,7 +87,7 @@ class KernelNames:
         slot = self.slots.get(name)
         if slot is None:
             special = SPECIAL.get(name)
-            bits = 8 * SIZE[special] if special else self.register_bits[name]
+            bits = self.register_bits[name] if special is None else 1 if special == "p" else 8 * SIZE[special]
             slot = self.slots[name] = len(self.bits)
             self.bits.append(bits)
             self.home.append(special or ("p" if bits == 1 else ""))
@@ -216,7 +221,9 @@ class BlockWriter:
             return self.temp(f"not_({self.read(operand[1:].strip(), 'p')})")
         if operand in self.names.register_bits:
             return self.read(operand, dtype)
-        return self.names.constant(self.symbol(operand), dtype)
+        constant = self.names.constant(self.symbol(operand), dtype)
+        is_own = operand.partition("+")[0].strip() in self.names.shared
+        return self.once(f"S.clusters.own({constant})") if is_own else constant
 
     def literal(self, operand: str, dtype: str, ptx_type: str) -> int:
         """The bits of a literal operand."""

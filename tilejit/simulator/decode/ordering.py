@@ -25,7 +25,8 @@ class Ordering:
     any_constant: some load is constant. narrow: some scope is no wider than a CTA.
     consistent: some fence is sequentially consistent.
     partial: something orders a part of a CTA's threads, or threads of several CTAs: named barriers or releases.
-    clocks: something orders a part of a CTA's warps: named barriers, mbarriers, asynchronous operations.
+    clocks: something orders a part of a CTA's warps, or those of a cluster: named barriers, mbarriers, asynchronous
+    operations, cluster barriers.
     proxies: something fences, or is, the asynchronous proxy.
     """
 
@@ -53,6 +54,7 @@ class Ordering:
         fences = [x for x in body if x.root == "membar" or (x.root == "fence" and is_memory_fence(x))]
         parts = any(x.root in _BARRIERS and ("arrive" in x.suffix or len(x.operands) > 1) for x in body)
         parts |= any(site.kind == "barrier" for site in sites)
+        parts |= any(x.root == "barrier" and x.suffix.startswith(".cluster") for x in body)
         proxies = any(is_proxy(x) for x in body)
         narrow = any(not x.suffix.endswith((".gpu", ".sys", ".gl")) for x in fences)
         return cls(

@@ -24,6 +24,7 @@ _TUNING = re.compile(
     r'|\.pragma\s+"[^"]*"\s*;?'
 )
 _BOUND = re.compile(r"\.(maxntid|reqntid|maxnreg|minnctapersm)\s+(\d+(?:\s*,\s*\d+)*)")
+_CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 _LINE_DIRECTIVE = re.compile(r"\.(?:version|target|address_size|pragma)\b[^\n]*")
 _PARAM = re.compile(
     r"\.param\s*(?:\.align\s+(\d+)\s*)?\.(\w+)\s+"
@@ -104,7 +105,9 @@ def bounds_of(directives: str) -> LaunchBounds:
     """What the directives in front of a kernel's body say of its launches."""
     said = {name: prod(int(x) for x in numbers.split(",")) for name, numbers in _BOUND.findall(directives)}
     threads = said.get("reqntid", said.get("maxntid", 0))
-    return LaunchBounds(threads, said.get("maxnreg", 0), said.get("minnctapersm", 0))
+    found = _CLUSTER.search(directives)
+    cluster = (int(found[1]), int(found[2] or 1), int(found[3] or 1)) if found else None
+    return LaunchBounds(threads, said.get("maxnreg", 0), said.get("minnctapersm", 0), cluster)
 
 
 def variable(source: Source, match: re.Match[str]) -> Variable:

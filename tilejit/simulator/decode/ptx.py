@@ -97,11 +97,13 @@ class LaunchBounds:
     """What a kernel's directives say of its launches; 0 for what they don't.
 
     threads: of a CTA at most; registers: of a thread at most; ctas: on an SM at least.
+    cluster: the CTAs of a cluster along x, y and z, None where each is by itself.
     """
 
     threads: int = 0
     registers: int = 0
     ctas: int = 0
+    cluster: tuple[int, int, int] | None = None
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,8 @@ class _Translator:
         names.maybe_undefined = undefined
         names.loaded_later = _loaded_later(function)
         names.unread = _unread(function)
+        if prod(function.bounds.cluster or (1,)) > 1:
+            names.shared = frozenset(v.name for v, _ in self.placed if v.space == "shared")
         names.product_rows = {name: row for row, name in enumerate(self.product_registers)}
         defined = _defined(function) if undefined else set()
         names.never_written = frozenset(x for x in undefined if x not in defined)

@@ -21,6 +21,7 @@ from ..checks.agents import Agents, Start
 from ..checks.places import PtxPlaces
 from ..opcodes.memory import Site
 from .access import Access
+from .far_arrivals import FarArrivals
 from .lanes import Index, Lanes
 from .mbarriers import MBarriers
 from .memory import AddressMap
@@ -61,13 +62,14 @@ class BulkCopies:
 
     def __init__(
         self, memory: AddressMap, lanes: Lanes, access: Access, operations: Operations,
-        mbarriers: MBarriers, places: PtxPlaces,
+        mbarriers: MBarriers, far: FarArrivals, places: PtxPlaces,
     ) -> None:
         self.memory = memory
         self.lanes = lanes
         self.access = access
         self.operations = operations
         self.mbarriers = mbarriers
+        self.far = far
         self.places = places
         self.reach = Reach(access, lanes)
         self.committed, self.read = np.zeros((2, lanes.total), np.int64)
@@ -78,17 +80,23 @@ class BulkCopies:
     # what generated code calls
 
     def load_box(
-        self, source: int, target: int, signals: int, to: Any, where: Any, coordinates: tuple[Any, ...], bar: Any
+        self, source: int, target: int, signals: int, to: Any, where: Any, coordinates: tuple[Any, ...], bar: Any,
+        mask: Any,
     ) -> None:
-        """cp.async.bulk.tensor from global to shared memory; each executing thread copies a box."""
+        """cp.async.bulk.tensor from global to shared memory; each executing thread copies a box.
+
+        mask: a bit for each CTA of the cluster that gets it, by rank; None for the thread's own.
+        """
         site = self.access.sites[target]
         for i, position in enumerate(self.lanes.positions().tolist()):
             encoded = self.map_at(_of(where, i), position, site.pc)
             start = self.start(site, _of(to, i), BOX_ALIGNMENT, position)
             at = tuple(_of(c, i) for c in coordinates)
             run = self.box_in_global(encoded, at, self.access.sites[source], position)
-            shared = self.box_in_shared(encoded, start, site, position)
-            self.issue_load("TMA load", position, run, shared, self.signal(signals, bar, i, encoded.boxes.bytes))
+            for cta in self.receivers(mask, i, site):
+                shared = self.box_in_shared(encoded, start, site, position, cta)
+                signal = self.signal(signals, bar, i, encoded.boxes.bytes, cta)
+                self.issue_load("TMA load", position, run, shared, signal)
 
     def store_box(self, source: int, target: int, start: Any, where: Any, coordinates: tuple[Any, ...]) -> None:
         """cp.async.bulk.tensor from shared to global memory."""
@@ -100,7 +108,7 @@ class BulkCopies:
             self.check_writable(encoded, self.access.sites[target], position)
             self.check_stored_at(at, site, position)
             run = self.box_in_global(encoded, at, self.access.sites[target], position, stores=True)
-            shared = self.box_in_shared(encoded, begin, site, position)
+            shared = self.box_in_shared(encoded, begin, site, position, self.cta(position))
             self.issue_store("TMA store", position, shared.part(run.which), run.alone())
 
     def check_stored_at(self, coordinates: tuple[int, ...], site: Site, position: int) -> None:
@@ -127,7 +135,7 @@ class BulkCopies:
             end = self.start(sites[target], _of(to, i), CHUNK_BYTES, position)
             run = self.reach.run(sites[source], self.cta(position), begin + steps, position)
             shared = self.reach.run(sites[target], self.cta(position), end + steps, position)
-            self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count))
+            self.issue_load("bulk copy", position, run, shared, self.signal(signals, bar, i, count, self.cta(position)))
 
     def store(self, source: int, target: int, start: Any, to: Any, size: Any) -> None:
         """cp.async.bulk from shared to global memory."""
@@ -252,13 +260,32 @@ class BulkCopies:
         self.stores.setdefault(position, []).append(store)
         self.operations.issue(operation)
 
-    def signal(self, number: int, bar: Any, i: int, size: int) -> Signal:
-        """What the i-th executing thread's copy reports to its barrier."""
-        site, position = self.access.sites[number], int(self.lanes.positions()[i])
+    def signal(self, number: int, bar: Any, i: int, size: int, cta: int) -> Signal:
+        """What the i-th executing thread's copy to a CTA reports to the barrier there."""
+        site = self.access.sites[number]
         address = _of(bar, i) + site.offset
         if self.agents is not None:
-            self.mbarriers.check_visible(site, address, position)
-        return Signal(address, self.cta(position), size)
+            self.mbarriers.check_visible(site, address, int(self.lanes.positions()[i]), cta)
+            if cta != self.cta(int(self.lanes.positions()[i])):
+                self.far.check_signalled(site, address, i, cta)
+        return Signal(address, cta, size)
+
+    def receivers(self, mask: Any, i: int, site: Site) -> list[int]:
+        """The CTAs that get what the i-th executing thread copies."""
+        position = int(self.lanes.positions()[i])
+        own, ranks = self.cta(position), self.lanes.ranks
+        if mask is None:
+            return [own]
+        bits = _of(mask, i)
+        if not bits or bits >> ranks:
+            raise SimulationError(
+                f"{self.lanes.describe_position(position)} copies to the CTAs of mask {bits:#06x}, in a cluster of "
+                f"{ranks}\n  {self.places.describe(site.pc)}",
+                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
+                hint="the mask has a bit for each CTA that gets the box, by its rank in the cluster",
+            )
+        ctas = [own // ranks * ranks + rank for rank in range(ranks) if bits >> rank & 1]
+        return [cta for cta in ctas if self.far.is_there(site, position, cta)]
 
     # operands
 
@@ -331,9 +358,9 @@ class BulkCopies:
         element = _of_elements(site, boxes.shape.element_bytes)
         return self.reach.run(element, self.cta(position), addresses, position, inside)
 
-    def box_in_shared(self, encoded: EncodedMap, start: int, site: Site, position: int) -> Run:
+    def box_in_shared(self, encoded: EncodedMap, start: int, site: Site, position: int, cta: int) -> Run:
         element = _of_elements(site, encoded.boxes.shape.element_bytes)
-        return self.reach.run(element, self.cta(position), encoded.boxes.shared_addresses(start), position)
+        return self.reach.run(element, cta, encoded.boxes.shared_addresses(start), position)
 
 
 def pipe_of(position: int) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +14,10 @@ from ...distinct import distinct
 WARP = 32
 WARPGROUP = 128
 Index = NDArray[np.int64]
+# A CTA's rank in its cluster stands from this bit on in addresses of its shared memory. source: measured on an H100
+RANK_SHIFT = 24
+#: a cluster of one CTA
+ALONE = (1, 1, 1)
 
 
 @lru_cache(maxsize=8)
@@ -48,12 +53,19 @@ def thread_coordinate(block: tuple[int, int, int], ctas: int, axis: int) -> Any:
 class Lanes:
     """The threads of CTAs first … first+ctas-1, CTA by CTA; `group` is the part that executes now.
 
+    CTAs are counted cluster by cluster, and in each by their rank, x first in both. A chunk has whole clusters.
     group: positions in the chunk, ascending, or None for all of them.
+    cluster: CTAs along x, y and z; ranks: all of them.
     """
 
-    def __init__(self, grid: tuple[int, int, int], block: tuple[int, int, int], first: int, ctas: int) -> None:
+    def __init__(
+        self, grid: tuple[int, int, int], block: tuple[int, int, int], first: int, ctas: int,
+        cluster: tuple[int, int, int] = ALONE,
+    ) -> None:
         self.grid = grid
         self.block = block
+        self.cluster = cluster
+        self.ranks = cluster[0] * cluster[1] * cluster[2]
         self.threads = block[0] * block[1] * block[2]
         self.warps_per_cta = -(-self.threads // WARP)
         self.first = first
@@ -65,6 +77,8 @@ class Lanes:
         shifts = {"cta": ("chunk_cta", first), "warp": ("chunk_warp", first * self.warps_per_cta)}
         for name, (origin, by) in shifts.items():
             self.full[name] = self.full[origin] + by if by else self.full[origin]
+        if self.ranks > 1:
+            self.full["window"] = self.full["chunk_cta"] % self.ranks << RANK_SHIFT
         if first:
             self.full["gid"] = self.full["gid"] + np.uint64(first * self.threads)
         self.cache: dict[Any, NDArray[Any]] = {}
@@ -122,15 +136,35 @@ class Lanes:
         return self.full["position"] if self.group is None else self.group
 
     def cta_coordinates(self, cta: int) -> tuple[int, int, int]:
-        x, y, _ = self.grid
-        return cta % x, cta // x % y, cta // (x * y)
+        x, y, z = (int(self.along(np.array([cta]), axis)[0]) for axis in range(3))
+        return x, y, z
+
+    def along(self, cta: Index, axis: int) -> Index:
+        """Where CTAs are along an axis of the grid."""
+        return self.cluster_along(cta, axis) * self.cluster[axis] + self.rank_along(cta, axis)
+
+    def rank_along(self, cta: Index, axis: int) -> Index:
+        """Where CTAs are along an axis of their cluster."""
+        return _coordinate(cta % self.ranks, self.cluster, axis)
+
+    def cluster_along(self, cta: Index, axis: int) -> Index:
+        """Where the clusters of CTAs are along an axis of the grid of clusters."""
+        return _coordinate(cta // self.ranks, self.clusters, axis)
+
+    @property
+    def clusters(self) -> tuple[int, int, int]:
+        """The clusters of the grid along x, y and z."""
+        (x, y, z), (a, b, c) = self.grid, self.cluster
+        return x // a, y // b, z // c
+
+    def each_cta(self, of: Callable[[Index], Index]) -> Any:
+        """For each thread of the chunk what a function says of its CTA: one value if all CTAs share it."""
+        values = of(np.arange(self.first, self.first + self.ctas)).astype(np.uint32)
+        return values[0] if (values == values[0]).all() else np.repeat(values, self.threads)
 
     def cta_coordinate(self, axis: int) -> Any:
         """The executing chunk's %ctaid along an axis: one value if all its CTAs share it."""
-        x, y, _ = self.grid
-        cta = np.arange(self.first, self.first + self.ctas)
-        values = (cta % x, cta // x % y, cta // (x * y))[axis].astype(np.uint32)
-        return values[0] if (values == values[0]).all() else np.repeat(values, self.threads)
+        return self.each_cta(lambda cta: self.along(cta, axis))
 
     def cta_of(self, gid: int) -> int:
         """The number of the CTA that has a thread, which is given as for `describe`."""
@@ -156,10 +190,21 @@ class Lanes:
 
     def numbers(self, positions: Index) -> list[int]:
         """Threads as findings name them: by their numbers in the grid, from 0."""
-        return [int(x) - 1 for x in self.full["gid"][positions]]
+        if self.ranks == 1:
+            return [int(x) - 1 for x in self.full["gid"][positions]]
+        x, y, z = (self.along(self.full["cta"][positions], axis) for axis in range(3))
+        ctas = (z * self.grid[1] + y) * self.grid[0] + x
+        result: list[int] = (ctas * self.threads + self.full["thread"][positions]).tolist()
+        return result
 
     def describe_position(self, position: int) -> str:
         return self.describe(int(self.full["gid"][position]))
+
+
+def _coordinate(numbers: Index, extents: tuple[int, int, int], axis: int) -> Index:
+    x, y, _ = extents
+    result: Index = (numbers % x, numbers // x % y, numbers // (x * y))[axis]
+    return result
 
 
 def enumeration(numbers: list[int]) -> str:

@@ -15,7 +15,7 @@ from ...distinct import distinct
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ..checks.order import Order
 from ..checks.places import PtxPlaces
-from ..decode.blocks import EXIT
+from ..decode.blocks import EXIT, is_cluster_wait
 from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
@@ -261,8 +261,13 @@ class Machine(Units):
             self.alive[:] = False
         else:
             self.alive[group] = False
+        positions = self.everybody if group is None else group
         if self.made_bulk is not None:
-            self.made_bulk.check_exit(self.everybody if group is None else group, self.alive)
+            self.made_bulk.check_exit(positions, self.alive)
+        if self.made_far is not None:
+            self.made_far.check_exit(positions)
+        if self.made_clusters is not None:
+            self.made_clusters.complete()
         if self.barriers.waiting:
             self.release(self.barriers.complete())
 
@@ -375,7 +380,8 @@ class Machine(Units):
 
     def is_warp_barrier(self, number: int) -> bool:
         block = self.program.blocks[number].block
-        return self.program.function.body[block.pcs[0]].root in ("bar", "barrier")
+        first = self.program.function.body[block.pcs[0]]
+        return first.root in ("bar", "barrier") and ".warp" in first.suffix
 
     def report_missing(self) -> NoReturn:
         """A warp instruction that some of its lanes never reach."""
@@ -405,10 +411,12 @@ class Machine(Units):
             positions = self.everybody if group is None else group
             lines, others = self.mbarriers.describe_waits(positions, pcs, self.operations)
             waits.extend(lines)
-            if others.size and not self.is_pool(number):
+            if others.size and not self.says_itself(number):
                 waits.append(self.describe_group(number, others, "spin"))
         if self.made_pool is not None:
             waits.extend(self.made_pool.describe_waits())
+        if self.made_clusters is not None:
+            waits.extend(self.made_clusters.describe_waits())
         waits.extend(self.describe_group(b, g, "wait") for b, g in self.held.items())
         waits.extend(self.barriers.describe_waiting())
         hint = "whoever should write there, or arrive, does so before it waits itself"
@@ -420,10 +428,11 @@ class Machine(Units):
         message = "deadlock: nothing changes any more that decides how this goes on\n" + "\n".join(waits)
         raise DeadlockError(message, hint=hint, **self.parties({**self.parked, **self.held}))
 
-    def is_pool(self, number: int) -> bool:
-        """Whether who waits at a block does so for registers."""
+    def says_itself(self, number: int) -> bool:
+        """Whether what a block begins with says who waits there: for registers, or for the rest of a cluster."""
         pcs = self.program.blocks[number].block.pcs
-        return bool(pcs) and self.program.function.body[pcs[0]].root == "setmaxnreg"
+        first = self.program.function.body[pcs[0]] if pcs else None
+        return first is not None and (first.root == "setmaxnreg" or is_cluster_wait(first))
 
     def report_endless(self) -> NoReturn:
         message = "endless loop: no way leads out of it\n" + "\n".join(

@@ -6,23 +6,55 @@ source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarr
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...dataclass import dataclass
+from ...dataclass import dataclass, replace
 from ..checks.order import Message
 from .lanes import Index, Lanes
 from .memory import MemoryRegion
 
 # source: PTX ISA, "Size and alignment of the mbarrier object"
 BYTES = 8
+#: a state is the phase of an arrival, and in the low bits how many arrivals were missing before it
+PENDING_BITS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Threads that one instruction made arrive at barriers of one address. phases: which phase each arrived in."""
+    """Threads that one instruction made arrive at barriers of one address.
+
+    ctas: whose barrier each arrived at; phases: in which phase of it.
+    """
 
     pc: int
     positions: Index
+    ctas: Index
     phases: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """Executing threads that arrive at barriers of one address. ctas: whose barrier; each: how many arrivals.
+
+    drop: they take part in no later phase. incomplete: they must not complete the phase.
+    """
+
+    threads: Index
+    ctas: Index
+    each: Index
+    drop: bool = False
+    incomplete: bool = False
+
+    def part(self, at: Index) -> Arriving:
+        return replace(self, threads=self.threads[at], ctas=self.ctas[at], each=self.each[at])
+
+
+@dataclass(slots=True)
+class Wide:
+    """What is released into a barrier's phases by other CTAs, at the scope of the cluster. As in MBarrier."""
+
+    coming: Message | None = None
+    done: Message | None = None
 
 
 class MBarrier:
@@ -31,9 +63,10 @@ class MBarrier:
     name: in messages. live: whether there is one. phase: its number.
     expected: arrivals of a phase; pending: those that this one misses.
     tx: bytes that it misses, negative while more have come than were expected.
-    coming, done: what has been released into this phase, and into those before it.
+    coming, done: what has been released into this phase, and into those before it; in `wide` what is acquired, besides,
+    only by a wait whose scope is the cluster.
     made_by, made_at, made: the instruction, the thread and the event that made it. fenced: whether that thread has
-    made it visible to other agents (fence.mbarrier_init).
+    made it visible to other agents (fence.mbarrier_init); published: the event of that fence, 0 without.
     used: of each thread of the chunk, the event at which it used its CTA's barrier last, 0 for never.
     """
 
@@ -44,10 +77,11 @@ class MBarrier:
         self.region = region
         self.coming: Message | None = None
         self.done: Message | None = None
+        self.wide = Wide()
         self.live = np.zeros(ctas, bool)
         self.fenced = np.zeros(ctas, bool)
         self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
-        self.made_by, self.made_at, self.made = np.zeros((3, ctas), np.int64)
+        self.made_by, self.made_at, self.made, self.published = np.zeros((4, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
         self.used: Index = np.zeros(lanes.total, np.int64)
 
@@ -58,25 +92,48 @@ class MBarrier:
         result: Index = first[:, None] + np.arange(BYTES >> shift)
         return result
 
-    def note(self, arrivals: Arrivals, cta_of: Index) -> None:
+    def states_before(self, ctas: Index, each: Index) -> NDArray[np.uint64]:
+        """The state that each of several arrivals finds. ctas: whose barrier, ascending; each: how many arrivals."""
+        before = arrivals_before(ctas, each)
+        phases, pending = self.phase[ctas], self.pending[ctas]
+        late = before >= pending
+        expects = np.maximum(self.expected[ctas], 1)
+        phases = np.where(late, phases + 1 + (before - pending) // expects, phases)
+        pending = np.where(late, expects - (before - pending) % expects, pending - before)
+        states: NDArray[np.uint64] = (phases << PENDING_BITS | pending).astype(np.uint64)
+        return states
+
+    def note(self, arrivals: Arrivals) -> None:
         """Remember who has arrived, and forget those whose phases are over."""
         self.arrivals.append(arrivals)
         if len(self.arrivals) > 2 * self.live.size + 64:
-            self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[cta_of[x.positions]]).any()]
+            self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
 
-    def forget(self, ctas: Index, cta_of: Index) -> None:
+    def forget(self, ctas: Index) -> None:
         """Forget who arrived in CTAs whose barrier is another one from here on."""
         before, self.arrivals = self.arrivals, []
         for x in before:
-            stays = ~np.isin(cta_of[x.positions], ctas)
+            stays = ~np.isin(x.ctas, ctas)
             if stays.any():
-                self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.phases[stays]))
+                self.arrivals.append(Arrivals(x.pc, x.positions[stays], x.ctas[stays], x.phases[stays]))
 
-    def arrived(self, cta: int, cta_of: Index) -> list[tuple[int, Index]]:
-        """(instruction, threads) of the arrivals in the current phase of a CTA's barrier."""
-        result: dict[int, Index] = {}
+    def arrived(self, cta: int, home: Index) -> list[tuple[int, Index]]:
+        """(instruction, threads of one CTA) of the arrivals in the current phase of a CTA's barrier.
+
+        home: the CTA of each thread of the chunk.
+        """
+        result: dict[tuple[int, int], Index] = {}
         for x in self.arrivals:
-            here = x.positions[(cta_of[x.positions] == cta) & (x.phases == self.phase[cta])]
-            if here.size:
-                result[x.pc] = np.concatenate([result[x.pc], here]) if x.pc in result else here
-        return list(result.items())
+            here = x.positions[(x.ctas == cta) & (x.phases == self.phase[cta])]
+            for origin in np.unique(home[here]).tolist():
+                key, some = (x.pc, origin), here[home[here] == origin]
+                result[key] = np.concatenate([result[key], some]) if key in result else some
+        return [(pc, positions) for (pc, _), positions in result.items()]
+
+
+def arrivals_before(ctas: Index, counts: Index) -> Index:
+    """How many arrivals in the same CTA come before each thread's own. ctas: ascending."""
+    before = np.cumsum(counts) - counts
+    firsts = np.searchsorted(ctas, ctas)
+    result: Index = before - before[firsts]
+    return result

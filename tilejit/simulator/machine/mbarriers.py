@@ -9,7 +9,7 @@ source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -24,15 +24,14 @@ from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 from .access import Access
 from .lanes import Index, Lanes
-from .mbarrier import BYTES, Arrivals, MBarrier
+from .mbarrier import BYTES, PENDING_BITS, Arrivals, Arriving, MBarrier, Wide
 from .operations import Operation, Operations
 from .phase_waits import Waits
 from .shared_names import name_of
 
 # source: PTX ISA, "Valid range of ... counts"
 MOST = (1 << 20) - 1
-#: a state is the phase of an arrival, and in the low bits how many arrivals were missing before it
-PENDING_BITS = 20
+
 
 class MBarriers:
     """All barriers of a chunk, by their shared address.
@@ -75,11 +74,12 @@ class MBarriers:
                 self.misuse(site, barrier, threads[again], "is initialised again", int(barrier.made_by[ctas[again[0]]]))
             barrier.live[ctas] = True
             barrier.fenced[ctas] = False
+            barrier.published[ctas] = 0
             barrier.phase[ctas] = barrier.tx[ctas] = 0
             barrier.expected[ctas] = barrier.pending[ctas] = counts
             barrier.made_by[ctas] = site.pc
             barrier.made_at[ctas] = self.lanes.positions()[threads]
-            barrier.forget(ctas, self.lanes.full["chunk_cta"])
+            barrier.forget(ctas)
             if self.checker is not None:
                 self.checker.make_barriers(barrier.region, barrier.cells(ctas), threads, site)
             barrier.made[ctas] = self.order.tick(site.pc) if self.order is not None else 0
@@ -96,10 +96,17 @@ class MBarriers:
             self.changed()
 
     def fence_init(self) -> None:
-        """fence.mbarrier_init: what these threads have initialised is visible to everybody."""
-        positions = self.lanes.positions()
+        """fence.mbarrier_init: what these threads have initialised is visible to everybody who knows of the fence."""
+        now = self.order.tick(0) if self.order is not None else 0
         for barrier in self.at.values():
-            barrier.fenced |= np.isin(barrier.made_at, positions)
+            made = np.isin(barrier.made_at, self.lanes.positions())
+            barrier.fenced |= made
+            barrier.published[made & (barrier.published == 0)] = now
+
+    def fence_proxy(self) -> None:
+        """fence.proxy.async: what these threads have initialised is visible to operations of their CTAs."""
+        for barrier in self.at.values():
+            barrier.fenced |= np.isin(barrier.made_at, self.lanes.positions())
 
     def arrive(
         self, number: int, address: Any, count: Any, expected: Any, wanted: bool, drop: bool, incomplete: bool,
@@ -112,40 +119,44 @@ class MBarriers:
         """
         site = self.access.sites[number]
         states = np.zeros(self.lanes.n, np.uint64)
+        release = self.release if releases else None
         for barrier, threads in self.living(site, address):
-            ctas = self.ctas(threads)
-            if expected is not None:
-                self.expect(site, barrier, threads, self.of(expected, threads))
             each = np.ones(threads.size, np.int64) if count is None else self.of(count, threads).astype(np.int64)
-            before = arrivals_before(ctas, each)
-            phases, pending = barrier.phase[ctas], barrier.pending[ctas]
-            late = before >= pending
-            expects = np.maximum(barrier.expected[ctas], 1)
-            states[threads] = states_of(
-                np.where(late, phases + 1 + (before - pending) // expects, phases),
-                np.where(late, expects - (before - pending) % expects, pending - before),
-            )
-            arrived_in = (states[threads] >> PENDING_BITS).astype(np.int64)
-            barrier.note(
-                Arrivals(site.pc, self.lanes.positions()[threads], arrived_in), self.lanes.full["chunk_cta"]
-            )
-            if drop:
-                barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
-            # a phase brings nothing of those who arrive once it is complete
-            for later in distinct(arrived_in - phases).tolist():
-                at = np.flatnonzero(arrived_in - phases == later)
-                if releases:
-                    self.release(barrier, threads[at])
-                self.count(site, barrier, threads[at], each[at], incomplete)
-            self.changed()
+            arriving = Arriving(threads, self.ctas(threads), each, drop, incomplete)
+            states[threads] = self.arrive_at(site, barrier, arriving, expected, release)
         return states if wanted else None
+
+    def arrive_at(
+        self, site: Site, barrier: MBarrier, arriving: Arriving, expected: Any,
+        release: Callable[[MBarrier, Index], None] | None,
+    ) -> NDArray[np.uint64]:
+        """Arrivals at barriers of one address, whose CTAs ascend. returns: the states before.
+
+        release: releases what executing threads know and have done into the current phases.
+        """
+        threads, ctas, each = arriving.threads, arriving.ctas, arriving.each
+        if expected is not None:
+            self.expect(site, barrier, threads, ctas, self.of(expected, threads))
+        phases, states = barrier.phase[ctas], barrier.states_before(ctas, each)
+        arrived_in = (states >> PENDING_BITS).astype(np.int64)
+        barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in))
+        if arriving.drop:
+            barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
+        # a phase brings nothing of those who arrive once it is complete
+        for later in distinct(arrived_in - phases).tolist():
+            at = np.flatnonzero(arrived_in - phases == later)
+            if release is not None:
+                release(barrier, threads[at])
+            self.count(site, barrier, arriving.part(at))
+        self.changed()
+        return states
 
     def expect_tx(self, number: int, address: Any, expected: Any) -> None:
         """mbarrier.expect_tx: the current phase takes so many more bytes."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.check_in_time(site, barrier, threads)
-            self.expect(site, barrier, threads, self.of(expected, threads))
+            self.expect(site, barrier, threads, self.ctas(threads), self.of(expected, threads))
             self.finish_phases(barrier, distinct(self.ctas(threads)))
             self.changed()
 
@@ -169,14 +180,15 @@ class MBarriers:
         """mbarrier.complete_tx: so many bytes of the current phase have come."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
-            self.expect(site, barrier, threads, -self.of(completed, threads).astype(np.int64))
+            self.expect(site, barrier, threads, self.ctas(threads), -self.of(completed, threads).astype(np.int64))
             self.finish_phases(barrier, distinct(self.ctas(threads)))
             self.changed()
 
-    def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: bool) -> Any:
+    def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
         """mbarrier.test_wait, .try_wait: whether each thread's phase is complete.
 
-        kind: how `phase` gives it, as "state", "parity" or "number".
+        kind: how `phase` gives it, as "state", "parity" or "number". acquires: at the scope "cta" or "cluster"; "" if
+        it doesn't.
         """
         site = self.access.sites[number]
         complete = np.zeros(self.lanes.n, bool)
@@ -196,14 +208,15 @@ class MBarriers:
                 done = (now ^ asked) & 1 != 0
             complete[threads] = done
             if self.order is not None and acquires and site.pc not in self.program.courses.unheeded:
-                self.acquire(self.order, barrier, threads[done])
+                self.acquire(self.order, barrier, threads[done], acquires == "cluster")
             self.note_waits(site, barrier, threads, asked, done, kind)
         return complete
 
-    def acquire(self, order: Order, barrier: MBarrier, threads: Index) -> None:
+    def acquire(self, order: Order, barrier: MBarrier, threads: Index, wide: bool) -> None:
         """These executing threads know that a phase is complete, and with it all that it brings."""
-        if barrier.done is not None and threads.size:
-            order.learn(self.lanes.positions()[threads], barrier.done)
+        for message in (barrier.done, barrier.wide.done if wide else None) if threads.size else ():
+            if message is not None:
+                order.learn(self.lanes.positions()[threads], message)
 
     def pending_count(self, state: Any) -> Any:
         """mbarrier.pending_count: the arrivals that were missing, by a state."""
@@ -211,10 +224,9 @@ class MBarriers:
 
     # what asynchronous operations do
 
-    def check_visible(self, site: Site, address: int, position: int) -> None:
-        """The barrier that an operation is going to report to must be visible to other agents than threads."""
+    def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
+        """The barrier of a CTA that an operation is going to report to must be visible to other agents than threads."""
         barrier = self.at.get(address)
-        cta = int(self.lanes.full["chunk_cta"][position])
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return
         made = int(barrier.made_by[cta])
@@ -334,24 +346,23 @@ class MBarriers:
         """The elements of executing threads, of an array or of a scalar that all share."""
         return value[threads] if np.ndim(value) else np.full(threads.size, value)
 
-    def expect(self, site: Site, barrier: MBarrier, threads: Index, expected: NDArray[Any]) -> None:
-        ctas = self.ctas(threads)
+    def expect(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, expected: NDArray[Any]) -> None:
         barrier.tx += np.bincount(ctas, expected, barrier.live.size).astype(np.int64)
         wrong = np.flatnonzero(np.abs(barrier.tx[ctas]) > MOST)
         if wrong.size:
             missing = int(barrier.tx[ctas[wrong[0]]])
             self.misuse(site, barrier, threads[wrong], f"misses {missing} bytes; it counts from -{MOST} to {MOST}")
 
-    def count(self, site: Site, barrier: MBarrier, threads: Index, each: Index, incomplete: bool) -> None:
+    def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
         """Count arrivals, phase by phase where one instruction makes more than are missing."""
-        ctas = self.ctas(threads)
-        left = np.bincount(ctas, each, barrier.live.size).astype(np.int64)
+        threads, ctas = arriving.threads, arriving.ctas
+        left = np.bincount(ctas, arriving.each, barrier.live.size).astype(np.int64)
         while True:
             taken = np.minimum(left, barrier.pending)
             barrier.pending -= taken
             left -= taken
             going = distinct(ctas)
-            if incomplete and np.count_nonzero(barrier.pending[going] == 0):
+            if arriving.incomplete and np.count_nonzero(barrier.pending[going] == 0):
                 at = threads[barrier.pending[ctas] == 0]
                 self.misuse(site, barrier, at, "has all its arrivals by one that must not complete the phase")
             self.finish_phases(barrier, going)
@@ -361,7 +372,7 @@ class MBarriers:
             if past.any():
                 at = threads[past[ctas]]
                 self.misuse(
-                    site, barrier, at, self.past_the_count(barrier, int(self.ctas(at)[0])),
+                    site, barrier, at, self.past_the_count(barrier, int(ctas[past[ctas]][0])),
                     hint="make the barrier for as many arrivals as there are in a phase, or let fewer threads arrive",
                 )
                 left[past] = 0
@@ -387,10 +398,10 @@ class MBarriers:
             return
         self.bring(barrier, self.order.release(self.lanes.positions()[threads]))
 
-    def bring(self, barrier: MBarrier, message: Message) -> None:
+    def bring(self, to: MBarrier | Wide, message: Message) -> None:
         """What a message says comes with the current phase."""
         assert self.order is not None, "messages are for checks"
-        barrier.coming = message if barrier.coming is None else self.order.joined([barrier.coming, message])
+        to.coming = message if to.coming is None else self.order.joined([to.coming, message])
 
     def pass_on(self, barrier: MBarrier, ctas: Index) -> None:
         """What has been released into a phase that is complete now is there for those who wait for it.
@@ -401,9 +412,16 @@ class MBarriers:
             return
         if self.laggards is not None:
             self.laggards.check(barrier, barrier.coming, ctas)
-        fresh = barrier.coming.part(ctas)
-        barrier.done = fresh if barrier.done is None else self.order.joined([barrier.done, fresh])
-        barrier.coming.clear(ctas)
+        self.bring_to_end(barrier, ctas)
+        self.bring_to_end(barrier.wide, ctas)
+
+    def bring_to_end(self, of: MBarrier | Wide, ctas: Index) -> None:
+        """What comes with the current phase of these CTAs has come."""
+        if of.coming is None or self.order is None:
+            return
+        fresh = of.coming.part(ctas)
+        of.done = fresh if of.done is None else self.order.joined([of.done, fresh])
+        of.coming.clear(ctas)
 
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, asked: Index, now: Index, reason: str
@@ -421,9 +439,8 @@ class MBarriers:
 
     def last_arrivals(self, barrier: MBarrier, cta: int) -> list[tuple[int, Index]]:
         """(instruction, threads) of the last arrival at a CTA's barrier, in a list that is empty if there is none."""
-        cta_of = self.lanes.full["chunk_cta"]
         for x in reversed(barrier.arrivals):
-            here = x.positions[cta_of[x.positions] == cta]
+            here = x.positions[x.ctas == cta]
             if here.size:
                 return [(x.pc, here)]
         return []
@@ -470,16 +487,3 @@ class MBarriers:
     ) -> tuple[list[str], Index]:
         """A line or more for each phase that some of these threads wait for at these instructions; and the others."""
         return ([], positions) if self.waits is None else self.waits.describe(positions, pcs, operations)
-
-
-def states_of(phases: Index, pending: Index) -> NDArray[np.uint64]:
-    states: NDArray[np.uint64] = (phases << PENDING_BITS | pending).astype(np.uint64)
-    return states
-
-
-def arrivals_before(ctas: Index, counts: Index) -> Index:
-    """How many arrivals in the same CTA come before each thread's own. ctas: ascending."""
-    before = np.cumsum(counts) - counts
-    firsts = np.searchsorted(ctas, ctas)
-    result: Index = before - before[firsts]
-    return result

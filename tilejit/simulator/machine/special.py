@@ -30,6 +30,8 @@ def special_register(name: str, lanes: Lanes, program: Program) -> Any:
         return thread_coordinate(lanes.block, lanes.ctas, number)
     if kind == "%ctaid":
         return lanes.cta_coordinate(number)
+    if "cluster" in kind:
+        return cluster_register(kind, number, lanes, program)
     if kind == "%laneid":
         return _narrow(lanes.full["lane"])
     if kind == "%warpid":
@@ -43,6 +45,19 @@ def special_register(name: str, lanes: Lanes, program: Program) -> Any:
     if kind in fixed:
         return np.uint32(fixed[kind])
     return np.uint64(0) if kind in ("%clock64", "%globaltimer") else None
+
+
+def cluster_register(kind: str, axis: int, lanes: Lanes, program: Program) -> Any:
+    """The value of a special register about clusters; without, each CTA is one."""
+    if kind == "%is_explicit_cluster":
+        return np.bool_(program.function.bounds.cluster is not None)
+    if kind in ("%cluster_nctaid", "%nclusterid", "%cluster_nctarank"):
+        sizes = {"%cluster_nctaid": lanes.cluster[axis], "%nclusterid": lanes.clusters[axis]}
+        return np.uint32(sizes.get(kind, lanes.ranks))
+    if kind == "%cluster_ctarank":
+        return lanes.each_cta(lambda cta: cta % lanes.ranks)
+    along = lanes.rank_along if kind == "%cluster_ctaid" else lanes.cluster_along
+    return lanes.each_cta(lambda cta: along(cta, axis))
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[np.uint32]:

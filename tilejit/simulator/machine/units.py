@@ -15,7 +15,9 @@ from ..checks.places import PtxPlaces
 from ..decode.translate import Program
 from .access import Access
 from .bulk import BulkCopies
+from .clusters import Clusters
 from .copies import AsyncCopies
+from .far_arrivals import FarArrivals
 from .groups import Products
 from .lanes import Lanes
 from .matrix import Matrices
@@ -48,6 +50,8 @@ class Units:
         self.made_pool: RegisterPool | None = None
         self.made_products: Products | None = None
         self.made_bulk: BulkCopies | None = None
+        self.made_clusters: Clusters | None = None
+        self.made_far: FarArrivals | None = None
         self.mbarriers = MBarriers(program, lanes, access, order, places)
         self.operations = Operations(settings.delivery, self.mbarriers.delivered)
         self.mbarriers.operations = self.operations
@@ -85,7 +89,8 @@ class Units:
         """Made at the first use."""
         if self.made_bulk is None:
             self.made_bulk = BulkCopies(
-                self.access.memory, self.lanes, self.access, self.operations, self.mbarriers, self.places
+                self.access.memory, self.lanes, self.access, self.operations, self.mbarriers, self.far_arrivals,
+                self.places,
             )
         return self.made_bulk
 
@@ -97,6 +102,22 @@ class Units:
                 self.program.product_registers, self.lanes, self.warps, self.access, self.operations, self.places
             )
         return self.made_products
+
+    @property
+    def clusters(self) -> Clusters:
+        """Made at the first use."""
+        if self.made_clusters is None:
+            self.made_clusters = Clusters(
+                self.lanes, self.warps, self.access, self.order, self.places, self.access.findings
+            )
+        return self.made_clusters
+
+    @property
+    def far_arrivals(self) -> FarArrivals:
+        """Made at the first use."""
+        if self.made_far is None:
+            self.made_far = FarArrivals(self.mbarriers, self.alive)
+        return self.made_far
 
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
         self.members(mask, pc)
@@ -157,7 +178,7 @@ class Units:
             self.order.flags.fence(self.lanes.positions(), sem, wide)
 
     def fence_proxy(self, space: str) -> None:
-        self.mbarriers.fence_init()
+        self.mbarriers.fence_proxy()
         if self.order is not None:
             self.order.fence_proxy(self.lanes.positions(), space)
 

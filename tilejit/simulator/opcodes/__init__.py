@@ -11,11 +11,11 @@ import re
 from functools import lru_cache
 
 from ..decode.emitter import Entries, Entry, Match
-from . import bulk, convert, copies, floats, integer, matrix, mbarrier, memory, move, sync, tensor, wgmma
+from . import bulk, cluster, convert, copies, floats, integer, matrix, mbarrier, memory, move, sync, tensor, wgmma
 
 _TABLES: tuple[Entries, ...] = (
     bulk.ENTRIES, integer.ENTRIES, floats.ENTRIES, convert.ENTRIES, move.ENTRIES, memory.ENTRIES, sync.ENTRIES,
-    matrix.ENTRIES, copies.ENTRIES, tensor.ENTRIES, mbarrier.ENTRIES, wgmma.ENTRIES,
+    matrix.ENTRIES, copies.ENTRIES, tensor.ENTRIES, mbarrier.ENTRIES, wgmma.ENTRIES, cluster.ENTRIES,
 )
 
 

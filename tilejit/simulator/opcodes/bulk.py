@@ -61,13 +61,12 @@ def box(e: BlockWriter, m: Match, operand: str) -> str:
 
 
 def tensor_load(e: BlockWriter, m: Match) -> None:
-    if m["multicast"]:
-        e.fail("copies to several CTAs are not supported")
-    to, where, signals = operands_of(e, m, 3)
+    to, where, signals, *ctas = operands_of(e, m, 4 if m["multicast"] else 3)
     source = agents_site(e, "load", "global")
     target, address = start_of(e, "store", "shared", to)
     number, bar = barrier(e, signals)
-    e.stmt(f"S.bulk.load_box({source}, {target}, {number}, {address}, {box(e, m, where)}, {bar})")
+    mask = e.source(ctas[0], "u2") if ctas else "None"
+    e.stmt(f"S.bulk.load_box({source}, {target}, {number}, {address}, {box(e, m, where)}, {bar}, {mask})")
 
 
 def tensor_store(e: BlockWriter, m: Match) -> None:

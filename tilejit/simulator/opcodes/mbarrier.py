@@ -10,7 +10,8 @@ from .copies import literal
 from .memory import any_order, site
 
 _SHARED = r"(?P<space>\.shared)(?:::cta)?"
-_RELEASES = any_order(r"(?P<sem>\.release|\.relaxed)", r"\.(?P<scope>cta|cluster)", _SHARED)
+_ANY_SHARED = r"(?P<space>\.shared)(?:::cta|(?P<far>::cluster))?"
+_RELEASES = any_order(r"(?P<sem>\.release|\.relaxed)", r"\.(?P<scope>cta|cluster)", _ANY_SHARED)
 _ACQUIRES = any_order(r"(?P<sem>\.acquire|\.relaxed)", r"\.(?P<scope>cta|cluster)", _SHARED)
 _RELAXED = any_order(r"\.relaxed", r"\.(?P<scope>cta|cluster)", _SHARED)
 _PLAIN = any_order(_SHARED)
@@ -18,7 +19,8 @@ _PLAIN = any_order(_SHARED)
 
 def barrier_site(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
     """(number of the memory instruction, address expression) of an mbarrier."""
-    return site(e, "barrier", {"space": "shared" if m["space"] else ""}, operand, 3, "u8")
+    fields = {"space": "shared" if m["space"] else "", "far": m.get("far") or ""}
+    return site(e, "barrier", fields, operand, 3, "u8")
 
 
 def init(e: BlockWriter, m: Match) -> None:
@@ -42,6 +44,13 @@ def arrive(e: BlockWriter, m: Match) -> None:
     number, address = barrier_site(e, m, operands[0])
     last = e.source(operands[1], "u4") if len(operands) > 1 else "None"
     count, expected = ("None", last) if m["expects"] else (last, "None")
+    if m["far"]:
+        if target != "_" or m["incomplete"]:
+            e.fail("an arrival at a barrier of another CTA has no state, and may complete the phase")
+        scope = "" if m["sem"] == ".relaxed" else m["scope"] or "cta"
+        arguments = f"{number}, {address}, {count}, {expected}, {bool(m['drop'])}, {scope!r}"
+        e.stmt(f"S.far_arrivals.arrive({arguments})")
+        return
     wanted, drop, incomplete = target != "_", bool(m["drop"]), bool(m["incomplete"])
     releases = m.get("sem") != ".relaxed"
     call = f"S.mbarriers.arrive({number}, {address}, {count}, {expected}, {wanted}, {drop}, {incomplete}, {releases})"
@@ -68,9 +77,9 @@ def wait(e: BlockWriter, m: Match) -> None:
     if len(operands) != 3:
         e.fail("the operands are a predicate, an address and a phase")
     number, address = barrier_site(e, m, operands[1])
-    acquires = m["sem"] != ".relaxed"
+    acquires = "" if m["sem"] == ".relaxed" else m["scope"] or "cta"
     kind, phase = awaited(e, m, operands[2])
-    e.write(operands[0], "p", f"S.mbarriers.wait({number}, {address}, {phase}, {kind!r}, {acquires})")
+    e.write(operands[0], "p", f"S.mbarriers.wait({number}, {address}, {phase}, {kind!r}, {acquires!r})")
 
 
 def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:

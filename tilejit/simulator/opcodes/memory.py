@@ -100,6 +100,12 @@ def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
     return value, dtype, offset
 
 
+def _name(operand: str) -> str:
+    """What stands in an address's brackets in front of its offset."""
+    match = _ADDRESS.fullmatch(operand)
+    return match[1] if match else ""
+
+
 def _signed(text: str) -> int:
     value = parse_number(text)
     return value - (1 << 64) if value >> 63 else value
@@ -112,6 +118,8 @@ def site(
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
     offset += behind
+    if e.names.shared and space in ("shared", "") and not m.get("far") and e.is_register(_name(operand)):
+        value = e.once(f"S.clusters.{'offset' if space else 'generic_offset'}({value})")
     sem = m.get("sem") or ""
     strong = kind == "atomic" or sem in (".volatile", ".relaxed", ".acquire", ".release", ".mmio.relaxed")
     sites = e.names.sites

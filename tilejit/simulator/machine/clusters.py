@@ -1,0 +1,176 @@
+"""Clusters of CTAs: the addresses of their shared memory, and the barrier at which all their threads meet.
+
+An address of shared memory has the rank of its CTA from bit 24 on, and below it an offset, which is the same in all
+CTAs of a cluster. What accesses its own CTA's memory goes on with the offset.
+
+source: PTX ISA, "Data Movement and Conversion Instructions: mapa", "getctarank"; "Parallel Synchronization and
+Communication Instructions: barrier.cluster"; of the rank's place: measured on an H100.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...distinct import distinct
+from ...errors import OutOfBoundsError
+from ..checks.findings import Findings
+from ..checks.order import Message, Order
+from ..checks.places import PtxPlaces
+from ..opcodes.move import WINDOWS
+from .access import Access
+from .lanes import RANK_SHIFT, Index, Lanes
+from .register_pool import Blocked
+from .warp import Warps
+
+_OFFSET = (1 << RANK_SHIFT) - 1
+_SPACE_SHIFT = WINDOWS["shared"].bit_length() - 1
+
+
+class Clusters:
+    """The clusters of a chunk; without clusters each CTA is one.
+
+    phase: of each cluster, how many times its threads have met.
+    asked: of each thread, the phase in which it has arrived and for which it hasn't waited, -1 for none; arrived: the
+    instruction of its last arrival; stands: the wait at which it stands, -1 for none.
+    coming, done: what has been released to those who wait for the current phase, and for the last one.
+    """
+
+    def __init__(
+        self, lanes: Lanes, warps: Warps, access: Access, order: Order | None, places: PtxPlaces, findings: Findings,
+    ) -> None:
+        self.lanes = lanes
+        self.warps = warps
+        self.alive = warps.alive
+        self.access = access
+        self.order = order
+        self.places = places
+        self.findings = findings
+        self.home = lanes.full["chunk_cta"] // lanes.ranks
+        self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
+        self.asked, self.arrived, self.stands = np.full((3, lanes.total), -1)
+        self.coming: Message | None = None
+        self.done: Message | None = None
+
+    # addresses, for the executing threads
+
+    def own(self, offset: Any) -> Any:
+        """The address of a variable in each thread's own CTA."""
+        return offset + self.lanes.get("window").astype(offset.dtype)
+
+    def offset(self, address: Any) -> Any:
+        """The offset of an address of a thread's own CTA; one of another CTA stays outside of all memory."""
+        return address - self.lanes.get("window").astype(address.dtype)
+
+    def generic_offset(self, address: Any) -> Any:
+        """The same of a generic address, if it lies in shared memory."""
+        shared = address >> np.uint64(_SPACE_SHIFT) == np.uint64(1)
+        return address - np.where(shared, self.lanes.get("window").astype(address.dtype), np.zeros((), address.dtype))
+
+    def mapped(self, address: Any, rank: Any, pc: int) -> Any:
+        """mapa: the address in the CTA of a rank."""
+        ranks = np.broadcast_to(rank, (self.lanes.n,))
+        wrong = np.flatnonzero(ranks >= self.lanes.ranks)
+        if wrong.size:
+            positions = self.lanes.positions()[wrong]
+            raise OutOfBoundsError(
+                f"{self.lanes.describe_position(int(positions[0]))} asks for memory of the CTA of rank "
+                f"{int(ranks[wrong[0]])} in its cluster, which has {self.lanes.ranks}\n  {self.places.describe(pc)}",
+                instructions=(pc,), threads=self.lanes.numbers(positions),
+            )
+        kind = address.dtype.type
+        return address & ~kind(0xFF << RANK_SHIFT) | rank.astype(address.dtype) << kind(RANK_SHIFT)
+
+    def rank_of(self, address: Any) -> Any:
+        """getctarank: the rank of the CTA to which an address belongs."""
+        return (address >> address.dtype.type(RANK_SHIFT)).astype(np.uint32) & np.uint32(0xFF)
+
+    # the barrier, for the executing threads
+
+    def arrive(self, releases: bool, aligned: bool, pc: int) -> None:
+        """barrier.cluster.arrive."""
+        if aligned:
+            self.warps.whole(pc)
+        positions = self.lanes.positions()
+        again = positions[self.asked[positions] >= 0]
+        if again.size:
+            other = int(self.arrived[again[0]])
+            self.misuse(again, "arrives at the cluster barrier again, with no wait since", pc, other)
+        self.asked[positions] = self.phase[self.home[positions]]
+        self.arrived[positions] = pc
+        if self.order is not None:
+            message = self.order.told_to(self.order.release(positions))
+            if not releases:
+                message = self.order.unseen(message, agents=False)
+            self.coming = message if self.coming is None else self.order.joined([self.coming, message])
+        self.complete()
+
+    def wait(self, aligned: bool, pc: int) -> None:
+        """barrier.cluster.wait, which a block begins with.
+
+        raises: Blocked with those whose cluster hasn't met yet; then nobody has waited.
+        """
+        if aligned:
+            self.warps.whole(pc)
+        positions = self.lanes.positions()
+        blocked = positions[self.asked[positions] == self.phase[self.home[positions]]]
+        if blocked.size:
+            self.stands[blocked] = pc
+            raise Blocked(blocked)
+        never = positions[self.asked[positions] < 0]
+        if never.size:
+            self.misuse(never, "waits at the cluster barrier without having arrived there", pc)
+        self.asked[positions] = self.stands[positions] = -1
+        if self.order is not None and self.done is not None:
+            self.order.learn(positions, self.done)
+
+    def complete(self) -> None:
+        """Begin the next phase of the clusters of which all threads that haven't exited have arrived."""
+        here = self.asked == self.phase[self.home]
+        count = self.phase.size
+        missing = np.bincount(self.home[self.alive & ~here], minlength=count)
+        full = np.flatnonzero((missing == 0) & (np.bincount(self.home[here], minlength=count) > 0))
+        self.phase[full] += 1
+        if full.size and self.order is not None and self.coming is not None:
+            ctas = (full[:, None] * self.lanes.ranks + np.arange(self.lanes.ranks)).reshape(-1)
+            fresh = self.coming.part(ctas)
+            if self.done is not None:
+                self.done.clear(ctas)
+                fresh = self.order.joined([self.done, fresh])
+            self.done = fresh
+            self.coming.clear(ctas)
+        if self.access.watched is not None:
+            self.access.watched.written_elsewhere()
+
+    # in words
+
+    def misuse(self, positions: Index, what: str, pc: int, other: int | None = None) -> None:
+        after = "" if other is None else f"\nafter\n  {self.places.describe(other)}"
+        self.findings.add(
+            "barrier", f"{self.lanes.party(positions)} {what}\n  {self.places.describe(pc)}{after}", pc, other,
+            self.lanes.numbers(positions), positions.size,
+            hint="each thread waits once for each of its arrivals: barrier.cluster.arrive, then barrier.cluster.wait",
+        )
+
+    def describe_waits(self) -> list[str]:
+        """Who stands at the barrier of the first cluster in which somebody does, and whom it misses."""
+        waiting = np.flatnonzero((self.stands >= 0) & self.alive)
+        if not waiting.size:
+            return []
+        cluster = self.home[waiting[0]]
+        lines = []
+        for positions, pc in self.by_cta(waiting[self.home[waiting] == cluster], self.stands):
+            lines.append(f"{self.lanes.party(positions)} at the cluster barrier\n  {self.places.describe(pc)}")
+        missing = np.flatnonzero(self.alive & (self.home == cluster) & (self.asked != self.phase[cluster]))
+        for positions, _ in self.by_cta(missing, np.zeros_like(self.stands)):
+            lines.append(f"  which misses {self.lanes.party(positions)}")
+        more = distinct(self.home[waiting]).size - 1
+        return [*lines, *([f"the same holds in {more} more clusters"] if more else [])]
+
+    def by_cta(self, positions: Index, pcs: NDArray[np.int64]) -> list[tuple[Index, int]]:
+        """(threads of one CTA that stand at one instruction, the instruction)."""
+        ctas = self.lanes.full["chunk_cta"]
+        keys = sorted(set(zip(ctas[positions].tolist(), pcs[positions].tolist(), strict=True)))
+        return [(positions[(ctas[positions] == cta) & (pcs[positions] == pc)], pc) for cta, pc in keys]

@@ -1,0 +1,204 @@
+"""Arrivals at mbarriers of other CTAs of a cluster.
+
+At the scope of a CTA, which is what an arrival has if it says nothing, they bring the other CTA what the asynchronous
+operations that were waited for have done, and no ordinary accesses; at the scope of the cluster these too, to those
+who wait at that scope.
+
+source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier.arrive"; "Memory Consistency Model:
+Morally strong operations".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...distinct import distinct
+from ..checks.order import Order
+from ..opcodes.memory import Site
+from .lanes import RANK_SHIFT, Index
+from .mbarrier import BYTES, Arriving, MBarrier
+from .mbarriers import MBarriers
+from .shared_names import name_of
+
+ORDER_HINT = "fence.mbarrier_init.release.cluster, barrier.cluster.arrive and .wait between the two"
+EXIT_HINT = "let all CTAs of the cluster meet in front of the exit: barrier.cluster.arrive and .wait"
+
+
+class FarArrivals:
+    """The arrivals of a chunk's threads at barriers of other CTAs. alive: the threads that have not exited.
+
+    last: CTA → of each thread of its cluster, rank by rank, the event of its last arrival there, 0 for none.
+    """
+
+    def __init__(self, mbarriers: MBarriers, alive: NDArray[np.bool_]) -> None:
+        self.mbarriers = mbarriers
+        self.lanes = mbarriers.lanes
+        self.order = mbarriers.order
+        self.alive = alive
+        self.last: dict[int, Index] = {}
+
+    def arrive(self, number: int, address: Any, count: Any, expected: Any, drop: bool, releases: str) -> None:
+        """mbarrier.arrive.shared::cluster. releases: at the scope "cta" or "cluster", or not: ""."""
+        site = self.mbarriers.access.sites[number]
+        for barrier, rank, is_far, threads in self.groups(site, address):
+            threads = threads[self.usable(site, barrier, threads, self.targets(threads, rank), is_far)]
+            if not threads.size:
+                continue
+            each = np.ones(threads.size, np.int64)
+            if count is not None:
+                each = self.mbarriers.of(count, threads).astype(np.int64)
+            near = self.mbarriers.release if releases else None
+            release = self.release_to(rank, releases) if is_far else near
+            arriving = Arriving(threads, self.targets(threads, rank), each, drop)
+            self.mbarriers.arrive_at(site, barrier, arriving, expected, release)
+
+    def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, int, bool, Index]]:
+        """(barrier, rank of its CTA, whether that is another one, executing threads); wrong addresses are reported."""
+        lanes, mbarriers = self.lanes, self.mbarriers
+        actual = np.broadcast_to(mbarriers.access.actual(site, address), (lanes.n,)).astype(np.int64)
+        ranks, offsets = np.divmod(actual, 1 << RANK_SHIFT)
+        keys = np.stack([ranks, offsets, ranks != lanes.get("chunk_cta") % lanes.ranks])
+        for key in np.unique(keys, axis=1).T.tolist():
+            threads = np.flatnonzero((keys == np.array(key)[:, None]).all(axis=0))
+            rank, offset, is_far = key
+            if rank >= lanes.ranks:
+                mbarriers.access.report_outside(site, actual.astype(np.uint64), threads)
+                continue
+            barrier = mbarriers.barrier(site, offset, lanes.each(address)[threads])
+            if barrier is not None:
+                yield barrier, rank, bool(is_far), threads
+
+    def targets(self, threads: Index, rank: int) -> Index:
+        """The CTA of a rank in the cluster of each executing thread."""
+        ranks = self.lanes.ranks
+        result: Index = self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
+        return result
+
+    def usable(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, far: bool) -> NDArray[np.bool_]:
+        """At which barriers of CTAs threads can arrive; others are reported."""
+        live = barrier.live[ctas]
+        gone = ~self.living()[ctas]
+        if np.count_nonzero(~live & ~gone):
+            self.mbarriers.misuse(site, barrier, threads[~live & ~gone], "is used, which nothing has initialised")
+        if np.count_nonzero(gone):
+            other = self.coordinates(int(ctas[gone][0]))
+            what = f"belongs to CTA {other}, which has exited, and gets an arrival"
+            self.mbarriers.misuse(site, barrier, threads[gone], what, rule="in-flight", hint=EXIT_HINT)
+        good = live & ~gone
+        some = threads[good]
+        if far and self.order is not None:
+            self.check_made(self.order, site, barrier, some, ctas[good])
+            self.note(self.order, site, some, ctas[good])
+        elif self.order is not None and some.size:
+            self.mbarriers.check_made(site, barrier, some)
+            barrier.used[self.lanes.positions()[some]] = self.order.tick(site.pc)
+        return good
+
+    def living(self) -> NDArray[np.bool_]:
+        """Which CTAs have threads that have not exited."""
+        cta = self.lanes.full["chunk_cta"]
+        result: NDArray[np.bool_] = np.bincount(cta[self.alive], minlength=self.lanes.ctas) > 0
+        return result
+
+    def check_made(self, order: Order, site: Site, barrier: MBarrier, threads: Index, ctas: Index) -> None:
+        """Whoever uses another CTA's barrier must know that it has been made, or of the fence behind that."""
+        gid = self.lanes.full["gid"].astype(np.int64)
+        positions = self.lanes.positions()[threads]
+        for cta in distinct(ctas).tolist():
+            here = positions[ctas == cta]
+            maker = int(gid[barrier.made_at[cta]])
+            known = order.ordered(np.full(here.size, maker), np.full(here.size, barrier.made[cta]), gid[here])
+            if barrier.published[cta]:
+                known |= order.has_come(maker, int(barrier.published[cta]), here)
+            wrong = np.flatnonzero(~known)
+            if wrong.size:
+                what = f"of CTA {self.coordinates(cta)} is used with nothing that orders that"
+                self.mbarriers.misuse(
+                    site, barrier, threads[ctas == cta][wrong], what, int(barrier.made_by[cta]), rule="race",
+                    hint=ORDER_HINT,
+                )
+
+    def check_signalled(self, site: Site, address: int, thread: int, cta: int) -> None:
+        """The barrier of another CTA to which an executing thread's copy reports must be there, and known to it."""
+        barrier, threads = self.mbarriers.at.get(address), np.array([thread])
+        if barrier is None or not barrier.live[cta]:
+            position = int(self.lanes.positions()[thread])
+            name = name_of(self.mbarriers.access.memory, address, BYTES)
+            self.mbarriers.access.findings.add(
+                "barrier",
+                f"{self.lanes.describe_position(position)} copies to CTA {self.coordinates(cta)} "
+                f"and names mbarrier {name}, which nothing has initialised there\n"
+                f"  {self.mbarriers.places.describe(site.pc)}",
+                site.pc, None, self.lanes.numbers(np.array([position])), hint=ORDER_HINT,
+            )
+        elif self.order is not None:
+            self.check_made(self.order, site, barrier, threads, np.array([cta]))
+
+    def is_there(self, site: Site, position: int, cta: int) -> bool:
+        """Whether a CTA that gets what a thread copies has not exited, which is reported."""
+        if self.living()[cta]:
+            return True
+        lanes = self.lanes
+        self.mbarriers.access.findings.add(
+            "in-flight",
+            f"{lanes.describe_position(position)} copies to CTA {self.coordinates(cta)}, which has "
+            f"exited\n  {self.mbarriers.places.describe(site.pc)}",
+            site.pc, None, lanes.numbers(np.array([position])), hint=EXIT_HINT,
+        )
+        return False
+
+    def note(self, order: Order, site: Site, threads: Index, ctas: Index) -> None:
+        """Remember arrivals of executing threads at barriers of these CTAs."""
+        event = order.tick(site.pc)
+        full, ranks = self.lanes.full, self.lanes.ranks
+        positions = self.lanes.positions()[threads]
+        inside = full["chunk_cta"][positions] % ranks * self.lanes.threads + full["thread"][positions]
+        for cta in distinct(ctas).tolist():
+            if cta not in self.last:
+                self.last[cta] = np.zeros(ranks * self.lanes.threads, np.int64)
+            self.last[cta][inside[ctas == cta]] = event
+
+    def release_to(self, rank: int, releases: str) -> Callable[[MBarrier, Index], None]:
+        """What releases into the current phases of barriers in the CTAs of a rank."""
+        mbarriers, order = self.mbarriers, self.order
+
+        def release(barrier: MBarrier, threads: Index) -> None:
+            if order is None:
+                return
+            message = order.told_to(order.release(self.lanes.positions()[threads]), rank)
+            mbarriers.bring(barrier, order.unseen(message, agents=bool(releases)))
+            if releases == "cluster":
+                mbarriers.bring(barrier.wide, message)
+
+        return release
+
+    def coordinates(self, cta: int) -> tuple[int, int, int]:
+        """Where a CTA of the chunk is in the grid."""
+        return self.lanes.cta_coordinates(self.lanes.first + cta)
+
+    def check_exit(self, positions: Index) -> None:
+        """Threads exit: who may be about to arrive at barriers of a CTA must be known to have arrived."""
+        order, lanes = self.order, self.lanes
+        if order is None or not self.last:
+            return
+        living = self.living()
+        for cta in distinct(lanes.full["chunk_cta"][positions]).tolist():
+            events = self.last.get(cta)
+            if events is None or living[cta]:
+                continue
+            arrived = cta // lanes.ranks * lanes.ranks * lanes.threads + np.flatnonzero(events)
+            known = order.need_clocks().executed_for(cta, lanes.full["gid"][arrived].astype(np.int64))
+            unknown = np.flatnonzero(events[events > 0] > known)
+            if unknown.size:
+                at = arrived[unknown[:1]]
+                pc = int(order.pcs[int(events[events > 0][unknown[0]])])
+                self.mbarriers.access.findings.add(
+                    "in-flight",
+                    f"CTA {self.coordinates(cta)} exits, and nothing orders that behind the arrival "
+                    f"at its mbarrier by {lanes.describe_position(int(at[0]))}\n  {self.mbarriers.places.describe(pc)}",
+                    pc, None, lanes.numbers(at), hint=EXIT_HINT,
+                )

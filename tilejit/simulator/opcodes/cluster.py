@@ -1,0 +1,39 @@
+"""Clusters: their barrier, and addresses in shared memory of their CTAs.
+
+source: PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"; "Data Movement and
+Conversion Instructions: mapa", "getctarank".
+"""
+
+from __future__ import annotations
+
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match
+
+
+def arrive(e: BlockWriter, m: Match) -> None:
+    e.exactly(0)
+    e.stmt(f"S.clusters.arrive({m['sem'] != '.relaxed'}, {m['aligned'] is not None}, {e.pc})")
+
+
+def wait(e: BlockWriter, m: Match) -> None:
+    e.exactly(0)
+    e.stmt(f"S.clusters.wait({m['aligned'] is not None}, {e.pc})")
+
+
+def mapa(e: BlockWriter, m: Match) -> None:
+    target, address, rank = e.exactly(3)
+    dtype = PTX_DTYPE[m["t"]]
+    e.write(target, dtype, f"S.clusters.mapped({e.source(address, dtype)}, {e.source(rank, 'u4')}, {e.pc})")
+
+
+def getctarank(e: BlockWriter, m: Match) -> None:
+    e.dst(0, "u4", f"S.clusters.rank_of({e.src(1, PTX_DTYPE[m['t']])})")
+
+
+_ALIGNED = r"(?P<aligned>\.aligned)?"
+_TYPE = r"(?:\.shared::cluster)?\.(?P<t>u32|u64)"
+ENTRIES: Entries = {
+    "barrier": ((r"\.cluster\.arrive(?P<sem>\.release|\.relaxed)?" + _ALIGNED, arrive),
+                (r"\.cluster\.wait(?:\.acquire)?" + _ALIGNED, wait)),
+    "mapa": ((_TYPE, mapa),),
+    "getctarank": ((_TYPE, getctarank),),
+}
