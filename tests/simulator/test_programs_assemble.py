@@ -4,8 +4,10 @@ import pytest
 
 from tests.simulator import matrix_programs as programs
 from tests.simulator import tensor_programs as t
+from tests.simulator.cluster_kernels import ClusterRing, module
 from tests.simulator.small_kernels import kernel
 from tests.support.ptxas import ptxas_accepts
+from tilejit.simulator.decode.translate import translate
 
 PARAMS = ", ".join(f".param .u64 p{i}" for i in range(4))
 
@@ -39,3 +41,26 @@ def test_tensor_memory(shape, target):
             body += t.ld(shape, num, 200, packed=packed, split=8) + t.WAIT_LD + t.write_output("p1", 200, count)
     text = kernel(body + t.free(512) + "ret;", PARAMS, t.DATA, header=header("8.8", target))
     ptxas_accepts(text, target)
+
+
+@pytest.mark.parametrize("ring", [ClusterRing(), ClusterRing((2, 2, 1), 3, ordinary=True)], ids=str)
+def test_rings_of_clusters(ring):
+    ptxas_accepts(ring.text(), "sm_90a")
+
+
+def test_forms_of_clusters():
+    meet = "barrier.cluster.arrive{}{};\nbarrier.cluster.wait{}{};\n"
+    body = "".join(meet.format(sem, aligned, ".acquire" if sem else "", aligned)
+                   for sem in ("", ".release", ".relaxed") for aligned in ("", ".aligned"))
+    body += "mov.u32 %r1, sm; mov.u64 %x4, sm; cvta.shared.u64 %x4, %x4; mapa.shared::cluster.u32 %r2, %r1, 1;\n"
+    body += "mapa.u64 %x5, %x4, 1; getctarank.shared::cluster.u32 %r3, %r2; getctarank.u64 %r4, %x5;\n"
+    for sem in ("", ".release.cta", ".release.cluster", ".relaxed.cluster"):
+        body += f"mbarrier.arrive{sem}.shared::cluster.b64 _, [%r2];\n"
+        body += f"mbarrier.arrive{sem}.shared::cluster.b64 _, [%r2], 3;\n"
+        body += f"mbarrier.arrive.expect_tx{sem}.shared::cluster.b64 _, [%r2], 16;\n"
+    for name in (*(f"%{x}.{y}" for x in ("cluster_ctaid", "cluster_nctaid", "clusterid", "nclusterid") for y in "xyz"),
+                 "%cluster_ctarank", "%cluster_nctarank"):
+        body += f"mov.u32 %r5, {name}; st.shared.u32 [%r1], %r5;\n"
+    text = module(body + "mov.pred %p1, %is_explicit_cluster; @%p1 ret;\nret;", "", (2, 1, 1))
+    ptxas_accepts(text, "sm_90a")
+    translate(text, "k", 0)

@@ -26,7 +26,7 @@ from ..checks.races import AccessChecker
 from ..checks.records import place, unchanged
 from ..opcodes.memory import Site
 from .atomics import update
-from .lanes import Lanes
+from .lanes import RANK_SHIFT, Lanes
 from .memory import ELEMENTS, AddressMap, Bound, MemoryRegion
 from .watched import Watched
 
@@ -308,6 +308,10 @@ class Access:
         encoded = self.memory.map_around(site.space, where)
         if encoded is not None:
             detail = encoded.opaque
+        rank = self.rank_of(site, at, where)
+        if rank is not None:
+            where += (rank << RANK_SHIFT) - (where >> RANK_SHIFT << RANK_SHIFT)
+            detail = f"it lies in the CTA of rank {rank} of the cluster: only its mbarriers and multicast get there"
         verb = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "uses an mbarrier of"}[site.kind]
         who = self.who(at) if self.lanes.n > at else "a thread"
         self.findings.add(
@@ -316,6 +320,17 @@ class Access:
             f"  {self.places.describe(site.pc)}",
             site.pc, None, self.threads(outside), outside.size,
         )
+
+    def rank_of(self, site: Site, at: int, offset: int) -> int | None:
+        """The rank of another CTA to whose shared memory an executing thread's address belongs, None for its own.
+
+        offset: the address, less that of the thread's own CTA.
+        """
+        if self.lanes.ranks == 1 or site.space != "shared" or not offset >> RANK_SHIFT or at >= self.lanes.n:
+            return None
+        own = int(self.lanes.get("chunk_cta")[at]) % self.lanes.ranks
+        rank = (own + (offset >> RANK_SHIFT)) % (1 << 32 - RANK_SHIFT)
+        return rank if rank < self.lanes.ranks else None
 
     def report_read_only(self, site: Site, region: MemoryRegion, index: NDArray[np.int64]) -> None:
         self.findings.add(

@@ -4,7 +4,7 @@ An address of shared memory has the rank of its CTA from bit 24 on, and below it
 CTAs of a cluster. What accesses its own CTA's memory goes on with the offset.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: mapa", "getctarank"; "Parallel Synchronization and
-Communication Instructions: barrier.cluster"; of the rank's place: measured on an H100.
+Communication Instructions: barrier.cluster".
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Clusters:
         cluster = self.home[waiting[0]]
         lines = []
         for positions, pc in self.by_cta(waiting[self.home[waiting] == cluster], self.stands):
-            lines.append(f"{self.lanes.party(positions)} at the cluster barrier\n  {self.places.describe(pc)}")
+            lines.append(f"{self.lanes.who_waits(positions)} at the cluster barrier\n  {self.places.describe(pc)}")
         missing = np.flatnonzero(self.alive & (self.home == cluster) & (self.asked != self.phase[cluster]))
         for positions, _ in self.by_cta(missing, np.zeros_like(self.stands)):
             lines.append(f"  which misses {self.lanes.party(positions)}")

@@ -14,7 +14,7 @@ from ...distinct import distinct
 WARP = 32
 WARPGROUP = 128
 Index = NDArray[np.int64]
-# A CTA's rank in its cluster stands from this bit on in addresses of its shared memory. source: measured on an H100
+# A CTA's rank in its cluster stands from this bit on in addresses of its shared memory, as on sm_90.
 RANK_SHIFT = 24
 #: a cluster of one CTA
 ALONE = (1, 1, 1)
@@ -187,6 +187,11 @@ class Lanes:
                 return f"{text} of CTA {self.cta_coordinates(self.first + cta)}"
         first = self.describe_position(int(positions[0]))
         return first + (f" and {threads.size - 1} more" if threads.size > 1 else "")
+
+    def who_waits(self, positions: Index) -> str:
+        """'warp 3 of CTA (0, 0, 0) waits': threads of one CTA."""
+        who = self.party(positions)
+        return f"{who} {'wait' if who.split()[0].endswith('s') or ' more' in who else 'waits'}"
 
     def numbers(self, positions: Index) -> list[int]:
         """Threads as findings name them: by their numbers in the grid, from 0."""

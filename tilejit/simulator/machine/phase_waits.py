@@ -65,10 +65,8 @@ class Waits:
         asked, kind = int(self.phase[at]), str(self.kinds[at])
         cta = int(self.lanes.full["chunk_cta"][at])
         phase = f"a phase of parity {asked & 1}" if kind == "parity" else f"phase {asked}"
-        who = self.lanes.party(positions)
-        verb = "wait" if who.split()[0].endswith("s") or " more" in who else "waits"
         return (
-            f"{who} {verb} for {phase} of {barrier.name}\n"
+            f"{self.lanes.who_waits(positions)} for {phase} of {barrier.name}\n"
             f"  {self.places.describe(int(self.pc[at]))}\n  {self.describe_phase(barrier, cta, operations)}"
         )
 
