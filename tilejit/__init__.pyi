@@ -157,7 +157,7 @@ class _Operations:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.copy(x, A[0:32, 0:8])
         """
-    def copy_async(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, barrier: _Barrier | _RingStep | None = None, variant: str | None = None, require_bits: int | None = None) -> None:
+    def copy_async(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, barrier: _Barrier | _RingStep | None = None, multicast: Literal[0, 1, 2] | None = None, variant: str | None = None, require_bits: int | None = None) -> None:
         """as copy, but done only when the kernel has waited for it
 
         Example:
@@ -858,6 +858,31 @@ class _Wgmma:
 
 wgmma: _Wgmma
 
+class _Cluster:
+    def id(self, axis: int = 0) -> Scalar:
+        """index of this CTA's cluster among those of the grid, along an axis
+
+        Example:
+            i = tj.cluster.id(0)
+            A[i, 0] = 1.0
+        """
+    def rank(self, axis: int | None = None) -> Scalar:
+        """index of this CTA in its cluster, along an axis or in all; 0 without cluster=
+
+        Example:
+            i = tj.cluster.rank()
+            A[i, 0] = 1.0
+        """
+    def size(self, axis: int | None = None) -> int:
+        """CTAs of a cluster, along an axis or in all, known at compile time
+
+        Example:
+            i = tj.cta_id(0) // tj.cluster.size(0)
+            A[i, 0] = 1.0
+        """
+
+cluster: _Cluster
+
 class _Atomic:
     @overload
     def add(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
@@ -1107,7 +1132,7 @@ def alloc_barrier(arrivals: int = 1, stages: int | None = None) -> _Barrier:
         b = tj.alloc_barrier(arrivals=4)
         tj.warp.arrive(b)
     """
-def alloc_ring(stages: int, producers: int = 1, consumers: int = 1) -> _Ring:
+def alloc_ring(stages: int, producers: int = 1, consumers: int = 1, multicast: int | None = None) -> _Ring:
     """stages that producers fill and consumers empty, of two barriers each; ring[i] is step i
 
     Example:
@@ -1260,6 +1285,13 @@ def warpgroup_sync() -> None:
     Example:
         A[tj.thread_id(), 0] = 1.0
         tj.warpgroup_sync()
+    """
+def cluster_sync() -> None:
+    """waits for all threads of the cluster; orders their memory accesses
+
+    Example:
+        A[tj.thread_id(), 0] = 1.0
+        tj.cluster_sync()
     """
 def grid_sync() -> None:
     """waits for all threads of a cooperative launch; orders their memory accesses

@@ -14,11 +14,11 @@ from .dtypes import DType
 from .errors import shown_file
 from .ir import walk
 from .ir.analyses.uniformity import repeated_additions
-from .ir.nodes import Atomic, Const, Expect, Instruction, Kernel, Let, Load, Store, Vector
+from .ir.nodes import Alloc, Atomic, Const, Expect, Instruction, Kernel, Let, Load, Store, Vector
 from .ir.params import TensorMapParam
 from .isa import ROWS
 from .isa.fences import PROXY_ASYNC_OF
-from .isa.mbarrier import ARRIVE_EXPECT, EXPECT
+from .isa.mbarrier import ARRIVE_AT_PEER, ARRIVE_EXPECT, EXPECT
 from .ops.copies import CAST
 from .source import Span
 from .target import Target
@@ -167,7 +167,7 @@ class InsertedInstruction:
 
 
 def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
-    """What the compiler tells barriers of copies, and its proxy fences, in the order of the text.
+    """What the compiler tells barriers of copies, its proxy fences, arrivals in other CTAs, in the order of the text.
 
     tile, lane: the kernel before and after dispatch: what the user wrote is in both.
     """
@@ -181,6 +181,8 @@ def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
             reason = f"asynchronous accesses see ordinary ones of {spaces[stmt.name]} memory"
         elif stmt.name == ARRIVE_EXPECT.name or (stmt.name == EXPECT.name and stmt.span not in written):
             reason = _awaited(stmt)
+        elif stmt.name == ARRIVE_AT_PEER.name:
+            reason = _reached(stmt, lane)
         else:
             continue
         inserted = InsertedInstruction(_line(stmt.span), ROWS[stmt.name].mnemonic, reason)
@@ -194,6 +196,15 @@ def _awaited(stmt: Instruction) -> str:
     assert isinstance(place, Vector)
     count = f"{size.value:,}" if isinstance(size, Const) else "copied"
     return f"a phase of {place.buffer.root.name} awaits {count} bytes"
+
+
+def _reached(stmt: Instruction, lane: Kernel) -> str:
+    """Why a release arrives in other CTAs."""
+    place = stmt.inputs[0]
+    assert isinstance(place, Vector)
+    name = place.buffer.root.name
+    axis = next(alloc.along for alloc in walk.each(lane.body, Alloc) if alloc.buffer.name == name)
+    return f"a release reaches {name} of all {lane.ctas_along(axis)} CTAs along axis {axis} of the cluster"
 
 
 #: instructions of the machine per byte of global memory from which on an H100's time grows: with 24 of a float16's

@@ -3,7 +3,8 @@
 ```
 open IR ─ limits, layouts ─▶
 tile IR ─ initialized, polls, in place, checks, lower ─▶
-lane IR ─ expects, proxies, arrivals, storage, pending, packed, assertions, prune, unroll, split offsets, hoist ─▶
+lane IR ─ expects, proxies, arrivals, clusters, storage, pending, packed, assertions, prune, unroll, split offsets,
+          hoist ─▶
        ─ codegen ─▶ PTX
 ```
 """
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .codegen import Generated, generate, limits
+from .codegen.expressions import asked_along
 from .codegen.storage import allocations, local_memory
 from .compiled import Compiled, Derivation
 from .dataclass import dataclass, field, replace
@@ -31,7 +33,20 @@ from .ir.placements import DYNAMIC, SHARED, MemoryPlacement, total, within
 from .ir.types import Signature
 from .ir.verify import Examined, examine, placement_faults
 from .ir.watched import WatchedRegion
-from .lower import Verdict, arrivals, expects, hoist, lower, packed, pending, proxies, split_offsets, storage, unroll
+from .lower import (
+    Verdict,
+    arrivals,
+    clusters,
+    expects,
+    hoist,
+    lower,
+    packed,
+    pending,
+    proxies,
+    split_offsets,
+    storage,
+    unroll,
+)
 from .lower.open import LayoutChoice, lay_out
 from .progress import goes_on
 from .remember import lasting
@@ -143,6 +158,10 @@ def _fence_proxies(state: PassState) -> None:
 
 def _expand_arrivals(state: PassState) -> None:
     state.kernel = arrivals.expand(state.kernel)
+
+
+def _meet_in_clusters(state: PassState) -> None:
+    state.kernel = clusters.with_meetings(state.kernel)
 
 
 def _count_registers(state: PassState) -> None:
@@ -287,6 +306,12 @@ PASSES: tuple[Pass, ...] = (
             ("expects", "an arrival tells of the bytes of the copies in front of it"),
             ("proxies", "a fence stands in front of the barrier that comes with an arrival"),
         ),
+    ),
+    Pass(
+        "clusters",
+        _meet_in_clusters,
+        level="lane",
+        after=(("arrivals", "only then does the text show who arrives in other CTAs"),),
     ),
     Pass(
         "storage",
@@ -450,7 +475,7 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         watched=state.watched,
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
-        grid_axes=tuple([axis for axis in range(3) if made.asked & {f"cta_id.{axis}", f"num_ctas.{axis}"}]),
+        grid_axes=tuple([axis for axis in range(3) if made.asked & asked_along(axis)]),
     )
     derivation = Derivation(
         open=open,

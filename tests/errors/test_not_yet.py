@@ -24,11 +24,9 @@ PRODUCT = "tj.wg.gemm_async(acc, a, b, accumulate=False"
 
 #: a line -> what is said of it, where, and what there is
 WORDS = {
-    "n = tj.cluster.rank()": ("ids and sizes of clusters, is not available", "tj.cluster", "tj.grid_sync()"),
-    "tj.cluster_sync()": ("a barrier among the CTAs of a cluster, is not", "tj.cluster_sync", "tj.grid_sync()"),
-    "tj.warp.arrive(full, cta=1)": ("arrive with cta= is not available", "cta=1", "a barrier of this CTA"),
-    "ring = tj.alloc_ring(2, multicast=0)": ("alloc_ring with multicast= is", "multicast=0", "each CTA loads what it"),
-    f"{LOAD}, multicast=0)": ("copy_async with multicast= is not available", "multicast=0", "each CTA loads what it"),
+    "tj.warp.arrive(full, cta=1)": ("arrive with cta= is not available", "cta=1", "a release reaches the others"),
+    "b = a.in_cta(1)": ("no attribute in_cta", "a.in_cta", "tj.alloc_ring(..., multicast=0)"),
+    f"{LOAD}, multicast=0)": ("multicast=0, but full has no multicast=", "multicast=0", "tj.alloc_ring(..., multicast"),
     f"{LOAD}, cache='evict_first')": ("copy_async with cache= is not", "cache='evict_first'", "copy, load and store"),
     "tj.cta.copy_async(A[0:64, 0:64], a, reduce='add')": ("with reduce= is not", "reduce='add'", "tj.atomic.add"),
     "tj.grid_wait()": ("which waits for the kernel before, is not", "tj.grid_wait", "follow each other"),

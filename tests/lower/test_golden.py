@@ -28,7 +28,7 @@ from tilejit.ir.params import (
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
-from tilejit.lower import arrivals, expects, lower, pending, proxies
+from tilejit.lower import arrivals, clusters, expects, lower, pending, proxies
 from tilejit.lower.ask import operand
 from tilejit.target import target
 
@@ -167,5 +167,5 @@ def test_the_tile_ir_of_every_golden_file_lowers_to_its_lane_ir(name: str, golde
     lane = lower(from_text(tile), target(arch)).kernel
     if name.startswith("barriers/"):
         # what those passes make of arrivals that `lower` leaves as they are
-        lane = arrivals.expand(proxies.with_fences(expects.with_arrivals(lane)))
+        lane = clusters.with_meetings(arrivals.expand(proxies.with_fences(expects.with_arrivals(lane))))
     golden.check(name, joined(arch, tile, to_text(pending.carry(lane))))

@@ -40,14 +40,14 @@ def source_of(text: str, **names: Any) -> Callable[..., Any]:
 
 def tile_ir(
     fn: Callable[..., Any] | str, *types: Any, threads: int = 32, on: str = "sm_90a", cooperative: bool = False,
-    **names: Any,
+    cluster: tuple[int, int, int] | None = None, **names: Any,
 ) -> ir.Kernel:
     """The tile IR of a kernel; argument types in order: array and scalar types, a DType, or a constexpr's value."""
     function = source_of(fn, **names) if isinstance(fn, str) else fn
     source = frontend.KernelSource.of(function)
     arguments = [p.arg for p in source.node.args.args]
     signature = Signature(tuple(zip(arguments, map(_argument, types), strict=True)))
-    return build(source, signature, threads=threads, target=target(on), cooperative=cooperative)
+    return build(source, signature, threads=threads, target=target(on), cooperative=cooperative, cluster=cluster)
 
 
 def _argument(value: Any) -> Any:

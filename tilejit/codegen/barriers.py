@@ -29,7 +29,8 @@ def set_up(emission: Emission) -> None:
         base = w.value(f"ptrtoint ptr addrspace(3) {emission.base(stmt.buffer)} to i32")
         for at in range(stmt.buffer.tile_layout.footprint()):
             past = {0: at * stmt.buffer.dtype.bytes}
-            emission.machine(mbarrier.INIT, base, str(stmt.arrivals), past=past, span=stmt.span)
+            arrivals = stmt.arrivals * emission.kernel.ctas_along(stmt.reach)
+            emission.machine(mbarrier.INIT, base, str(arrivals), past=past, span=stmt.span)
     emission.machine(mbarrier.FENCE, span=span)
     w.jump(ready)
     w.start(ready)

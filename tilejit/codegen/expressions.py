@@ -188,6 +188,11 @@ def _proved(op: Op) -> bool:
     return low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
 
 
+def asked_along(axis: int) -> frozenset[str]:
+    """The hardware's numbers by which a CTA asks where it lies along an axis of the grid, or how many do."""
+    return frozenset(name for name in SPECIALS if name.endswith(f".{axis}") or name == "cluster_rank")
+
+
 def _asked(emission: Emission, name: str) -> LLVMValue:
     emission.asked.add(name)
     return special(emission, name)
@@ -198,7 +203,8 @@ def special(emission: Emission, name: str) -> LLVMValue:
     known = SPECIALS[name]
     if known.register:
         number = _special_register(emission, known.register, known.least, known.greatest + 1)
-        return LLVMValue(emission.writer.value(f"zext i32 {number} to i64"), known.dtype)
+        wide = known.dtype.bits > int32.bits
+        return LLVMValue(emission.writer.value(f"zext i32 {number} to i64") if wide else number, known.dtype)
     thread = _special_register(emission, "tid.x", 0, emission.kernel.threads)
     thread_id = THREAD_IDS[name]
     if thread_id.divisor > 1:

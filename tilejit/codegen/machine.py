@@ -40,7 +40,11 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
         operand = arguments[len(operands) - len(carried)]
         if isinstance(item, Vector):
             if operand.kind is Kind.ADDRESS and item.buffer.space == "shared":
-                place, past[len(operands)] = shared_address(emission, item)
+                place, behind = shared_address(emission, item)
+                if behind and f"[${operand.name}]" not in row.text:
+                    # only in brackets an address takes a constant
+                    place, behind = emission.writer.value(f"add i32 {place}, {behind}"), 0
+                past[len(operands)] = behind
                 operands.append(place)
             else:
                 operands += _vector_operands(emission, item, operand)

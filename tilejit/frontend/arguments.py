@@ -20,8 +20,7 @@ Handler = Callable[[Context, ast.Call, Arguments], Value]
 
 #: parameter that isn't there yet -> what to write instead
 NOT_YET = {
-    "cta": "arrive at a barrier of this CTA: clusters come later",
-    "multicast": "each CTA loads what it needs: copies to several CTAs of a cluster come later",
+    "cta": "arrive at a barrier of this CTA; of a ring with multicast= a release reaches the others",
     "cache": "copy, load and store take it: copies that go on by themselves have no hint of caches",
     "reduce": "add by tj.atomic.add(place, tile), from registers",
 }

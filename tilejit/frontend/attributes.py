@@ -49,8 +49,15 @@ def attribute(ctx: Context, node: ast.Attribute) -> Value:
     return handler(ctx, node, base)
 
 
+#: an attribute that isn't there yet -> what there is
+_NOT_YET = {
+    "in_cta": "other CTAs' shared memory is filled by copies only: copy_async(..., barrier=ring[i], multicast=0), of "
+    "ring = tj.alloc_ring(..., multicast=0)",
+}
+
+
 def _missing(ctx: Context, node: ast.Attribute, what: str, names: tuple[str, ...]) -> Exception:
-    hint = guessed(node.attr, names, f"it has {', '.join(names)}")
+    hint = _NOT_YET.get(node.attr) or guessed(node.attr, names, f"it has {', '.join(names)}")
     if node.attr in CALLS and CTA in CALLS[node.attr].scopes:
         hint = f"call it on the threads that carry it out: tj.cta.{node.attr}({ast.unparse(node.value)}, ...)"
     return ctx.type_error(node, f"{what} has no attribute {node.attr}", foreign.instead(node.attr) or hint)

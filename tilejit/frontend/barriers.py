@@ -21,6 +21,7 @@ from ..layout import TileLayout
 from ..target import TENSOR_MEMORY_TARGETS, WARP
 from ..wording import counted
 from .arguments import Arguments, bind, optional
+from .clusters import along
 from .context import Context
 from .values import (
     Barrier,
@@ -65,14 +66,16 @@ def alloc_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.alloc_ring(stages, producers=1, consumers=1)`."""
+    """`tj.alloc_ring(stages, producers=1, consumers=1, multicast=None)`."""
     stages = _count(ctx, arguments, "stages", "the number of stages")
     producers = _count(ctx, arguments, "producers", "the number of producers")
     consumers = _count(ctx, arguments, "consumers", "the number of consumers")
+    axis, ctas = along(ctx, arguments)
     name = ctx.hint or "ring"
+    _check_arrivals(ctx, node, f"{name}.empty", consumers * ctas)
     return Ring(
-        _allocated(ctx, node, f"{name}.full", stages, producers, "commit"),
-        _allocated(ctx, node, f"{name}.empty", stages, consumers, "release"),
+        _allocated(ctx, node, f"{name}.full", stages, producers, "commit", axis),
+        _allocated(ctx, node, f"{name}.empty", stages, consumers, "release", axis),
     )
 
 
@@ -88,22 +91,29 @@ def _count(ctx: Context, arguments: Arguments, name: str, what: str) -> int:
     return count
 
 
-def _allocated(ctx: Context, node: ast.Call, name: str, stages: int, arrivals: int, call: str = "") -> Buffer:
+def _allocated(
+    ctx: Context, node: ast.Call, name: str, stages: int, arrivals: int, call: str = "", axis: int | None = None
+) -> Buffer:
     span = ctx.span(node)
     if not ctx.target.has_barriers:
         raise ResourceError(
             f"{ctx.target.name} has no barriers in shared memory that count bytes of copies", span=span,
             hint="compile for sm_90 or newer, or use tj.cta_sync()",
         )
-    if arrivals > MOST_IN_A_PHASE:
-        raise ResourceError(
-            f"{arrivals:,} arrivals in a phase of {name}; a barrier counts up to {MOST_IN_A_PHASE:,}", span=span,
-            hint="let the leader of a warp or of a warpgroup arrive for its threads",
-        )
+    _check_arrivals(ctx, node, name, arrivals)
     layout = TileLayout.row_major((stages,))
     buffer = Buffer(ctx.unique(name), "shared", barrier, (stages,), layout, barrier.bytes, None, span)
-    ctx.allocate(Alloc(buffer, arrivals=arrivals, call=call, span=span))
+    ctx.allocate(Alloc(buffer, arrivals=arrivals, call=call, along=axis, span=span))
     return buffer
+
+
+def _check_arrivals(ctx: Context, node: ast.Call, name: str, arrivals: int) -> None:
+    """Raise ResourceError for more arrivals than a barrier counts."""
+    if arrivals > MOST_IN_A_PHASE:
+        raise ResourceError(
+            f"{arrivals:,} arrivals in a phase of {name}; a barrier counts up to {MOST_IN_A_PHASE:,}",
+            span=ctx.span(node), hint="let the leader of a warp or of a warpgroup arrive for its threads",
+        )
 
 
 def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:

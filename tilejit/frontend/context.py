@@ -156,6 +156,7 @@ class Context:
     frame: Frame
     is_cooperative: bool = False
     max_registers: int | None = None
+    cluster: tuple[int, int, int] | None = None
     block: Draft = field(default_factory=list)
     depth: int = 0
     enclosures: list[Enclosure] = field(default_factory=list)

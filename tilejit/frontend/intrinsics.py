@@ -13,7 +13,7 @@ from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import GRID
 from ..target import TENSOR_MEMORY_TARGETS
-from . import barriers, operands, reductions, registers, shapes, tiles
+from . import barriers, clusters, operands, reductions, registers, shapes, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, bind, optional
 from .atomics import ATOMIC_CALLS
@@ -116,6 +116,7 @@ HANDLERS: dict[str, Handler] = {
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
     **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
     "grid_sync": _grid_sync,
+    **clusters.CALLS,
     "num_threads": _num_threads,
     "elect": _elect,
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},

@@ -26,7 +26,7 @@ from ..ir.walk import Block
 from ..ops.atomic import ATOMIC, RETURNS
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
-from . import stand_ins
+from . import clusters, stand_ins
 from .coalescing import coalesced
 from .context import Context, Frame
 from .drafts import sealed
@@ -63,7 +63,7 @@ def build(
         _check_cluster(cluster, nonportable_cluster, span)
     entry = kernel_params(source, signature)
     frame = Frame(source, source.node, env=dict(entry.env))
-    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame, cooperative, max_registers)
+    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame, cooperative, max_registers, cluster)
     defined = [param.defines for param in entry.params]
     for name in (*entry.env, *[each.name for each in defined if each is not None]):
         ctx.used.setdefault(name, 0)
@@ -77,6 +77,7 @@ def build(
     kernel = replace(kernel, body=body, params=_with_writes(entry.params, body))
     _verify(kernel)
     collectives.check(kernel)
+    clusters.check_steps(kernel)
     return kernel
 
 

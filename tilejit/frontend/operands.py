@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from ..dataclass import replace
 from ..ir.nodes import Expr, Region
-from ..ops.copies import INDEX
+from ..ops.copies import INDEX, MULTICAST
 from ..ops.fold import COMBINE, PAIRS
 from ..ops.record import AttributeValue, TileOperation, dimensions
-from . import regions
+from . import clusters, regions
 from .arguments import Arguments, optional
 from .combine import read_combine
 from .context import Context
@@ -84,5 +84,10 @@ def attributes(
         fault = attribute.fault(constant)
         if fault is not None:
             raise ctx.type_error(argument, fault, f"leave {attribute.name}= out, or change it")
+        if attribute is MULTICAST:
+            assert isinstance(constant, int)
+            constant = clusters.multicast(ctx, argument, constant, operands)
+            if constant is None:
+                continue
         attrs.append((attribute.name, constant))
     return tuple(attrs)

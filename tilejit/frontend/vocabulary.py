@@ -120,7 +120,6 @@ class NotYet:
     instead: str = "dir(tilejit) lists what there is"
 
 
-_NO_CLUSTERS = "CTAs work for themselves; those of a kernel with cooperative=True meet by tj.grid_sync()"
 _ONE_STREAM = "leave it out: launches on one stream follow each other"
 _OWN_MAPS = "write copy_async(shared, A[...], barrier=t): the launch makes the maps of its arrays"
 _OWN_NUMBERS = "pass an array of random numbers"
@@ -128,8 +127,6 @@ _REDUCE = "tj.reduce(x, axis, combine) gives the last one, for a whole axis"
 
 #: names of the language that aren't built yet: refused by name, and not among those that `dir(tilejit)` lists
 NOT_YET = {
-    "cluster": NotYet("ids and sizes of clusters", _NO_CLUSTERS),
-    "cluster_sync": NotYet("a barrier among the CTAs of a cluster", _NO_CLUSTERS),
     "grid_trigger": NotYet("which lets the next kernel start", _ONE_STREAM),
     "grid_wait": NotYet("which waits for the kernel before", _ONE_STREAM),
     "TensorMap": NotYet("a tensor map that others have made", _OWN_MAPS),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ..isa import ASYNC_CALLS
 from ..isa.atomics import OPERATIONS
-from ..isa.barriers import BARRIERS, USERS
+from ..isa.barriers import BARRIERS, CLUSTER_SYNC, USERS
 from ..isa.warp import VOTE
 from ..ops.elementwise import ELEMENTWISE, Elementwise
 from ..ops.gemm_async import GEMM_ASYNC
@@ -89,6 +89,7 @@ def _word(name: str, meaning: str, gives: str, example: str, required: str = "",
 
 
 _AXIS = CallParameter("axis", "int", "of the grid", 0)
+_CLUSTER_AXIS = CallParameter("axis", "int | None", "of the cluster; None for all", None)
 _THREAD = "i = tj.thread_id()\n"
 _LOAD = "x = tj.cta.load(A[0:32, 0:8])\n"
 
@@ -100,7 +101,8 @@ _BARRIERS = (
     Intrinsic("alloc_ring", "stages that producers fill and consumers empty, of two barriers each; ring[i] is step i", (
         CallParameter("stages", "int", "how many steps may be under way"),
         CallParameter("producers", "int", "how many commit each step", 1),
-        CallParameter("consumers", "int", "how many release each step", 1),
+        CallParameter("consumers", "int", "how many release each step, of each CTA", 1),
+        CallParameter("multicast", "int | None", "the cluster's axis along which one copy may fill all stages", None),
     ), "_Ring", "ring = tj.alloc_ring(2)\nring[0].acquire()"),
     Intrinsic("named_barrier", "one of a CTA's barriers by its number, for some of its warps", (
         CallParameter("id", "int", f"from {USERS[0]} to {USERS[-1]}"),
@@ -131,6 +133,11 @@ def _id(name: str, meaning: str, *parameters: CallParameter, gives: str = "Scala
 _IDS = (
     _id("cta_id", "index of this CTA in the grid, along an axis", _AXIS),
     _id("num_ctas", "CTAs of the grid, along an axis", _AXIS),
+    _id("cluster.id", "index of this CTA's cluster among those of the grid, along an axis", _AXIS),
+    Intrinsic("cluster.rank", "index of this CTA in its cluster, along an axis or in all; 0 without cluster=",
+              (_CLUSTER_AXIS,), "Scalar", "i = tj.cluster.rank()\nA[i, 0] = 1.0"),
+    Intrinsic("cluster.size", "CTAs of a cluster, along an axis or in all, known at compile time", (_CLUSTER_AXIS,),
+              "int", "i = tj.cta_id(0) // tj.cluster.size(0)\nA[i, 0] = 1.0"),
     _id("thread_id", "index of this thread in its CTA"),
     Intrinsic("num_threads", "threads of a CTA, known at compile time", (), "int",
               "i = tj.cta_id(0) * tj.num_threads() + tj.thread_id()\nA[i, 0] = 1.0"),
@@ -176,6 +183,7 @@ _SYNC_EXAMPLE = "A[tj.thread_id(), 0] = 1.0\ntj.{}()"
 _SYNCS = (
     *(Intrinsic(f"{scope}_sync", barrier.meaning, example=_SYNC_EXAMPLE.format(f"{scope}_sync"))
       for scope, barrier in BARRIERS.items()),
+    Intrinsic("cluster_sync", CLUSTER_SYNC.meaning, example=_SYNC_EXAMPLE.format("cluster_sync")),
     Intrinsic("grid_sync", "waits for all threads of a cooperative launch; orders their memory accesses",
               example=_SYNC_EXAMPLE.format("grid_sync")),
 )

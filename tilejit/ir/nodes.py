@@ -90,13 +90,22 @@ class Alloc:
     by values known only at run time (lane level).
     arrivals: of a buffer of barriers, which are ready before the first statement: how many complete a phase.
     call: of a ring's barriers: what arrives there once a step, "commit" or "release".
+    along: of a ring's barriers: the axis of the cluster along which one copy may fill a stage of all CTAs. A stage is
+    free when all of them have released it: who arrives by "release" does so in each of them, so that `arrivals` of
+    each CTA complete a phase.
     """
 
     buffer: Buffer
     addressed: bool = False
     arrivals: int = 0
     call: str = ""
+    along: int | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def reach(self) -> int | None:
+        """The axis of the cluster in all of whose CTAs those arrive who arrive here; None where only here."""
+        return self.along if self.call == "release" else None
 
 
 @lean(frozen=True, slots=True)
@@ -495,4 +504,8 @@ class Kernel:
     span: Span | None = field(default=None, compare=False, repr=False)
     cooperative: bool = False
     memory: tuple[MemoryPlacement, ...] = ()
+
+    def ctas_along(self, axis: int | None) -> int:
+        """How many CTAs of the cluster lie along an axis; 1 where no axis is named."""
+        return 1 if self.cluster is None or axis is None else self.cluster[axis]
 

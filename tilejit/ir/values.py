@@ -10,7 +10,7 @@ from ..dtypes import DType, bool_, int32, int64
 from ..layout import TileLayout
 from ..scopes import THREAD_IDS
 from ..source import Span
-from ..target import MAX_GRID
+from ..target import MAX_CLUSTER, MAX_GRID
 
 SPACES = ("global", "shared", "local", "tmem")
 
@@ -18,7 +18,7 @@ SPACES = ("global", "shared", "local", "tmem")
 class HardwareNumber(NamedTuple):
     """An id or a size that the hardware knows: its type, its least and its greatest value.
 
-    register: the special register that has it, of a number of the grid.
+    register: the special register that has it, of a number of the grid or of a cluster.
     """
 
     dtype: DType
@@ -31,6 +31,9 @@ SPECIALS: dict[str, HardwareNumber] = {
     **{name: HardwareNumber(int32, 0, number.greatest) for name, number in THREAD_IDS.items()},
     **{f"cta_id.{k}": HardwareNumber(int64, 0, n - 1, f"ctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
     **{f"num_ctas.{k}": HardwareNumber(int64, 1, n, f"nctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
+    "cluster_rank": HardwareNumber(int32, 0, MAX_CLUSTER - 1, "cluster.ctarank"),
+    **{f"cluster_rank.{k}": HardwareNumber(int32, 0, MAX_CLUSTER - 1, f"cluster.ctaid.{'xyz'[k]}") for k in range(3)},
+    **{f"cluster_id.{k}": HardwareNumber(int64, 0, n - 1, f"clusterid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
 }
 
 #: scopes of the memory model: the threads with which an access or a fence is ordered

@@ -1,16 +1,17 @@
-"""Barriers of a CTA, a warpgroup, a warp; and those that some warps of a CTA name by a number.
+"""Barriers of a CTA, a warpgroup, a warp; those that some warps of a CTA name by a number; and that of a cluster.
 
 A CTA has sixteen by number: 0 is its own, 1 to 7 are users', and from 8 on there is one for each warpgroup.
 """
 
 from __future__ import annotations
 
-from ..scopes import CTA, WARP, WARPGROUP, Scope
+from ..scopes import CTA, THREAD, WARP, WARPGROUP, Scope
 from .row import B32, Direction, Operand, Row, predicate, register
 from .warp import VOTE
 
 __all__ = [
     "BARRIERS", "BAR_ARRIVE_NUMBERED", "BAR_SYNC", "BAR_SYNC_NAMED", "BAR_SYNC_NUMBERED", "BAR_WARP_SYNC",
+    "CLUSTER_ENTRY", "CLUSTER_EXIT", "CLUSTER_SYNC",
     "MEETINGS", "OF_A_CTA", "OF_WARPGROUPS", "ROWS", "USERS", "VOTES",
 ]
 
@@ -73,6 +74,42 @@ BAR_ARRIVE_NUMBERED = _sync(
     "named_barrier(...).arrive",
 )
 
+
+def _of_cluster(name: str, text: str, scope: Scope, meaning: str, called: str = "") -> Row:
+    return Row(
+        name=name,
+        text=text,
+        meaning=meaning,
+        since=90,
+        ptx=(8, 0),
+        scope=scope,
+        memory=True,
+        convergent=True,
+        called=called,
+        source='PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"',
+    )
+
+
+CLUSTER_SYNC = _of_cluster(
+    "barrier.cluster",
+    "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;",
+    CTA,
+    "waits for all threads of the cluster; orders their memory accesses",
+    "cluster_sync",
+)
+CLUSTER_ENTRY = _of_cluster(
+    "barrier.cluster.entry",
+    "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;",
+    CTA,
+    "waits for all threads of the cluster; orders nothing but what fences before it release",
+)
+CLUSTER_EXIT = _of_cluster(
+    "barrier.cluster.exit",
+    "barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;",
+    THREAD,
+    "waits for all threads of the cluster that haven't ended, from wherever each comes",
+)
+
 #: scope -> the barrier among its threads
 BARRIERS: dict[Scope, Row] = {row.scope: row for row in (BAR_SYNC, BAR_WARP_SYNC, BAR_SYNC_NAMED)}
 
@@ -110,6 +147,8 @@ VOTES: dict[tuple[str, Scope], Row] = {
 _VOTING = tuple(row for (_, scope), row in VOTES.items() if scope is not WARP)
 
 #: those at which all threads of the row's scope wait for each other
-MEETINGS = frozenset((*BARRIERS.values(), BAR_SYNC_NUMBERED, *_VOTING))
+MEETINGS = frozenset((*BARRIERS.values(), BAR_SYNC_NUMBERED, CLUSTER_SYNC, *_VOTING))
 
-ROWS = (*BARRIERS.values(), BAR_SYNC_NUMBERED, BAR_ARRIVE_NUMBERED, *_VOTING)
+ROWS = (
+    *BARRIERS.values(), BAR_SYNC_NUMBERED, BAR_ARRIVE_NUMBERED, *_VOTING, CLUSTER_SYNC, CLUSTER_ENTRY, CLUSTER_EXIT,
+)

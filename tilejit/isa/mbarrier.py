@@ -10,7 +10,10 @@ from ..dtypes import barrier
 from ..scopes import THREAD
 from .row import B32, Direction, Operand, Row, address, predicate, register
 
-__all__ = ["ARRIVE", "ARRIVE_EXPECT", "EXPECT", "FENCE", "INIT", "MOST_IN_A_PHASE", "ROWS", "TEST_WAIT", "TRY_WAIT"]
+__all__ = [
+    "ARRIVE", "ARRIVE_AT_PEER", "ARRIVE_EXPECT", "EXPECT", "FENCE", "INIT", "MOST_IN_A_PHASE", "ROWS", "TEST_WAIT",
+    "TRY_WAIT",
+]
 
 #: arrivals, or bytes, of one phase
 #: source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", valid ranges of its counts
@@ -73,6 +76,15 @@ ARRIVE_EXPECT = _row(
     (_BARRIER, _BYTES),
 )
 
+#: Not `.release.cluster`, of which ptxas makes a fence of the whole GPU: products and copies are complete when they
+#: have been waited for, whoever learns of it.
+ARRIVE_AT_PEER = _row(
+    "mbarrier.arrive.remote",
+    "{ .reg .b32 a; mapa.shared::cluster.u32 a, $barrier, $cta; mbarrier.arrive.shared::cluster.b64 _, [a]; }",
+    "arrives at the barrier at the same place in CTA $cta of the cluster; orders no ordinary accesses",
+    (_BARRIER, register("cta", B32)),
+)
+
 EXPECT = _row(
     "mbarrier.expect_tx",
     "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$barrier], $bytes;",
@@ -97,4 +109,4 @@ def _asked(instruction: str, meaning: str, since: int) -> Row:
 TRY_WAIT = _asked("try_wait", "whether phase $phase is complete, after some time of waiting for it", 90)
 TEST_WAIT = _asked("test_wait", "whether phase $phase is complete", 80)
 
-ROWS = (INIT, FENCE, ARRIVE, ARRIVE_EXPECT, EXPECT, TRY_WAIT, TEST_WAIT)
+ROWS = (INIT, FENCE, ARRIVE, ARRIVE_EXPECT, ARRIVE_AT_PEER, EXPECT, TRY_WAIT, TEST_WAIT)

@@ -5,6 +5,9 @@ A copy of a box reads 128 bytes, the tensor map, which say where the tensor lies
     map of A[m, k]    dims (k, m), stride of m in bytes, box (64, 128)
     copy              coordinates (c, r): elements A[r : r + 128, c : c + 64], zeros for those that there aren't
 
+A load may write to several CTAs of a cluster at once, at the same place in each, and its bytes count for each one's
+barrier at the same place.
+
 What loads write is there when a phase of a barrier is complete, which awaits the bytes; stores are counted in groups.
 """
 
@@ -12,11 +15,11 @@ from __future__ import annotations
 
 from ..dataclass import dataclass
 from ..dtypes import barrier
-from .row import B32, B64, AsyncWork, Direction, Family, Operand, Row, address, constant, register
+from .row import B16, B32, B64, AsyncWork, Direction, Family, Operand, Row, address, constant, register
 
 __all__ = [
-    "BULK_COMMIT", "BULK_LOAD", "BULK_STORE", "BULK_STORES", "BULK_WAIT", "BULK_WAIT_READ", "LOADS", "PREFETCH", "ROWS",
-    "STORES", "BoxForm",
+    "BULK_COMMIT", "BULK_LOAD", "BULK_STORE", "BULK_STORES", "BULK_WAIT", "BULK_WAIT_READ", "LOADS",
+    "MULTICAST_LOADS", "PREFETCH", "ROWS", "STORES", "BoxForm",
 ]
 
 BULK_STORES = AsyncWork("stores from shared memory", "copy_async", wait="bulk.wait")
@@ -29,13 +32,15 @@ _BYTES = register("bytes", B32)
 
 @dataclass(frozen=True, slots=True)
 class BoxForm:
-    """A box of `rank` dimensions."""
+    """A box of `rank` dimensions. multicast: it is written to several CTAs of a cluster."""
 
     rank: int
+    multicast: bool = False
 
 
 #: maps of tensors of one dimension have a second one
 _FORMS = tuple(BoxForm(rank) for rank in range(2, 6))
+_MULTICAST = tuple(BoxForm(form.rank, multicast=True) for form in _FORMS)
 
 
 def _row(
@@ -67,6 +72,14 @@ def _coordinates(form: BoxForm) -> Operand:
 
 def _load(form: BoxForm) -> Row:
     how = f"{form.rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    if form.multicast:
+        return _row(
+            f"tma.load.{form.rank}d.multicast",
+            f"cp.async.bulk.tensor.{how}.multicast::cluster [$to], [$map, {{$coordinates}}], [$barrier], $ctas;",
+            "starts to copy the box at $coordinates of the tensor that $map tells of to shared $to of each CTA of the "
+            "cluster whose bit in $ctas is set; its bytes count for $barrier of each",
+            (address("to", "shared", Direction.OUT), _MAP, _coordinates(form), _BARRIER, register("ctas", B16)),
+        )
     return _row(
         f"tma.load.{form.rank}d",
         f"cp.async.bulk.tensor.{how} [$to], [$map, {{$coordinates}}], [$barrier];",
@@ -86,7 +99,8 @@ def _store(form: BoxForm) -> Row:
     )
 
 
-LOADS = Family.of("tma.load", _FORMS, _load)
+LOADS = Family.of("tma.load", (*_FORMS, *_MULTICAST), _load)
+MULTICAST_LOADS = LOADS.among("tma.load.multicast", lambda form: form.multicast)
 STORES = Family.of("tma.store", _FORMS, _store)
 
 BULK_LOAD = _row(

@@ -1,13 +1,19 @@
-"""Arrivals at barriers become instructions: the instance synchronises, unless it needn't, and its leader arrives."""
+"""Arrivals at barriers become instructions: the instance synchronises, unless it needn't, and its leader arrives.
+
+What releases a stage that one copy may fill in several CTAs of a cluster arrives in each of them.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..dataclass import replace
 from ..ir import walk
 from ..ir.names import defined_names
-from ..ir.nodes import Arrive, Instruction, Kernel, Stmt, Sync, Vector
+from ..ir.nodes import Arrive, Expr, Instruction, Kernel, Stmt, Sync, Vector
 from ..isa import mbarrier
 from .builder import Builder
+from .clusters import others_along, released_along
 from .leaders import leads
 from .meetings import meetings
 
@@ -20,14 +26,18 @@ def expand(kernel: Kernel) -> Kernel:
         return kernel
     b = Builder(defined_names(kernel.body))
     meeting = meetings(kernel)
+    axes = released_along(kernel.body)
     made: dict[int, tuple[Stmt, ...]] = {}
     for number, stmt in walk.numbered(kernel.body, Arrive):
-        _arrive(b, stmt, kernel.threads, meets=id(stmt) in meeting)
+        axis = axes.get(stmt.place.buffer.name)
+        others = () if kernel.cluster is None or axis is None else tuple(others_along(kernel.cluster, axis))
+        _arrive(b, stmt, kernel.threads, others, meets=id(stmt) in meeting)
         made[number] = b.take()
     return replace(kernel, body=walk.edited(kernel.body, made))
 
 
-def _arrive(b: Builder, stmt: Arrive, threads: int, *, meets: bool) -> None:
+def _arrive(b: Builder, stmt: Arrive, threads: int, others: Sequence[Expr], *, meets: bool) -> None:
+    """others: the ranks of the other CTAs that it arrives in."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     b.span = stmt.span
     if meets:
@@ -36,3 +46,5 @@ def _arrive(b: Builder, stmt: Arrive, threads: int, *, meets: bool) -> None:
     inputs = (stmt.place,) if stmt.bytes is None else (stmt.place, stmt.bytes)
     with b.when(leads(b, stmt.scope, threads)):
         b.append(Instruction(row.name, (), inputs, stmt.span))
+        for cta in others:
+            b.append(Instruction(mbarrier.ARRIVE_AT_PEER.name, (), (stmt.place, cta), stmt.span))

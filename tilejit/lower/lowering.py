@@ -74,7 +74,7 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
     Where an operation needs a buffer in local memory, all is lowered again: what came before wrote its registers.
     """
     recomputed = Recomputed(kernel)
-    context, taken = DispatchContext(target, kernel.threads, recomputed), defined_names(kernel.body)
+    context, taken = DispatchContext(target, kernel.threads, recomputed, kernel.cluster), defined_names(kernel.body)
     addressed: Mapping[str, Span | None] = {}
     while True:
         builder = Builder(taken, addressed, has_checks=kernel.debug)

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from ..dataclass import dataclass, replace
 from ..dtypes import barrier
+from ..errors import DispatchError
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
 from ..ir.nodes import (
@@ -42,6 +43,7 @@ from ..isa import ROWS, Direction, Kind, Row
 from ..isa.barriers import BAR_ARRIVE_NUMBERED, MEETINGS
 from ..isa.cp_async import CP_ASYNC
 from ..isa.fences import FENCE, PROXY_ASYNC_OF
+from ..isa.tma import MULTICAST_LOADS
 from ..source import Span
 
 __all__ = ["with_fences"]
@@ -50,7 +52,8 @@ __all__ = ["with_fences"]
 _Memory = tuple[str, str]
 _State = frozenset[_Memory]
 
-#: the instructions that make a thread's accesses known to others
+#: the instructions that write shared memory of several CTAs; those that make a thread's accesses known to others
+_MULTICAST = frozenset(row.name for row in MULTICAST_LOADS.rows())
 _ORDERING = frozenset(row.name for row in (*MEETINGS, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
 
 
@@ -59,6 +62,8 @@ def with_fences(kernel: Kernel) -> Kernel:
     accesses = _Accesses.of(kernel)
     if not accesses.touched:
         return kernel
+    if accesses.multicast:
+        _refuse_ordinary(kernel, accesses)
     states = solve(_Dirty(accesses), kernel.body, frozenset[_Memory]())
     fenced: dict[int, tuple[Stmt, ...]] = {}
     for number, (stmt, state) in enumerate(zip(walk.statements(kernel.body), states, strict=True)):
@@ -66,6 +71,21 @@ def with_fences(kernel: Kernel) -> Kernel:
         if spaces:
             fenced[number] = (*(_fence(space, stmt.span) for space in sorted(spaces)), stmt)
     return replace(kernel, body=walk.edited(kernel.body, fenced)) if fenced else kernel
+
+
+def _refuse_ordinary(kernel: Kernel, accesses: _Accesses) -> None:
+    """Raise DispatchError where threads access memory themselves that other CTAs of the cluster write.
+
+    What tells these that it is free orders asynchronous accesses that have been waited for, and no others.
+    """
+    for stmt in walk.statements(kernel.body):
+        name = next((name for (_, name), _ in accesses.ordinary(stmt) if ("shared", name) in accesses.multicast), None)
+        if name is not None:
+            raise DispatchError(
+                f"other CTAs copy to {name}, by multicast=: only products of warpgroups and copies by TMA may read it",
+                span=stmt.span,
+                hint="read it by gemm_async, or copy it without multicast=",
+            )
 
 
 def _fence(space: str, span: Span | None) -> Instruction:
@@ -78,7 +98,7 @@ class _Accesses:
 
     issued: what each instruction accesses asynchronously that does so, by its identity. overlapping: arguments that may
     be one another's memory. touched: what is accessed asynchronously; overwritten: of that, what is written so.
-    staged: the shared memory that cp.async writes.
+    staged: the shared memory that cp.async writes. multicast: that which other CTAs of the cluster write.
     """
 
     issued: Mapping[int, _State]
@@ -86,23 +106,26 @@ class _Accesses:
     touched: _State
     overwritten: _State
     staged: _State
+    multicast: _State
 
     @staticmethod
     def of(kernel: Kernel) -> _Accesses:
         maps = {p.var.name: p.of for p in kernel.params if isinstance(p, TensorMapParam)}
         overlapping = frozenset([p.of for p in kernel.params if isinstance(p, PointerParam) and not p.noalias])
         issued: dict[int, _State] = {}
-        overwritten, staged = set[_Memory](), set[_Memory]()
+        overwritten, staged, multicast = set[_Memory](), set[_Memory](), set[_Memory]()
         for stmt in walk.each(kernel.body, Instruction):
             row = ROWS[stmt.name]
             if row.asynchronous:
                 accesses = [*_addressed(row, stmt), *_described(row, stmt, maps)]
                 issued[id(stmt)] = frozenset([memory for memory, _ in accesses])
                 overwritten.update([memory for memory, writes in accesses if writes])
+                if stmt.name in _MULTICAST:
+                    multicast.update([memory for memory, _ in _addressed(row, stmt)])
             elif row.starts is CP_ASYNC:
                 staged.update([memory for memory, writes in _addressed(row, stmt) if writes])
         touched = frozenset[_Memory]().union(*issued.values())
-        return _Accesses(issued, overlapping, touched, frozenset(overwritten), frozenset(staged))
+        return _Accesses(issued, overlapping, touched, frozenset(overwritten), frozenset(staged), frozenset(multicast))
 
     def ordinary(self, stmt: Stmt) -> list[tuple[_Memory, bool]]:
         """The memory, no registers, that a statement accesses ordinarily, and whether it writes it."""

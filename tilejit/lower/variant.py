@@ -21,17 +21,19 @@ from ..errors import LayoutError
 from ..ir.nodes import Region, TileOp
 from ..isa import AsyncWork, Capability, Family
 from ..isa.row import ANOTHER_TARGET
+from ..ops.copies import MULTICAST
 from ..ops.record import TILE
 from ..scopes import SCOPES, THREAD, WARP
 from ..target import Target
 from .builder import Builder
+from .clusters import Cluster
 from .plans import Plan
 from .recomputed import Recomputed
 
 __all__ = [
-    "COPY_CONDITIONS", "KINDS", "PRODUCT_CONDITIONS", "SCOPE", "SHAPES", "TYPES", "WHOLE_WARPS", "Condition",
-    "Decline", "DispatchContext", "Variant", "among", "between", "copy_sides", "from_to", "lead_of", "local_side",
-    "needs", "outside",
+    "COPY_CONDITIONS", "FILLS_ONE", "KINDS", "PRODUCT_CONDITIONS", "SCOPE", "SHAPES", "TYPES", "WHOLE_WARPS",
+    "Condition", "Decline", "DispatchContext", "Variant", "among", "between", "copy_sides", "from_to", "lead_of",
+    "local_side", "needs", "outside",
 ]
 
 P = TypeVar("P", bound=Plan)
@@ -103,11 +105,13 @@ class DispatchContext:
     """What an operation is dispatched for.
 
     threads: of the CTA. recomputed: the masks that can be computed again where it stands; None where it stands alone.
+    cluster: CTAs of a cluster in each dimension; None where the kernel has none.
     """
 
     target: Target
     threads: int
     recomputed: Recomputed | None = field(default=None, compare=False, repr=False)
+    cluster: Cluster | None = None
 
     def count(self, scope: str) -> int:
         """Threads of one scope that carry out an operation together."""
@@ -310,7 +314,15 @@ def needs(
     return Condition("instruction", test, hint)
 
 
+def _fills_one(op: TileOp, context: DispatchContext) -> str | None:
+    axis = op.attr(MULTICAST.name)
+    return None if axis is None else f"fills the memory of one CTA; got multicast={axis}"
+
+
 SCOPE = Condition("scope", _scope)
+
+#: what every asynchronous copy needs that goes to one CTA
+FILLS_ONE = Condition("one CTA", _fills_one)
 WHOLE_WARPS = Condition("whole warps", _whole_warps)
 
 #: the operands are what the table of tile operations says: regions or scalars, as many

@@ -15,7 +15,7 @@ from .record import BARRIER, SCALAR, TILE, Attribute, AttributeValue, Fault, Sha
 
 __all__ = [
     "ALONG", "BARRIER_OPERAND", "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDEX", "INDICES", "MASK",
-    "REQUIRE_BITS", "RESHAPE", "VARIANT_NAME", "into", "mask_fault",
+    "MULTICAST", "REQUIRE_BITS", "RESHAPE", "VARIANT_NAME", "into", "mask_fault",
 ]
 
 Array = np.ndarray
@@ -35,6 +35,10 @@ VARIANT_NAME = Attribute("variant", str, "the variant that carries it out")
 REQUIRE_BITS = Attribute("require_bits", int, "the fewest bits that may be moved at a time")
 CACHE = Attribute(
     "cache", str, "how long caches should keep what is moved", choices=("evict_first", "evict_last", "streaming")
+)
+MULTICAST = Attribute(
+    "multicast", int, "the axis of the cluster whose CTAs all get the region, of which each copies a share",
+    choices=(0, 1, 2),
 )
 _SATURATE = Attribute("saturate", bool, "whether fp8 saturates as in hardware, or overflows as in ml_dtypes", True)
 
@@ -107,7 +111,7 @@ COPY = TileOperation(
 COPY_ASYNC = TileOperation(
     name="copy_async",
     operands=(DST, _SRC, _FILL, BARRIER_OPERAND),
-    attrs=(VARIANT_NAME, REQUIRE_BITS),
+    attrs=(MULTICAST, VARIANT_NAME, REQUIRE_BITS),
     meaning="as copy, but done only when the kernel has waited for it",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy_async(x, A[0:32, 0:8])",
     reference=_moved,

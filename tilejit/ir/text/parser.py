@@ -252,7 +252,8 @@ class _Reader:
     def _alloc(self, line: Line) -> ir.Stmt:
         buffer, addressed = self._buffer(line), line.accept("addressed")
         arrivals = line.integer() if line.accept("arrivals") else 0
-        return ir.Alloc(buffer, addressed, arrivals, line.name() if line.accept("by") else "")
+        call = line.name() if line.accept("by") else ""
+        return ir.Alloc(buffer, addressed, arrivals, call, line.integer() if line.accept("along") else None)
 
     def _view(self, line: Line) -> ir.Stmt:
         if line.tokens[line.at + 1].text != "=":

@@ -13,7 +13,7 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       place NAME PLACE FIRST +: COUNT [align N]                  bytes, static or dynamic, of a shared buffer; columns,
                                                                  tmem; numbers of a scope's barriers, barrier
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
-      alloc BUFFER [addressed] [arrivals N [by CALL]]            of barriers: how many complete a phase
+      alloc BUFFER [addressed] [arrivals N [by CALL [along A]]]  of barriers: how many complete a phase
       view BUFFER of NAME         store PLACE <- EXPR
       view NAME = NAME + EXPR align N                            it starts so many elements behind the other
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
@@ -178,9 +178,9 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             return f"var {_definition(var)}" + ("" if init is None else f" = {expr_text(init, var.dtype)}")
         case ir.Assign(var, value):
             return f"set {_name(var.name)} = {expr_text(value, var.dtype)}"
-        case ir.Alloc(buffer, addressed, arrivals, call):
+        case ir.Alloc(buffer, addressed, arrivals, call, along):
             behind = (" addressed" if addressed else "") + (f" arrivals {arrivals}" if arrivals else "")
-            behind += f" by {call}" if call else ""
+            behind += (f" by {call}" if call else "") + ("" if along is None else f" along {along}")
             return f"alloc {buffer_text(buffer)}{behind}"
         case ir.BufferView(buffer):
             return f"view {_view(buffer)}"

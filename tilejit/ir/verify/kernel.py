@@ -223,6 +223,8 @@ class _Statements:
             self.fault(message, span)
         if stmt.call and not stmt.arrivals:
             self.fault(f"{buffer.name}: nothing arrives by {stmt.call}, as it is no barrier", span)
+        if stmt.along is not None and (not stmt.call or stmt.along not in range(3)):
+            self.fault(f"{buffer.name} along axis {stmt.along} of the cluster: rings are, along 0, 1 or 2", span)
         if buffer.space == "global" or buffer.base is not None:
             self.fault(f"{buffer.name}: only shared, local and tensor memory is allocated, and no view", span)
         if stmt.addressed:

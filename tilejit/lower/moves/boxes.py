@@ -6,6 +6,9 @@ then the tile's rows, fastest first, then those of which the region has one elem
     A[r : r + 64, c : c + 256] -> a tile of 64 x 256 halves in four blocks of columns (`schedule.swizzle_atoms`)
 
     map dims (1, 0), box (64, 64)     box 0 at (c, r), 1 at (c + 64, r), ...     to byte 0, 8192, ... of the tile
+
+What several CTAs of a cluster want, each copies a share of, to the same place in all of them: equally many blocks of
+columns, or of rows of the outermost dimension where that works out.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ from ...isa import Row
 from ...isa.tma import BULK_COMMIT, LOADS, STORES, BoxForm
 from ...layout import Swizzle
 from ...remember import remembered_pair
+from ...wording import counted
 from ..builder import Builder
+from ..clusters import Cluster, mask_along, rank_along
 from ..leaders import leads
 from ..plans import Facts, JointAccess, Moves, Plan
 from ..schedule.launch import launch_values
@@ -52,12 +57,32 @@ class _Issue:
     shared: int
 
 
+    def after(self, times: int, step: _Issue) -> _Issue:
+        """The box so many steps further."""
+        coordinates = (c + times * s for c, s in zip(self.coordinates, step.coordinates, strict=True))
+        return _Issue(tuple(coordinates), self.shared + times * step.shared)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """How the CTAs along an axis of a cluster share a copy. step: how far each one's boxes lie from those before."""
+
+    cluster: Cluster
+    axis: int
+    step: _Issue
+
+    @property
+    def ctas(self) -> int:
+        return self.cluster[self.axis]
+
+
 @dataclass(frozen=True, slots=True)
 class BoxCopy(Plan):
     """A copy between a tensor and shared memory.
 
     tensor: the region of global memory. dims: its dimensions in the map's order. tile: that of shared memory.
-    map: the parameter. issues: the boxes. loads: whether the tensor is the source. threads: of the CTA.
+    map: the parameter. issues: the boxes that one CTA copies. loads: whether the tensor is the source.
+    threads: of the CTA. shares: of a copy that fills the shared memory of several CTAs.
     """
 
     tensor: Region
@@ -67,10 +92,19 @@ class BoxCopy(Plan):
     issues: tuple[_Issue, ...]
     loads: bool
     threads: int
+    shares: _Shares | None = None
 
     @property
     def row(self) -> Row:
-        return (LOADS if self.loads else STORES).row(BoxForm(len(self.map.box)))
+        return (LOADS if self.loads else STORES).row(BoxForm(len(self.map.box), self.shares is not None))
+
+    @property
+    def boxes(self) -> tuple[_Issue, ...]:
+        """All boxes, whichever CTA copies them."""
+        if self.shares is None:
+            return self.issues
+        step = self.shares.step
+        return tuple([issue.after(rank, step) for rank in range(self.shares.ctas) for issue in self.issues])
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
@@ -80,7 +114,7 @@ class BoxCopy(Plan):
     @property
     def bytes(self) -> int:
         """Of all boxes, whatever lies outside the tensor."""
-        return len(self.issues) * prod(self.map.box) * self.map.dtype.bytes
+        return len(self.boxes) * prod(self.map.box) * self.map.dtype.bytes
 
     def facts(self) -> Facts:
         outermost = len(self.map.box)
@@ -88,13 +122,15 @@ class BoxCopy(Plan):
             outermost -= 1
         box = " x ".join(str(n) for n in reversed(self.map.box[:outermost]))
         swizzle = "" if self.map.swizzle == "none" else f", {self.map.swizzle}"
-        return Facts(f"box {box}{swizzle}", len(self.issues), 8 * self.map.box[0] * self.map.dtype.bytes)
+        shares = "" if self.shares is None else f", to {self.shares.ctas} CTAs, each of which copies a share"
+        return Facts(f"box {box}{swizzle}{shares}", len(self.issues), 8 * self.map.box[0] * self.map.dtype.bytes)
 
     def emit(self, op: TileOp, b: Builder) -> None:
         """Writes the boxes, by the leader; of a load what its barrier awaits, too."""
         tensor_map = b.tensor_map(self.map, written=not self.loads)
-        starts = [b.let("start", build.cast(self.tensor.starts[d], int64)) for d in self.dims]
-        shared = b.let("tile", self.tile.start)
+        starts = [b.let("start", start) for start in self._starts()]
+        shared = b.let("tile", self._start())
+        masks = () if self.shares is None else (mask_along(self.shares.cluster, self.shares.axis),)
         barrier = barrier_of(op) if self.loads else None
         if barrier is not None:
             b.append(Expect(barrier, build.const(self.bytes, int32), op.scope, b.span))
@@ -105,15 +141,29 @@ class BoxCopy(Plan):
                 box = Vector(self.tile.placement.buffer, build.add(shared, issue.shared), prod(self.map.box))
                 inputs: tuple[Expr | Vector, ...] = (tensor_map, *coordinates, box)
                 if barrier is not None:
-                    inputs = (box, tensor_map, *coordinates, barrier)
+                    inputs = (box, tensor_map, *coordinates, barrier, *masks)
                 b.append(Instruction(self.row.name, (), inputs, b.span))
             if barrier is None:
                 b.append(Instruction(BULK_COMMIT.name, (), (), b.span))
 
+    def _starts(self) -> list[Expr]:
+        """Where this CTA's boxes begin along each dimension of the map."""
+        starts = [build.cast(self.tensor.starts[d], int64) for d in self.dims]
+        if self.shares is None:
+            return starts
+        rank, steps = build.cast(rank_along(self.shares.axis), int64), self.shares.step.coordinates
+        return [build.add(start, build.mul(rank, step)) for start, step in zip(starts, steps, strict=True)]
+
+    def _start(self) -> Expr:
+        """Where this CTA's boxes begin in shared memory."""
+        if self.shares is None:
+            return self.tile.start
+        return build.add(self.tile.start, build.mul(rank_along(self.shares.axis), self.shares.step.shared))
+
     def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """For each box its issue, the coordinates of its elements and their places in shared memory, as TMA has them.
 
-        Innermost first; run-time starts are as near to 0 as they may be.
+        Innermost first; run-time starts are as near to 0 as they may be. CTAs that share a copy issue at the same time.
         source: PTX ISA, "Tensors": a box lies in shared memory without gaps, but for the swizzle.
         """
         box, dtype = self.map.box, self.map.dtype
@@ -122,10 +172,10 @@ class BoxCopy(Plan):
         base = int(evaluate(self.tile.start, {}))
         swizzle = Swizzle.for_dtype(dtype, self.map.swizzle)
         linear = np.arange(prod(box))
-        for number, issue in enumerate(self.issues):
+        for number, issue in enumerate(self.boxes):
             pairs = zip(starts, issue.coordinates, within, strict=False)
             coordinates = np.stack([start + more + index for start, more, index in pairs])
-            yield number, coordinates, swizzle.apply(base + issue.shared + linear)
+            yield number % len(self.issues), coordinates, swizzle.apply(base + issue.shared + linear)
 
     def moves(self) -> Moves:
         """As the instructions move them: pieces of 16 bytes, by the first thread."""
@@ -186,9 +236,12 @@ def _coordinate(start: Expr, more: int) -> Expr:
     return build.cast(at, int32)
 
 
-def box_copy(tensor: Region, tile: Region, context: DispatchContext, *, loads: bool) -> BoxCopy:
+def box_copy(
+    tensor: Region, tile: Region, context: DispatchContext, *, loads: bool, along: int | None = None
+) -> BoxCopy:
     """How TMA copies between a region of a tensor and one of shared memory.
 
+    along: the axis of the cluster whose CTAs all want what is loaded; None where each copies for itself.
     raises: LayoutError where it can't, with what it needs.
     """
     placement, atoms = _sides(tensor, tile)
@@ -202,7 +255,8 @@ def box_copy(tensor: Region, tile: Region, context: DispatchContext, *, loads: b
         _need_whole_chunks(tensor, major)
     ones = [d for d in reversed(range(len(axes))) if d not in placement.places and axes[d] is not None]
     dims = (major, *(placement.places[d] for d in reversed(atoms.row_dims)), *ones)
-    box, issues = _boxes(atoms, len(ones))
+    ctas = 1 if context.cluster is None or along is None else context.cluster[along]
+    box, issues, step = _boxes(atoms, len(ones), ctas)
     named = tuple([axis for d in dims if (axis := axes[d]) is not None])
     ranks = TensorMapSpec.RANKS
     if len(named) > ranks[-1]:
@@ -210,7 +264,8 @@ def box_copy(tensor: Region, tile: Region, context: DispatchContext, *, loads: b
     box += (1,) * (ranks[0] - len(box))
     assert prod(box) * tensor.dtype.bytes <= TensorMapSpec.MOST_BOX_BYTES, "shared memory is smaller"
     spec = TensorMapSpec(root.name, tensor.dtype, named, box, atoms.mode)
-    return BoxCopy(tensor, dims, atoms, spec, issues, loads, context.threads)
+    shares = None if context.cluster is None or along is None else _Shares(context.cluster, along, step)
+    return BoxCopy(tensor, dims, atoms, spec, issues, loads, context.threads, shares)
 
 
 def _sides(tensor: Region, tile: Region) -> tuple[Placement, Atoms]:
@@ -325,26 +380,55 @@ def _need_whole_chunks(tensor: Region, major: int) -> None:
     )
 
 
-def _boxes(atoms: Atoms, ones: int) -> tuple[tuple[int, ...], tuple[_Issue, ...]]:
-    """The extents of a box, and where each lies. ones: dimensions of one element, which come last."""
+def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_Issue, ...], _Issue]:
+    """The extents of a box, where each lies that one CTA copies, and how far those of the next one lie from these.
+
+    ones: dimensions of one element, which come last. ctas: how many share the copy.
+    """
     _need_aligned(atoms)
     width, parts = _columns(atoms)
     extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
     unit = _unit(atoms)
+    # how far one row lies from the next along each dimension
+    inner = [atoms.row_elements * prod(extents[:d]) for d in range(len(extents))]
+    step = _Issue((0,) * (1 + len(extents)), 0)
+    if ctas > 1 and parts % ctas == 0:
+        parts //= ctas
+        step = _Issue((width * parts, *[0] * len(extents)), _column(atoms, width * parts))
+    elif ctas > 1:
+        d = _shared_dim(atoms, extents, inner, ctas)
+        extents[d] //= ctas
+        coordinates = [0] * (1 + len(extents))
+        coordinates[1 + d] = extents[d]
+        step = _Issue(tuple(coordinates), extents[d] * inner[d])
     box, steps = [width], [[(width * j, _column(atoms, width * j)) for j in range(parts)]]
-    inner = atoms.row_elements
-    for extent in extents:
-        count = _parts(extent, inner, unit)
+    for extent, apart in zip(extents, inner, strict=True):
+        count = _parts(extent, apart, unit)
         part = extent // count
         box.append(part)
-        steps.append([(part * k, part * k * inner) for k in range(count)])
-        inner *= extent
+        steps.append([(part * k, part * k * apart) for k in range(count)])
     issues = []
     # columns first, as the table of blocks
     for each in product(*steps[::-1]):
         taken = each[::-1]
         issues.append(_Issue((*(c for c, _ in taken), *[0] * ones), sum(s for _, s in taken)))
-    return (*box, *[1] * ones), tuple(issues)
+    return (*box, *[1] * ones), tuple(issues), _Issue((*step.coordinates, *[0] * ones), step.shared)
+
+
+def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas: int) -> int:
+    """The outermost dimension of the rows, fastest first, that CTAs can share. inner: elements from a row to the next.
+
+    raises: LayoutError where there is none.
+    """
+    for d in reversed(range(len(extents))):
+        if extents[d] % ctas == 0 and extents[d] // ctas * inner[d] % _unit(atoms) == 0:
+            return d
+    rows = " x ".join(map(str, reversed(extents))) or "1"
+    raise LayoutError(
+        f"multicast: {counted(ctas, 'CTA')} can't share {rows} rows in {counted(atoms.blocks, 'block')} of columns "
+        f"evenly, by parts that begin at multiples of {_unit(atoms) * atoms.element_bits // 8} bytes",
+        hint=f"copy {ctas * ATOM_ROWS} rows or a multiple, or leave multicast= out: each CTA copies what it needs",
+    )
 
 
 def _column(atoms: Atoms, column: int) -> int:

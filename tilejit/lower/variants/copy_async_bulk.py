@@ -24,7 +24,7 @@ from ..plans import Facts, JointAccess, Moves
 from ..plans import Plan as PlanBase
 from ..schedule.launch import launch_values
 from ..schedule.placement import Placement, edges, place
-from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, Variant, between, copy_sides, needs
+from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, Condition, DispatchContext, Variant, between, copy_sides, needs
 
 #: bytes of which addresses and sizes are multiples
 _UNIT_BYTES = 16
@@ -156,7 +156,7 @@ VARIANT = Variant(
     priority=50,
     operands=(KINDS, between("global", "shared")),
     when=(
-        *COPY_CONDITIONS, needs(BULK_LOAD), Condition("barrier of a load", _load_has_barrier),
+        *COPY_CONDITIONS, FILLS_ONE, needs(BULK_LOAD), Condition("barrier of a load", _load_has_barrier),
         Condition("no barrier of a store", _store_has_none, "leave barrier= out, and wait by tj.bulk.wait(0)"),
         Condition("inside", _is_inside),
     ),

@@ -22,7 +22,7 @@ from ..builder import Builder
 from ..moves.masked import MaskedVector
 from ..moves.partition import Partition, each_vector
 from ..moves.vectors import pieces
-from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, Variant, from_to, lead_of, needs
+from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, Condition, DispatchContext, Variant, from_to, lead_of, needs
 from . import copy_gmem_smem
 
 #: bytes of one copy, the narrowest first
@@ -105,7 +105,7 @@ VARIANT = Variant(
     operations=("copy_async",),
     priority=20,
     operands=(KINDS, from_to("global", "shared")),
-    when=(*COPY_CONDITIONS, needs(COPIES, hint=_TO_TARGET), Condition("fill", _zero_fill)),
+    when=(*COPY_CONDITIONS, FILLS_ONE, needs(COPIES, hint=_TO_TARGET), Condition("fill", _zero_fill)),
     honours=("fill",),
     starts=(CP_ASYNC,),
     plan=plan,

@@ -28,7 +28,18 @@ from ..plans import Facts, Moves
 from ..plans import Plan as PlanBase
 from ..schedule.registers import RegisterRun, each_start
 from ..schedule.tensor_words import Words, lane_fault, words
-from ..variant import COPY_CONDITIONS, KINDS, Condition, Decline, DispatchContext, Variant, between, local_side, needs
+from ..variant import (
+    COPY_CONDITIONS,
+    FILLS_ONE,
+    KINDS,
+    Condition,
+    Decline,
+    DispatchContext,
+    Variant,
+    between,
+    local_side,
+    needs,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +268,10 @@ VARIANT = Variant(
     operations=("copy_async",),
     priority=10,
     operands=(KINDS, between("tmem", "local")),
-    when=(*COPY_CONDITIONS, Condition("warpgroup", _warpgroup), Condition("width", _width), needs(LD, "tensor memory")),
+    when=(
+        *COPY_CONDITIONS, FILLS_ONE, Condition("warpgroup", _warpgroup), Condition("width", _width),
+        needs(LD, "tensor memory"),
+    ),
     # nothing of tensor memory lies outside a global tensor
     honours=("fill",),
     starts=(TMEM_LOAD, TMEM_STORE),

@@ -2,9 +2,11 @@
 
 accepts: a barrier; a global source, a region of an argument with its dimensions in any order, at most 5, whose other
     strides are multiples of 16 bytes; a shared destination of atoms (`schedule.swizzle_atoms`) in the same order.
-    Regions may pass every edge of the tensor; what lies outside reads as 0.
+    Regions may pass every edge of the tensor; what lies outside reads as 0. With multicast= blocks of columns or rows
+    that the CTAs along the axis can share evenly.
 emits: a box for each block of columns, more for taller ones, by the scope's leader; what the barrier awaits. The map
-    is a parameter of the kernel, which a launch makes.
+    is a parameter of the kernel, which a launch makes. With multicast= this CTA's share of the boxes, to all CTAs along
+    the axis; each one's barrier awaits the whole.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
 """
 
@@ -14,6 +16,7 @@ from math import copysign
 
 from ...ir.nodes import Const, TileOp
 from ...isa.tma import LOADS
+from ...ops.copies import MULTICAST
 from ..moves.boxes import BoxCopy, box_copy
 from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, Variant, from_to, needs
 
@@ -33,7 +36,9 @@ def _has_barrier(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    return box_copy(op.region("src"), op.region("dst"), context, loads=True)
+    axis = op.attr(MULTICAST.name)
+    assert axis is None or isinstance(axis, int)
+    return box_copy(op.region("src"), op.region("dst"), context, loads=True, along=axis)
 
 
 VARIANT = Variant(

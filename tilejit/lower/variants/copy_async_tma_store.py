@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...ir.nodes import TileOp
 from ...isa.tma import BULK_STORES, STORES
 from ..moves.boxes import BoxCopy, box_copy
-from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, from_to, needs
+from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, DispatchContext, Variant, from_to, needs
 
 Plan = BoxCopy
 
@@ -26,7 +26,7 @@ VARIANT = Variant(
     operations=("copy_async",),
     priority=40,
     operands=(KINDS, from_to("shared", "global")),
-    when=(*COPY_CONDITIONS, needs(STORES)),
+    when=(*COPY_CONDITIONS, FILLS_ONE, needs(STORES)),
     # nothing of shared memory lies outside a global tensor
     honours=("fill",),
     starts=(BULK_STORES,),

@@ -1,0 +1,193 @@
+"""Kernels of clusters: copies that fill several CTAs, releases that reach them, ids and barriers; against NumPy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilejit as tj
+from tests.support.orders import EVERY_ORDER, FEW_ORDERS, Order, simulated
+from tests.support.ptxas import notes_of
+
+Cluster = tuple[int, int]
+CLUSTERS: tuple[Cluster, ...] = ((2, 1), (1, 2), (2, 2), (4, 1), (1, 1))
+
+
+def spread(
+    A: tj.Tensor, Out: tj.Tensor, AXIS: tj.constexpr, STAGES: tj.constexpr, H: tj.constexpr, W: tj.constexpr,
+    MODE: tj.constexpr,
+) -> None:
+    """The CTAs along an axis of a cluster get the same rows of A, step by step; each writes them to its own of Out."""
+    ring = tj.alloc_ring(STAGES, multicast=AXIS)
+    s = tj.alloc_shared((STAGES, H, W), A.dtype, swizzle=MODE)
+    x, y = tj.cta_id(0), tj.cta_id(1)
+    first = tj.cta_id(AXIS) // tj.cluster.size(AXIS) * tj.cluster.size(AXIS)
+    for k in range(A.shape[2] // H):
+        t = ring[k]
+        t.acquire()
+        if AXIS == 0:
+            tj.warp.copy_async(s[t.stage], A[first, y, k * H : k * H + H, 0:W], barrier=t, multicast=AXIS)
+        else:
+            tj.warp.copy_async(s[t.stage], A[x, first, k * H : k * H + H, 0:W], barrier=t, multicast=AXIS)
+        tj.warp.commit(t)
+        t.wait()
+        tj.warp.copy_async(Out[x, y, k * H : k * H + H, 0:W], s[t.stage])
+        tj.bulk.wait_read(0)
+        tj.warp.release(t)
+    tj.bulk.wait(0)
+
+
+M, K = 128, 64
+
+
+def product(
+    A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, AXIS: tj.constexpr, TURNED: tj.constexpr, STAGES: tj.constexpr,
+    N: tj.constexpr,
+) -> None:
+    """A tile of C = A @ B a CTA. Those along an axis multiply the same columns of B, which one copy brings to all."""
+    a = tj.alloc_shared((STAGES, M, K), A.dtype, swizzle="128B")
+    b = tj.alloc_shared((STAGES, N, K) if TURNED else (STAGES, K, N), B.dtype, swizzle="128B")
+    ring = tj.alloc_ring(STAGES, consumers=2, multicast=AXIS)
+    row, column = tj.cta_id(AXIS), tj.cta_id(1 - AXIS)
+    steps = tj.cdiv(A.shape[1], K)
+    if tj.warp_id() == 8:
+        for k in range(steps):
+            t = ring[k]
+            t.acquire()
+            tj.warp.copy_async(a[t.stage], A.tile((M, K), (row, k)), barrier=t)
+            if TURNED:
+                tj.warp.copy_async(b[t.stage], B.tile((N, K), (column, k)), barrier=t, multicast=AXIS)
+            else:
+                tj.warp.copy_async(b[t.stage], B.tile((K, N), (k, column)), barrier=t, multicast=AXIS)
+            tj.warp.commit(t)
+    else:
+        w = tj.warpgroup_id()
+        acc = tj.alloc_local((64, N), tj.float32, layout=tj.wgmma.layout_c((64, N)))
+        for k in range(steps):
+            t = ring[k]
+            t.wait()
+            factor = b[t.stage].T if TURNED else b[t.stage]
+            tj.wg.gemm_async(acc, a[t.stage, w * 64 : w * 64 + 64, :], factor, accumulate=k > 0)
+            tj.wgmma.wait(0)
+            tj.wg.release(t)
+        if steps > 0:
+            tj.wg.copy(C[row * M + w * 64 : row * M + w * 64 + 64, column * N : column * N + N], acc)
+
+
+@cache
+def kernel(function: Callable[..., None], threads: int, cluster: Cluster | None) -> tj.Kernel:
+    return tj.kernel(threads=threads, cluster=cluster, target="sm_90a")(function)
+
+
+def ones_and_twos(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float16)
+
+
+def along(axis: int, count: int, other: int) -> tuple[int, int]:
+    """A grid with so many CTAs along an axis."""
+    return (count, other) if axis == 0 else (other, count)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("cluster", [*CLUSTERS, None])
+def test_products_share_the_copies_of_a_factor(cluster: Cluster | None, axis: int, turned: bool) -> None:
+    rows, columns, steps, n = 4, 4 if cluster == (4, 1) else 2, 5, 128
+    a, b = ones_and_twos(1, rows * M, steps * K), ones_and_twos(2, steps * K, columns * n)
+    given_b = np.ascontiguousarray(b.T) if turned else b
+    c = np.zeros((rows * M, columns * n), np.float32)
+    with simulated(Order(1, "random:1")):
+        kernel(product, 288, cluster)[along(axis, rows, columns)](a, given_b, c, axis, turned, 3, n)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+@pytest.mark.parametrize("order", EVERY_ORDER)
+def test_products_are_the_same_whenever_copies_land(order: Order) -> None:
+    a, b = ones_and_twos(3, 2 * M, 7 * K), ones_and_twos(4, 7 * K, 64)
+    c = np.zeros((2 * M, 64), np.float32)
+    with simulated(order):
+        kernel(product, 288, (2, 1))[2, 1](a, b, c, 0, False, 2, 64)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+@settings(max_examples=12)
+@given(st.data())
+def test_a_region_comes_to_all_ctas_along_an_axis(data: st.DataObject) -> None:
+    cluster, axis = data.draw(st.sampled_from([*CLUSTERS, (3, 1), (3, 2)])), data.draw(st.sampled_from([0, 1]))
+    mode, width = data.draw(st.sampled_from([("128B", 64), ("128B", 128), ("64B", 32), ("32B", 48), (None, 16)]))
+    h, steps = 8 * cluster[axis] * data.draw(st.integers(1, 3)), data.draw(st.integers(0, 6))
+    grid = tuple(size * data.draw(st.integers(1, 2)) for size in cluster)
+    bits = np.random.default_rng(5).integers(1, 100, (*grid, steps * h, width)).astype(np.float16)
+    out = np.zeros_like(bits)
+    with simulated(data.draw(st.sampled_from(FEW_ORDERS))):
+        stages = data.draw(st.integers(1, 3))
+        kernel(spread, 32, cluster)[grid](bits, out, axis, stages, h, width, mode)
+    size = cluster[axis]
+    first = np.arange(grid[axis]) // size * size
+    np.testing.assert_array_equal(out, np.take(bits, first, axis))
+
+
+def numbers(Out: tj.Tensor) -> None:
+    """What each CTA knows of its cluster; and what its neighbour wrote in front of a barrier of the cluster."""
+    x, y = tj.cta_id(0), tj.cta_id(1)
+    if tj.thread_id() == 0:
+        Out[x, y, 0] = tj.cluster.rank()
+        Out[x, y, 1] = tj.cluster.rank(0)
+        Out[x, y, 2] = tj.cluster.rank(axis=1)
+        Out[x, y, 3] = tj.cluster.rank(2)
+        Out[x, y, 4] = tj.int32(tj.cluster.id(0))
+        Out[x, y, 5] = tj.int32(tj.cluster.id(1))
+        Out[x, y, 6] = tj.cluster.size() * 100 + tj.cluster.size(0) * 10 + tj.cluster.size(1)
+    tj.cluster_sync()
+    if tj.thread_id() == 0:
+        other = x // tj.cluster.size(0) * tj.cluster.size(0) + (tj.cluster.rank(0) + 1) % tj.cluster.size(0)
+        Out[x, y, 7] = Out[other, y, 4] * 100 + Out[other, y, 1]
+
+
+@pytest.mark.parametrize("cluster", [(2, 1), (2, 2), (3, 2), (1, 2), None])
+def test_a_cta_knows_where_it_is_in_its_cluster(cluster: Cluster | None) -> None:
+    sizes = cluster or (1, 1)
+    grid = 2 * sizes[0], 3 * sizes[1]
+    out = np.zeros((*grid, 8), np.int32)
+    kernel(numbers, 64, cluster)[grid](out)
+    for x, y in np.ndindex(grid):
+        rx, ry = x % sizes[0], y % sizes[1]
+        expected = [rx + ry * sizes[0], rx, ry, 0, x // sizes[0], y // sizes[1]]
+        expected.append(sizes[0] * sizes[1] * 100 + sizes[0] * 10 + sizes[1])
+        expected.append(x // sizes[0] * 100 + (rx + 1) % sizes[0])
+        assert out[x, y].tolist() == expected, (x, y)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("cluster", [(2, 1), (2, 2), (4, 1)])
+def test_ptxas_takes_them_without_a_remark(cluster: Cluster, turned: bool) -> None:
+    half, full = tj.spec((1024, 1024), tj.float16), tj.spec((1024, 1024), tj.float32)
+    compiled = kernel(product, 288, cluster).compile(half, half, full, 0, turned, 3, 128)
+    assert notes_of(compiled.ptx, "sm_90a") == []
+
+
+def ptx_of(cluster: Cluster | None, axis: int = 0) -> str:
+    half, full = tj.spec((1024, 1024), tj.float16), tj.spec((1024, 1024), tj.float32)
+    return kernel(product, 288, cluster).compile(half, half, full, axis, False, 3, 128).ptx
+
+
+@pytest.mark.parametrize(("cluster", "axis"), [(None, 0), ((1, 1), 0), ((2, 1), 1)])
+def test_along_an_axis_of_one_cta_all_is_as_without_a_cluster(cluster: Cluster | None, axis: int) -> None:
+    ptx = ptx_of(cluster, axis)
+    assert not re.findall(r"multicast|mapa|barrier\.cluster|%cluster", ptx)
+
+
+@pytest.mark.parametrize(("cluster", "boxes", "others"), [((2, 1), 1, 1), ((2, 2), 1, 1), ((4, 1), 2, 3)])
+def test_each_cta_copies_its_share_and_tells_all_others(cluster: Cluster, boxes: int, others: int) -> None:
+    ptx = ptx_of(cluster)
+    assert (ptx.count(".multicast::cluster"), ptx.count("mapa")) == (boxes, others)
+    assert ("mov.b16" in ptx) == (cluster != (2, 2))  # the mask is known where all CTAs of the cluster are meant
+    # 2 consumers of each CTA empty a stage
+    assert re.search(rf"mov\.b32 \t%r\d+, {2 * (others + 1)};", ptx)
+    assert ptx.count("barrier.cluster.arrive.relaxed") == 2

@@ -1,0 +1,136 @@
+"""Clusters: `tj.cluster.rank`, `.size`, `.id`, `tj.cluster_sync`, and copies of which each CTA makes a share.
+
+A kernel without `cluster=` has clusters of one CTA. Along an axis of one CTA a copy for all is a copy.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+
+from ..dtypes import int32
+from ..errors import KernelTypeError
+from ..ir import walk
+from ..ir.arithmetic import build
+from ..ir.nodes import Alloc, Arrive, Expr, Instruction, Kernel, Region, Special, Sync, TileOp
+from ..ir.walk import Block
+from ..isa.barriers import CLUSTER_SYNC
+from ..ops.copies import MULTICAST
+from ..scopes import CTA
+from .arguments import Arguments, Handler, optional
+from .context import Context
+from .values import Constant, Scalar, Value
+
+__all__ = ["CALLS", "along", "check_steps", "multicast"]
+
+_AXES = range(3)
+
+
+def _axis(ctx: Context, arguments: Arguments, name: str) -> int | None:
+    """An axis of the cluster that a call names; None where it names none."""
+    argument = arguments.get(name)
+    value = optional(ctx, argument)
+    if value is None or argument is None:
+        return None
+    axis = ctx.integer(value, argument, "the axis")
+    if axis not in _AXES:
+        raise ctx.type_error(argument, f"axis {axis} of the cluster; there are 0, 1 and 2", "a cluster has three axes")
+    return axis
+
+
+def _rank(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    axis = _axis(ctx, arguments, "axis")
+    if _count(ctx, axis) == 1:
+        return Scalar(build.const(0, int32))
+    return Scalar(Special("cluster_rank" if axis is None else f"cluster_rank.{axis}", ctx.span(node)))
+
+
+def _size(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    return Constant(_count(ctx, _axis(ctx, arguments, "axis")))
+
+
+def _id(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    name = "cta_id" if ctx.cluster is None else "cluster_id"
+    return Scalar(Special(f"{name}.{_axis(ctx, arguments, 'axis') or 0}", ctx.span(node)))
+
+
+def _sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    span = ctx.span(node)
+    ctx.emit(Sync(CTA.name, span) if _count(ctx) == 1 else Instruction(CLUSTER_SYNC.name, (), (), span))
+    return Constant(None)
+
+
+def _count(ctx: Context, axis: int | None = None) -> int:
+    """CTAs of the cluster along an axis, or all."""
+    sizes = ctx.cluster or (1, 1, 1)
+    return math.prod(sizes) if axis is None else sizes[axis]
+
+
+def along(ctx: Context, arguments: Arguments) -> tuple[int | None, int]:
+    """The axis that `multicast=` of a ring names, if it does, and how many CTAs release its stages."""
+    axis = _axis(ctx, arguments, "multicast")
+    return axis, 1 if axis is None else _count(ctx, axis)
+
+
+def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str, Region | Expr]) -> int | None:
+    """The axis that `multicast=` of a copy names; None where it has one CTA. operands: the copy's, by name.
+
+    raises: KernelTypeError where the copy doesn't report to a ring for such copies.
+    """
+    place = operands.get("barrier")
+    if not isinstance(place, Region):
+        raise ctx.type_error(
+            argument, "multicast= without barrier=: each CTA waits at its own for what the others copy to it",
+            f"write barrier=ring[i], of ring = tj.alloc_ring(..., multicast={axis})",
+        )
+    name = place.buffer.name
+    ring = next(a for a in ctx.allocations if isinstance(a, Alloc) and a.buffer is place.buffer)
+    if ring.along != axis:
+        what = f"multicast={ring.along}" if ring.along is not None else "no multicast="
+        told = name.rpartition(".")[0] if ring.call else name
+        raise ctx.type_error(
+            argument, f"multicast={axis}, but {told} has {what}: a stage must be free in all CTAs that the copy fills",
+            f"write {told} = tj.alloc_ring(..., multicast={axis}), or leave multicast= out of the copy",
+        )
+    return axis if _count(ctx, axis) > 1 else None
+
+
+def check_steps(kernel: Kernel) -> None:
+    """Raise KernelTypeError where three CTAs or more release steps that no copy fills in all of them.
+
+    Such a copy keeps them together: it lacks a share until each CTA has acquired the step. Without one, a CTA that
+    another has told of its release may go on, and release the stage again before a third one was told the first time.
+    """
+    rings = {
+        alloc.buffer.name: kernel.ctas_along(alloc.along) for alloc in walk.each(kernel.body, Alloc)
+        if alloc.call == "commit" and kernel.ctas_along(alloc.along) > 2
+    }
+    if rings:
+        _check_block(kernel.body, rings)
+
+
+def _check_block(body: Block, rings: Mapping[str, int]) -> None:
+    """rings: the barriers at which producers commit, and how many CTAs release what they fill."""
+    copied: set[str] = set()
+    for stmt in body:
+        for block in walk.blocks(stmt):
+            _check_block(block, rings)
+        if isinstance(stmt, TileOp) and stmt.attr(MULTICAST.name) is not None:
+            copied.add(stmt.region("barrier").buffer.name)
+        elif isinstance(stmt, Arrive) and stmt.place.buffer.name in copied:
+            copied.remove(stmt.place.buffer.name)
+        elif isinstance(stmt, Arrive) and stmt.place.buffer.name in rings:
+            name = stmt.place.buffer.name
+            raise KernelTypeError(
+                f"a step of {name.rpartition('.')[0]} without a copy with multicast= right in front of its commit; "
+                f"{rings[name]} CTAs release it, and only such a copy keeps more than two together",
+                span=stmt.span,
+                hint="copy with multicast= in front of it, in the same block, or allocate the ring without multicast=",
+            )
+
+
+#: name -> what a call of it gives
+CALLS: dict[str, Handler] = {
+    "cluster.rank": _rank, "cluster.size": _size, "cluster.id": _id, "cluster_sync": _sync,
+}

@@ -1,0 +1,124 @@
+"""Clusters: which CTAs a copy fills and a release reaches, and that those begin and end together who do so.
+
+A copy for several CTAs, and a release of what it filled, go along one axis; the hardware numbers CTAs:
+
+    cluster (2, 3)    CTA (x, y) has rank x + 2 y
+    along axis 0      0 1, 2 3, 4 5       along axis 1      0 2 4, 1 3 5
+
+Where CTAs use each other's shared memory, none may do so before the others' barriers are there, and none may end while
+another one may still arrive at its barriers: shared memory is there as long as a thread of the CTA. The barrier of a
+cluster counts the threads that haven't ended. So it is enough that some of each CTA wait there for all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from ..dataclass import replace
+from ..dtypes import int32, uint16
+from ..ir import walk
+from ..ir.analyses.thread_values import ThreadValues
+from ..ir.arithmetic import build
+from ..ir.nodes import Alloc, Expr, If, Instruction, Kernel, Return, Special, Stmt
+from ..ir.walk import Block
+from ..isa.barriers import CLUSTER_ENTRY, CLUSTER_EXIT
+from ..isa.mbarrier import ARRIVE_AT_PEER
+from ..isa.tma import MULTICAST_LOADS
+
+__all__ = ["Cluster", "mask_along", "others_along", "rank_along", "released_along", "with_meetings"]
+
+#: CTAs of a cluster in each dimension
+Cluster = tuple[int, int, int]
+
+
+def rank_along(axis: int) -> Expr:
+    """This CTA's index along an axis."""
+    return Special(f"cluster_rank.{axis}")
+
+
+def mask_along(cluster: Cluster, axis: int) -> Expr:
+    """The CTAs along an axis that this one is of, CTA i as bit i."""
+    every = sum([1 << rank * _step(cluster, axis) for rank in range(cluster[axis])])
+    mask = build.const(every, int32)
+    return build.cast(build.left_shift(mask, _first(cluster, axis)) if _has_more(cluster, axis) else mask, uint16)
+
+
+def others_along(cluster: Cluster, axis: int) -> Iterator[Expr]:
+    """The ranks of the other CTAs along an axis that this one is of."""
+    count, rank = cluster[axis], rank_along(axis)
+    for apart in range(1, count):
+        if count & (count - 1):
+            other = build.mod(build.add(rank, apart), count)
+        else:
+            other = build.bitwise_xor(rank, build.const(apart, int32))
+        yield build.add(_first(cluster, axis), build.mul(other, _step(cluster, axis)))
+
+
+def _step(cluster: Cluster, axis: int) -> int:
+    """From one CTA's rank to the next one's along an axis."""
+    return math.prod(cluster[:axis])
+
+
+def _has_more(cluster: Cluster, axis: int) -> bool:
+    """Whether there are CTAs that lie beside those along an axis."""
+    return math.prod(cluster) > cluster[axis]
+
+
+def _first(cluster: Cluster, axis: int) -> Expr:
+    """The rank of the first CTA along an axis that this one is of."""
+    if not _has_more(cluster, axis):
+        return build.const(0, int32)
+    return build.sub(Special("cluster_rank"), build.mul(rank_along(axis), _step(cluster, axis)))
+
+
+def released_along(body: Block) -> Mapping[str, int]:
+    """The barriers at which CTAs arrive in all those along an axis of their cluster, by name, and the axis."""
+    return {alloc.buffer.name: alloc.reach for alloc in walk.each(body, Alloc) if alloc.reach is not None}
+
+
+#: the names of the instructions by which a thread uses the shared memory of other CTAs
+_REACHING = frozenset({ARRIVE_AT_PEER.name, *(row.name for row in MULTICAST_LOADS.rows())})
+
+
+def with_meetings(kernel: Kernel) -> Kernel:
+    """The kernel at lane level, its arrivals instructions, whose CTAs begin and end together where they must."""
+    if not any(stmt.name in _REACHING for stmt in walk.each(kernel.body, Instruction)):
+        return kernel
+    values = ThreadValues(kernel.threads)
+    values.define_conditions(kernel.body)
+    entry = Instruction(CLUSTER_ENTRY.name, span=kernel.span)
+    leave = Instruction(CLUSTER_EXIT.name, span=kernel.span)
+    return replace(kernel, body=(entry, *_ending(kernel.body, values, values.everybody, leave)))
+
+
+def _ending(body: Block, values: ThreadValues, coming: int, leave: Instruction) -> Block:
+    """The kernel's last statements, or those of a branch there, with `leave` where threads end.
+
+    Of threads that take two ways by their ids, those of the way without arrivals in other CTAs needn't wait: ptxas
+    would take what the warp does there that copies for divergent (registers of threads, and every copy twice).
+    coming: who comes there by their ids, thread i as bit i.
+    """
+    last = body[-1] if body else None
+    if isinstance(last, If) and values.of(last.cond) is not None:
+        true, false = (coming & threads for threads in values.finding(last.cond))
+        then, orelse = _arrives(last.then), _arrives(last.orelse)
+        if true and false and then != orelse:
+            ways = (
+                _ending(last.then, values, true, leave) if then else last.then,
+                _ending(last.orelse, values, false, leave) if orelse else last.orelse,
+            )
+            return (*_returning(body[:-1], leave), replace(last, then=ways[0], orelse=ways[1]))
+    return (*_returning(body, leave), *(() if isinstance(last, Return) else (leave,)))
+
+
+def _arrives(body: Block) -> bool:
+    """Whether threads arrive in other CTAs."""
+    return any(stmt.name == ARRIVE_AT_PEER.name for stmt in walk.each(body, Instruction))
+
+
+def _returning(body: Block, leave: Instruction) -> Block:
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        return (leave, stmt) if isinstance(stmt, Return) else (stmt,)
+
+    return walk.rewrite(body, change)
