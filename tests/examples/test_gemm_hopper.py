@@ -35,17 +35,21 @@ def integers(seed: int, *shape: int) -> Array:
 
 def check(
     m: int, n: int, k: int, kernel: tj.Kernel, dtype: str = "float16", *, batch: int = 0, turned: str = "",
-    more: bool = False, activation: str | None = None, ctas: int | None = None,
-    **how: Any,
+    more: bool = False, activation: str | None = None, ctas: int | None = None, together: int = 1, **how: Any,
 ) -> None:
-    """A product of integers is exact. turned: which factors are column-major. more: with a bias and a residual."""
+    """A product of integers is exact. turned: which factors are column-major. more: with a bias and a residual.
+
+    together: CTAs that share B.
+    """
     outer = (batch,) if batch else ()
     left, right = integers(1, *outer, m, k), integers(2, *outer, k, n)
     a, b = stored(left, dtype, turned="a" in turned), stored(right, dtype, turned="b" in turned)
     bias, residual = integers(3, n).astype(a.dtype), stored(integers(4, *outer, m, n), dtype, turned=False)
     c = stored(np.full((*outer, m, n), np.nan), dtype, turned=False)
-    grid, arguments = example.arranged(a, b, c, *((bias, residual) if more else (None, None)), activation)
-    tj.simulate(kernel, ctas or grid, *arguments, target="sm_90a", **how)
+    added = (bias, residual) if more else (None, None)
+    grid, arguments = example.arranged(a, b, c, *added, activation, together)
+    chosen = example.PAIRED[kernel.name] if together > 1 else kernel
+    tj.simulate(chosen, ctas or grid, *arguments, target="sm_90a", **how)
     sums = left @ right + (bias.astype(np.float32) if more else 0)
     wanted = (np.maximum(sums, 0) if activation == "relu" else sums) + (residual.astype(np.float32) if more else 0)
     assert np.array_equal(c, wanted.astype(c.dtype))
@@ -84,66 +88,59 @@ def test_a_tile_that_ends_within_a_chunk_is_written_under_the_next_ones_product(
 def test_the_grid_shares_tiles_evenly_and_reads_little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tj, "num_sms", lambda: 132)
 
-    def ctas_and_group(m: int, n: int, k: int) -> tuple[int, int]:
+    def ctas_and_group(m: int, n: int, k: int, together: int = 1) -> tuple[int, int]:
         nothing = np.zeros(1, np.float16)  # no element is read
         a, b, c = (as_strided(nothing, shape, (2 * shape[1], 2)) for shape in ((m, k), (k, n), (m, n)))
-        ctas, arguments = example.arranged(a, b, c)
+        ctas, arguments = example.arranged(a, b, c, together=together)
         return ctas, arguments[5]
 
     assert ctas_and_group(8192, 8192, 8192) == (128, 16)
     assert ctas_and_group(1000, 1000, 1000) == (32, 8)
-    assert ctas_and_group(8191, 8200, 8184) == (132, 12)
+    assert ctas_and_group(8191, 8200, 8184) == ctas_and_group(8191, 8200, 8184, 2) == (132, 12)
+    assert ctas_and_group(1000, 1000, 1000, 2) == (32, 8) and ctas_and_group(900, 8, 8, 2) == (8, 8)
     assert ctas_and_group(1, 8, 8) == (1, 8)
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize(("turned", "batch"), [("", 0), ("b", 2), ("ab", 0)])
-def test_the_first_rows_are_multiplied_with_b_as_it_lies_and_the_others_with_an_aligned_copy(
-    monkeypatch: pytest.MonkeyPatch, batch: int, turned: str, name: str
+@pytest.mark.parametrize("delivery", ["late", "early", "random:3"])
+def test_two_ctas_that_share_b_are_exact_whenever_copies_land(delivery: str, name: str) -> None:
+    check(300, 520, 200, KERNELS[name], more=True, activation="relu", ctas=4, together=2, delivery=delivery)
+
+
+@pytest.mark.parametrize(
+    ("turned", "batch", "name"), [("a", 0, "one"), ("b", 2, "two"), ("ab", 3, "one"), ("", 2, "two")]
+)
+def test_two_ctas_share_b_whichever_way_it_lies_and_of_a_batch_each_its_own(turned: str, batch: int, name: str) -> None:
+    check(136, 264, 136, KERNELS[name], "bfloat16", batch=batch, turned=turned, together=2)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_product_of_many_rows_that_begin_anywhere_is_made_by_pairs(
+    monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("TILEJIT_DEVICE", "sim")
     monkeypatch.setattr(example, "MANY_ROWS", 100)
-    multiplied: list[tuple[int, tuple[int, ...]]] = []
-    kernel = KERNELS[name]
+    made: list[str] = []
+    pairs = example.PAIRED[KERNELS[name].name]
 
     class Recorded:
         def __getitem__(self, grid: Any) -> Any:
-            def launch(*arguments: Any) -> None:
-                multiplied.append((arguments[2].shape[1], arguments[1].strides))
-                kernel[grid](*arguments)
+            made.append("pairs")
+            return pairs[grid]
 
-            return launch
+    monkeypatch.setitem(example.PAIRED, KERNELS[name].name, Recorded())
 
-    outer = (batch,) if batch else ()
-    left, right = integers(1, *outer, 300, 200), integers(2, *outer, 200, 72)
-    a, b = (stored(x, "float16", turned=which in turned) for x, which in ((left, "a"), (right, "b")))
-    c = stored(np.full((*outer, 300, 72), np.nan), "float16", turned=False)
-    residual = stored(integers(3, *outer, 300, 72), "float16", turned=False)
-    launch = example.multiplication(Recorded(), a, b, c, residual=residual)
-    launch()
-    assert np.array_equal(c, left @ right + residual)
-    b[...] = 0
-    launch()
-    assert np.array_equal(c, residual), "an old copy of b was multiplied"
-    parts = [(rows, max(s % 128 for s in strides if s > 2) == 0) for rows, strides in multiplied]
-    assert [is_aligned for _, is_aligned in parts] == [False, True] * 2
-    assert parts[0][0] % example.BM == 0 and parts[0][0] + parts[1][0] == 300
+    def ways(m: int, n: int, k: int) -> list[str]:
+        made.clear()
+        left, right = integers(1, m, k), integers(2, k, n)
+        a, b = (stored(x, "float16", turned=False) for x in (left, right))
+        c = stored(np.full((m, n), np.nan), "float16", turned=False)
+        example.multiplication(KERNELS[name], a, b, c)()
+        assert np.array_equal(c, left @ right)
+        return made
 
-
-def test_a_b_that_is_aligned_or_for_few_rows_is_multiplied_as_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(example, "MANY_ROWS", 100)
-    copies: list[Any] = []
-    monkeypatch.setattr(example, "aligned_like", lambda b: copies.append(b))
-    for m, n in ((136, 128), (72, 72)):
-        a, b, c = (np.zeros(shape, np.float16) for shape in ((m, 136), (136, n), (m, n)))
-        example.multiplication(example.gemm, a, b, c)
-    assert not copies
-
-
-def test_a_product_begins_with_the_rows_that_cost_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tj, "num_sms", lambda: 132)
-    # 4 x 33 tiles are one turn of 16; of 32 x 17 tiles 7 rows fill the first of 5
-    assert (example.first_rows(64, 33), example.first_rows(32, 17), example.first_rows(2, 1)) == (4, 7, 1)
+    assert ways(100, 72, 64) == ways(100, 64, 72) == ["pairs"]
+    assert ways(100, 64, 64) == ways(99, 72, 72) == []
 
 
 @pytest.mark.parametrize(
