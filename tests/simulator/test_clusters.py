@@ -76,6 +76,12 @@ def test_a_grid_is_whole_clusters(grid, cluster, message):
         launch("", np.zeros(1, np.uint32), cluster=cluster, grid=grid)
 
 
+def test_a_grid_is_not_counted_in_clusters():
+    text = module("ret;", "", PAIR).replace(".reqnctapercluster", ".blocksareclusters .reqnctapercluster")
+    with pytest.raises(UnsupportedInstructionError, match="blocksareclusters"):
+        run(text, "k", (2,), (32,), [])
+
+
 def test_threads_are_named_by_their_place_in_the_grid():
     with pytest.raises(OutOfBoundsError) as caught:
         launch("mov.u32 %r1, %clusterid.y; setp.eq.u32 %p1, %r1, 0; @%p1 bra DONE;\n"
@@ -285,6 +291,8 @@ RING, LOADS = ClusterRing(), ClusterRing(ordinary=True)
 MASK = "mov.u16 %h1, 3;"
 PEER = "xor.b32 %r40, %r5, 1; add.u32 %r40, %r40, 1; cvt.u16.u32 %h1, %r40;"
 TO_ITSELF = "mbarrier.arrive.shared::cta.b64 _, [%r14];\n"
+TO_PEER = "xor.b32 %r40, %r5, 1; mapa.shared::cluster.u32 %r30, %r14, %r40;" \
+          "mbarrier.arrive.shared::cluster.b64 _, [%r30];\n"
 FEWER = "sub.u32 %r41, 7, %r5;\nCONSUME: setp.ge.u32 %p3, %r10, %r41;"
 ONE_LEAVES = ENTRY + "setp.eq.u32 %p20, %r5, 1; @%p20 ret;\n"
 NOT_THERE = "which nothing has initialised there"
@@ -318,6 +326,8 @@ MUTATIONS = {
         r"copies to CTA \(1, 0, 0\), which has exited|a CTA exits while a TMA load to its shared"),
     "a release before the reads": (
         RING, READS_DONE, "cp.async.bulk.commit_group;", AsyncHazardError, "in flight|read"),
+    "a release before the reads to the peer alone": (
+        RING, READS_DONE + RING.release(), TO_PEER + READS_DONE + TO_ITSELF, AsyncHazardError, "TMA load that writes"),
     "no wait for the stage": (
         RING, wait("ACQUIRE", "%r14", "%r16"), "", HAZARDS, "TMA load that writes|an arrival more than"),
     "no wait for the copies": (RING, wait("WAIT", "%r13", "%r12"), "", SimulationError, "stages|nothing has written"),
@@ -329,6 +339,12 @@ MUTATIONS = {
         RING, "mbarrier.arrive.shared::cluster", "mbarrier.arrive.relaxed.cluster.shared::cluster", HAZARDS,
         "TMA load that writes"),
 }
+
+
+@pytest.mark.parametrize(("seed", "delivery"), ORDERS)
+def test_the_own_barrier_may_be_reached_as_without_clusters(seed, delivery):
+    assert RING.release() in RING.text()
+    play(RING, RING.text().replace(RING.release(), TO_ITSELF + TO_PEER), schedule=seed, delivery=delivery)
 
 
 @pytest.mark.parametrize("name", MUTATIONS)

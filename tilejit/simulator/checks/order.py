@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -208,7 +209,8 @@ class Order:
             other = frontiers.get(cta)
             widened = self.flags.frontiers.widened
             frontiers[cta] = row if other is None else np.maximum(widened(row), widened(other))
-        return Message(np.maximum.reduce([clocks.widened(x.rows) for x in messages]), frontiers)
+        # one after the other: a ufunc's own reduction would copy them all first
+        return Message(reduce(np.maximum, (clocks.widened(x.rows) for x in messages)), frontiers)
 
     def learn(self, positions: Index, message: Message) -> None:
         """These threads learn what a message says."""

@@ -20,7 +20,7 @@ _FUNC = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.func\b([^;{]*)([;{])")
 _SECTION = re.compile(r"\.section\s+[.\w]+\s*\{[^}]*\}")
 _TUNING = re.compile(
     r"\s+|\.(?:maxntid|reqntid|reqnctapercluster)\s+\d+(?:\s*,\s*\d+)*"
-    r"|\.(?:minnctapersm|maxnreg|maxclusterrank)\s+\d+|\.explicitcluster|\.noreturn|\.blocksareclusters"
+    r"|\.(?:minnctapersm|maxnreg|maxclusterrank)\s+\d+|\.explicitcluster|\.noreturn"
     r'|\.pragma\s+"[^"]*"\s*;?'
 )
 _BOUND = re.compile(r"\.(maxntid|reqntid|maxnreg|minnctapersm)\s+(\d+(?:\s*,\s*\d+)*)")
