@@ -51,6 +51,7 @@ IN_IR: dict[str, set[str]] = {
     "types": set(),
     "watched": set(),
     "allocation": set(),
+    "clusters": {"nodes"},
     "walk": {"nodes"},
     "rewriting": {"nodes", "walk"},
     "names": {"nodes", "walk"},

@@ -475,7 +475,7 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         watched=state.watched,
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
-        grid_axes=tuple([axis for axis in range(3) if made.asked & asked_along(axis)]),
+        grid_axes=tuple([axis for axis in range(3) if made.asked & asked_along(axis, kernel.cluster)]),
     )
     derivation = Derivation(
         open=open,

@@ -191,3 +191,13 @@ def test_each_cta_copies_its_share_and_tells_all_others(cluster: Cluster, boxes:
     # 2 consumers of each CTA empty a stage
     assert re.search(rf"mov\.b32 \t%r\d+, {2 * (others + 1)};", ptx)
     assert ptx.count("barrier.cluster.arrive.relaxed") == 2
+
+
+def test_explain_tells_of_shares_and_of_whom_a_release_reaches() -> None:
+    half, full = tj.spec((1024, 1024), tj.float16), tj.spec((1024, 1024), tj.float32)
+    explained = kernel(product, 288, (2, 1)).compile(half, half, full, 0, False, 3, 128).explain()
+    widths = [row.width for row in explained.rows if row.variant == "tma_load"]
+    assert widths == ["box 128 x 64, 128B", "box 64 x 64, 128B, to 2 CTAs, each of which copies a share"]
+    (reached,) = [each for each in explained.inserted if "release" in each.reason]
+    assert reached.instruction == "mbarrier.arrive.shared::cluster.b64" and reached.times == 1
+    assert reached.reason == "a release reaches ring.empty of all 2 CTAs along axis 0 of the cluster"

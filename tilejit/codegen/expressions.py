@@ -8,6 +8,7 @@ from typing import Any
 
 from ..dtypes import DType, bool_, int32
 from ..ir.arithmetic import facts
+from ..ir.clusters import Cluster, rank_of
 from ..ir.nodes import SPECIALS, Cast, Const, Element, Expr, Load, Op, Special, Var
 from ..remember import lasting, remembered
 from ..scopes import THREAD_IDS
@@ -188,9 +189,10 @@ def _proved(op: Op) -> bool:
     return low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
 
 
-def asked_along(axis: int) -> frozenset[str]:
+def asked_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
     """The hardware's numbers by which a CTA asks where it lies along an axis of the grid, or how many do."""
-    return frozenset(name for name in SPECIALS if name.endswith(f".{axis}") or name == "cluster_rank")
+    of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_of(cluster).name,)
+    return frozenset((*(name for name in SPECIALS if name.endswith(f".{axis}")), *of_cluster))
 
 
 def _asked(emission: Emission, name: str) -> LLVMValue:

@@ -13,6 +13,7 @@ from ..dtypes import int32
 from ..errors import KernelTypeError
 from ..ir import walk
 from ..ir.arithmetic import build
+from ..ir.clusters import rank_of
 from ..ir.nodes import Alloc, Arrive, Expr, Instruction, Kernel, Region, Special, Sync, TileOp
 from ..ir.walk import Block
 from ..isa.barriers import CLUSTER_SYNC
@@ -41,9 +42,9 @@ def _axis(ctx: Context, arguments: Arguments, name: str) -> int | None:
 
 def _rank(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     axis = _axis(ctx, arguments, "axis")
-    if _count(ctx, axis) == 1:
+    if ctx.cluster is None or _count(ctx, axis) == 1:
         return Scalar(build.const(0, int32))
-    return Scalar(Special("cluster_rank" if axis is None else f"cluster_rank.{axis}", ctx.span(node)))
+    return Scalar(rank_of(ctx.cluster, axis, ctx.span(node)))
 
 
 def _size(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:

@@ -20,33 +20,25 @@ from ..dtypes import int32, uint16
 from ..ir import walk
 from ..ir.analyses.thread_values import ThreadValues
 from ..ir.arithmetic import build
-from ..ir.nodes import Alloc, Expr, If, Instruction, Kernel, Return, Special, Stmt
+from ..ir.clusters import Cluster, has_one_axis, rank_of
+from ..ir.nodes import Alloc, Expr, If, Instruction, Kernel, Return, Stmt
 from ..ir.walk import Block
 from ..isa.barriers import CLUSTER_ENTRY, CLUSTER_EXIT
 from ..isa.mbarrier import ARRIVE_AT_PEER
 from ..isa.tma import MULTICAST_LOADS
 
-__all__ = ["Cluster", "mask_along", "others_along", "rank_along", "released_along", "with_meetings"]
-
-#: CTAs of a cluster in each dimension
-Cluster = tuple[int, int, int]
-
-
-def rank_along(axis: int) -> Expr:
-    """This CTA's index along an axis."""
-    return Special(f"cluster_rank.{axis}")
-
+__all__ = ["mask_along", "others_along", "released_along", "with_meetings"]
 
 def mask_along(cluster: Cluster, axis: int) -> Expr:
     """The CTAs along an axis that this one is of, CTA i as bit i."""
     every = sum([1 << rank * _step(cluster, axis) for rank in range(cluster[axis])])
     mask = build.const(every, int32)
-    return build.cast(build.left_shift(mask, _first(cluster, axis)) if _has_more(cluster, axis) else mask, uint16)
+    return build.cast(mask if has_one_axis(cluster, axis) else build.left_shift(mask, _first(cluster, axis)), uint16)
 
 
 def others_along(cluster: Cluster, axis: int) -> Iterator[Expr]:
     """The ranks of the other CTAs along an axis that this one is of."""
-    count, rank = cluster[axis], rank_along(axis)
+    count, rank = cluster[axis], rank_of(cluster, axis)
     for apart in range(1, count):
         if count & (count - 1):
             other = build.mod(build.add(rank, apart), count)
@@ -60,16 +52,11 @@ def _step(cluster: Cluster, axis: int) -> int:
     return math.prod(cluster[:axis])
 
 
-def _has_more(cluster: Cluster, axis: int) -> bool:
-    """Whether there are CTAs that lie beside those along an axis."""
-    return math.prod(cluster) > cluster[axis]
-
-
 def _first(cluster: Cluster, axis: int) -> Expr:
     """The rank of the first CTA along an axis that this one is of."""
-    if not _has_more(cluster, axis):
+    if has_one_axis(cluster, axis):
         return build.const(0, int32)
-    return build.sub(Special("cluster_rank"), build.mul(rank_along(axis), _step(cluster, axis)))
+    return build.sub(rank_of(cluster), build.mul(rank_of(cluster, axis), _step(cluster, axis)))
 
 
 def released_along(body: Block) -> Mapping[str, int]:

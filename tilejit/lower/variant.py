@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from ..dataclass import dataclass, field
 from ..dtypes import barrier
 from ..errors import LayoutError
+from ..ir.clusters import Cluster
 from ..ir.nodes import Region, TileOp
 from ..isa import AsyncWork, Capability, Family
 from ..isa.row import ANOTHER_TARGET
@@ -26,7 +27,6 @@ from ..ops.record import TILE
 from ..scopes import SCOPES, THREAD, WARP
 from ..target import Target
 from .builder import Builder
-from .clusters import Cluster
 from .plans import Plan
 from .recomputed import Recomputed
 

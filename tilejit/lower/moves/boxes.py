@@ -24,6 +24,7 @@ from ...dtypes import int32, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.evaluate import evaluate
+from ...ir.clusters import Cluster, rank_of
 from ...ir.nodes import TRUE, Expect, Expr, Instruction, Region, TileOp, Var, Vector
 from ...ir.params import TensorMapSpec
 from ...isa import Row
@@ -32,7 +33,7 @@ from ...layout import Swizzle
 from ...remember import remembered_pair
 from ...wording import counted
 from ..builder import Builder
-from ..clusters import Cluster, mask_along, rank_along
+from ..clusters import mask_along
 from ..leaders import leads
 from ..plans import Facts, JointAccess, Moves, Plan
 from ..schedule.launch import launch_values
@@ -74,6 +75,11 @@ class _Shares:
     @property
     def ctas(self) -> int:
         return self.cluster[self.axis]
+
+    @property
+    def rank(self) -> Expr:
+        """Which of them this one is."""
+        return rank_of(self.cluster, self.axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +157,14 @@ class BoxCopy(Plan):
         starts = [build.cast(self.tensor.starts[d], int64) for d in self.dims]
         if self.shares is None:
             return starts
-        rank, steps = build.cast(rank_along(self.shares.axis), int64), self.shares.step.coordinates
+        rank, steps = build.cast(self.shares.rank, int64), self.shares.step.coordinates
         return [build.add(start, build.mul(rank, step)) for start, step in zip(starts, steps, strict=True)]
 
     def _start(self) -> Expr:
         """Where this CTA's boxes begin in shared memory."""
         if self.shares is None:
             return self.tile.start
-        return build.add(self.tile.start, build.mul(rank_along(self.shares.axis), self.shares.step.shared))
+        return build.add(self.tile.start, build.mul(self.shares.rank, self.shares.step.shared))
 
     def _rows(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """For each box its issue, the coordinates of its elements and their places in shared memory, as TMA has them.

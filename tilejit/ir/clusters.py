@@ -1,0 +1,28 @@
+"""Where a CTA is in its cluster, as an expression."""
+
+from __future__ import annotations
+
+import math
+
+from ..source import Span
+from .nodes import Special
+
+__all__ = ["Cluster", "has_one_axis", "rank_of"]
+
+#: CTAs of a cluster in each dimension
+Cluster = tuple[int, int, int]
+
+
+def has_one_axis(cluster: Cluster, axis: int) -> bool:
+    """Whether all CTAs of a cluster lie along an axis."""
+    return math.prod(cluster) == cluster[axis]
+
+
+def rank_of(cluster: Cluster, axis: int | None = None, span: Span | None = None) -> Special:
+    """This CTA's index in its cluster along an axis, or in all.
+
+    Where all CTAs lie along the axis these are the same, and the latter is in a register, while ptxas divides to find
+    the former.
+    """
+    is_in_all = axis is None or has_one_axis(cluster, axis)
+    return Special("cluster_rank" if is_in_all else f"cluster_rank.{axis}", span)
