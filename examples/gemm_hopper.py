@@ -38,7 +38,7 @@ GROUPS = (8, 12, 16)  # rows of tiles that are worked on together, so that their
 WARPS = 4  # of a warpgroup: each says for itself that it is done with a stage
 SLICE = 64  # columns of sums that an activation has in hand at a time
 HALF = BN // 2  # columns of C that are written at a time
-PAIR = 2  # CTAs that share B
+PAIR = (2, 1)  # CTAs that share B, of a cluster
 MANY_ROWS = 2048  # of C: with fewer it isn't worth a row of tiles more, so that all have a neighbour
 
 
@@ -349,7 +349,7 @@ def multiplication(
         return lambda: None
     together = 1
     if c.shape[-2] >= MANY_ROWS and a.shape[-1] and not (is_aligned("a", a) and is_aligned("b", b)):
-        kernel, together = PAIRED[kernel.name], PAIR
+        kernel, together = PAIRED[kernel.name], PAIR[0]
     grid, arguments = arranged(a, b, c, bias, residual, activation, together)
     return lambda: kernel[grid](*arguments)
 

@@ -83,6 +83,9 @@ class Kernel:
         assert (a == 1).all()
     """
 
+    #: the function that was decorated
+    __wrapped__: Callable[..., Any]
+
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, fn)
         self.options = options
@@ -161,7 +164,7 @@ class Kernel:
 
         raises: LaunchError where that isn't by its module and name.
         """
-        name: str = self.__wrapped__.__qualname__  # type: ignore[attr-defined]
+        name: str = self.__wrapped__.__qualname__
         holder: Any = sys.modules.get(self.__module__)
         for part in name.split("."):
             holder = getattr(holder, part, None)
