@@ -9,7 +9,7 @@ import pytest
 
 from tests.simulator.cluster_kernels import ENTRY, EXIT, FENCE, READS_DONE, ClusterRing, module, play
 from tests.simulator.ring_kernels import wait
-from tests.simulator.small_kernels import pointer
+from tests.simulator.small_kernels import aligned, pointer
 from tilejit.errors import (
     AsyncHazardError,
     DeadlockError,
@@ -224,10 +224,10 @@ RELAXED, RELEASED = ENTRY, ENTRY.replace(".relaxed", "")
 PLAIN = "mbarrier.arrive.shared::cluster.b64 _, [%r7];"
 
 
-def arrived(arrive=PLAIN, count=1, fence=FENCE, meet=RELAXED, then="", scope="", **options):
+def arrived(arrive=PLAIN, count=1, fence=FENCE, meet=RELAXED, then="", scope="", out=None, **options):
     waits = wait("W", "%r2", "%r10").replace(".parity", f".parity{scope}")
     values = {"arrive": arrive, "count": count, "fence": fence, "meet": meet, "wait": waits, "then": then}
-    launch(ARRIVE.format(**values), np.zeros(2, np.uint32), **options)
+    launch(ARRIVE.format(**values), np.zeros(2, np.uint32) if out is None else out, **options)
 
 
 @pytest.mark.parametrize(("seed", "delivery"), ORDERS)
@@ -264,6 +264,21 @@ def test_arrivals_at_the_scope_of_the_cluster_order_ordinary_accesses():
     for arrive, scope in ((PLAIN, ".acquire.cluster"), (wide, ""), (wide, ".acquire.cta"), (wide, ".relaxed.cluster")):
         with pytest.raises(RaceError, match="race in global memory"):
             arrived(arrive, then=then, scope=scope)
+
+
+def test_what_copies_have_stored_to_global_memory_takes_the_scope_of_the_cluster():
+    store = "add.u32 %r11, %r2, 16; mov.u32 %r12, 7; st.shared.u32 [%r11], %r12; st.shared.u32 [%r11+4], %r12;" \
+            "st.shared.v2.u32 [%r11+8], {%r12, %r12}; fence.proxy.async;" \
+            "mul.wide.u32 %x4, %r5, 16; add.u64 %x4, %x4, %x1;" \
+            f"cp.async.bulk.global.shared::cta.bulk_group [%x4+16], [%r11], 16;\n{READS_DONE.replace('.read', '')}"
+    then = "mul.wide.u32 %x5, %r6, 16; add.u64 %x5, %x5, %x1; ld.global.u32 %r8, [%x5+16];"
+    out = aligned(np.zeros(12, np.uint32))
+    wide = PLAIN.replace("arrive", "arrive.release.cluster")
+    arrived(store + wide, then=then, scope=".acquire.cluster", out=out)
+    assert out[4:].tolist() == [7] * 8
+    for arrive, scope in ((PLAIN, ".acquire.cluster"), (wide, "")):
+        with pytest.raises(AsyncHazardError, match="reads 4 bytes at out"):
+            arrived(store + arrive, then=then, scope=scope, out=out)
 
 
 @pytest.mark.parametrize("seed", range(4))

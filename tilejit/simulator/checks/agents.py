@@ -89,8 +89,11 @@ class Agents:
         """An operation has written its cells. returns: the event."""
         event = self.order.tick(pc)
         stamp = np.uint64(event << 32 | self.record_of(agent, cta))
+        clocks = self.order.need_clocks()
         for span in spans:
             span.region.shadow.writes[span.cells] = stamp
+            if span.region.space != "shared":
+                clocks.outer_agents.add(clocks.agent(agent))
         return event
 
     def news(self, agent: Hashable, cta: int, event: int) -> Message:

@@ -52,6 +52,7 @@ class Clocks:
     own: the planes in which threads know what they have done themselves.
     agents: what each agent is called by those who made it → its number, of which `agent_columns` has the column of rank
     0; who they are to records: see `agent_record`.
+    outer_agents: the numbers of those that have written other memory than shared.
     last_agent: the first agent to records; those of earlier chunks have greater numbers.
     """
 
@@ -71,6 +72,7 @@ class Clocks:
         self.rows_of: dict[int, list[int]] = {}
         self.agents: dict[Hashable, int] = {}
         self.agent_columns: list[int] = []
+        self.outer_agents: set[int] = set()
         sizes = np.full(self.warps, WARP)
         sizes[-1] = lanes.threads - WARP * (self.warps - 1)
         self.warp_sizes = np.tile(sizes, lanes.ctas)
@@ -138,10 +140,11 @@ class Clocks:
         columns = self.warp_columns(ctas[:, None], np.arange(self.warps))
         rows[each, columns] = np.maximum(rows[each, columns], events[:, None])
 
-    def of_agents(self) -> NDArray[np.bool_]:
-        """Which columns are agents'."""
+    def of_shared_agents(self) -> NDArray[np.bool_]:
+        """Which columns are those of agents that write nothing but shared memory."""
+        columns = [first for number, first in enumerate(self.agent_columns) if number not in self.outer_agents]
         result = np.zeros(self.width, bool)
-        result[(np.array(self.agent_columns, np.int64)[:, None] + np.arange(self.ranks)).reshape(-1)] = True
+        result[(np.array(columns, np.int64)[:, None] + np.arange(self.ranks)).reshape(-1)] = True
         return result
 
     def agent_record(self, agent: int, cta: int) -> int:

@@ -168,10 +168,13 @@ class Order:
         return Message(told.reshape(message.rows.shape), frontiers)
 
     def unseen(self, message: Message, agents: bool) -> Message:
-        """What a message says of execution alone, whose accesses it doesn't let others see; but of agents, if so."""
+        """What a message says of execution alone, whose accesses it doesn't let others see.
+
+        agents: but for those of agents that write nothing but shared memory.
+        """
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows).copy()
-        hidden = ~clocks.of_agents() if agents else np.ones(clocks.width, bool)
+        hidden = ~clocks.of_shared_agents() if agents else np.ones(clocks.width, bool)
         for plane in range(len(rows)):
             if plane != clocks.executed:
                 rows[plane, :, hidden] = 0

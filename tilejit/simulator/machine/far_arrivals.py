@@ -1,8 +1,8 @@
 """Arrivals at mbarriers of other CTAs of a cluster.
 
-At the scope of a CTA, which is what an arrival has if it says nothing, they bring the other CTA what the asynchronous
-operations that were waited for have done, and no ordinary accesses; at the scope of the cluster these too, to those
-who wait at that scope.
+At the scope of a CTA, which is what an arrival has if it says nothing, they bring the other CTA what asynchronous
+operations that were waited for have done in shared memory, and no ordinary accesses; at the scope of the cluster all,
+to those who wait at that scope.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier.arrive"; "Memory Consistency Model:
 Morally strong operations".
