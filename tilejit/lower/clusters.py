@@ -29,6 +29,7 @@ from ..isa.tma import MULTICAST_LOADS
 
 __all__ = ["mask_along", "others_along", "released_along", "with_meetings"]
 
+
 def mask_along(cluster: Cluster, axis: int) -> Expr:
     """The CTAs along an axis that this one is of, CTA i as bit i."""
     every = sum([1 << rank * _step(cluster, axis) for rank in range(cluster[axis])])
@@ -70,7 +71,7 @@ _REACHING = frozenset({ARRIVE_AT_PEER.name, *(row.name for row in MULTICAST_LOAD
 
 def with_meetings(kernel: Kernel) -> Kernel:
     """The kernel at lane level, its arrivals instructions, whose CTAs begin and end together where they must."""
-    if not any(stmt.name in _REACHING for stmt in walk.each(kernel.body, Instruction)):
+    if kernel.cluster is None or not any(s.name in _REACHING for s in walk.each(kernel.body, Instruction)):
         return kernel
     values = ThreadValues(kernel.threads)
     values.define_conditions(kernel.body)

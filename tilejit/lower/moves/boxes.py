@@ -57,7 +57,6 @@ class _Issue:
     coordinates: tuple[int, ...]
     shared: int
 
-
     def after(self, times: int, step: _Issue) -> _Issue:
         """The box so many steps further."""
         coordinates = (c + times * s for c, s in zip(self.coordinates, step.coordinates, strict=True))
