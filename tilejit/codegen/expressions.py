@@ -189,6 +189,7 @@ def _proved(op: Op) -> bool:
     return low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
 
 
+@lru_cache(64)
 def asked_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
     """The hardware's numbers by which a CTA asks where it lies along an axis of the grid, or how many do."""
     of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_of(cluster).name,)
