@@ -103,6 +103,8 @@ def check_steps(kernel: Kernel) -> None:
     Such a copy keeps them together: it lacks a share until each CTA has acquired the step. Without one, a CTA that
     another has told of its release may go on, and release the stage again before a third one was told the first time.
     """
+    if kernel.cluster is None:
+        return
     rings = {
         alloc.buffer.name: kernel.ctas_along(alloc.along) for alloc in walk.each(kernel.body, Alloc)
         if alloc.call == "commit" and kernel.ctas_along(alloc.along) > 2

@@ -83,7 +83,7 @@ class CudaFunction:
             self._record.pointer, lambda: self._barriers.pointer + _BARRIER_BYTES * next(turns), maps.__getitem__
         )
         index = executable.positions
-        self._getters = tuple(getter(p, index, workspace) for p in executable.params)
+        self._getters = tuple([getter(p, index, workspace) for p in executable.params])
         self._check_written = WriteCheck(executable)
         self._written = tuple(executable.written.values())
         self._packing = Packing([field_of(p) for p in executable.params])
