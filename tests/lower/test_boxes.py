@@ -105,6 +105,19 @@ def test_what_boxes_move_is_what_the_layouts_say(mode: str, dtype: DType, loads:
 
 
 @pytest.mark.parametrize("loads", [True, False])
+@pytest.mark.parametrize("shape", [(3, 512, 64), (2, 3, 264, 64), (3, 8, 64), (300, 8, 64)])
+def test_behind_a_dimension_in_parts_each_step_is_a_box_of_its_own(shape: tuple[int, ...], loads: bool) -> None:
+    tile = shared(shape, "128B")
+    place = tensor(tuple(2 * n for n in shape), [(8, n) for n in shape])
+    sides = (tile, place) if loads else (place, tile)
+    variant = "tma_load" if loads else "tma_store"
+    verdict = asked(*sides, barrier=BARRIER if loads else None, variant=variant)
+    prove(verdict.plan, verdict.op)
+    rows = verdict.plan.schedule()
+    assert (np.sort(rows[:, 1]) == np.arange(np.prod(shape))).all() and len(np.unique(rows[:, 2])) == len(rows)
+
+
+@pytest.mark.parametrize("loads", [True, False])
 def test_a_run_of_bytes_needs_no_map(loads: bool) -> None:
     run, place = shared((4, 64), "rows"), tensor((8, 64), [(2, 4), (0, 64)], strides=(64, 1))
     verdict = asked(*((run, place) if loads else (place, run)), barrier=BARRIER if loads else None)

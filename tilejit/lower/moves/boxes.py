@@ -393,7 +393,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
     _need_aligned(atoms)
     width, parts = _columns(atoms)
     extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
-    unit = _unit(atoms)
+    whole, unit = tuple(extents), _unit(atoms)
     # how far one row lies from the next along each dimension
     inner = [atoms.row_elements * prod(extents[:d]) for d in range(len(extents))]
     step = _Issue((0,) * (1 + len(extents)), 0)
@@ -407,9 +407,12 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
         coordinates[1 + d] = extents[d]
         step = _Issue(tuple(coordinates), extents[d] * inner[d])
     box, steps = [width], [[(width * j, _column(atoms, width * j)) for j in range(parts)]]
-    for extent, apart in zip(extents, inner, strict=True):
-        count = _parts(extent, apart, unit)
+    is_cut = False
+    for extent, of_all, apart in zip(extents, whole, inner, strict=True):
+        # the elements of a box lie together: of what is behind a part of a dimension each step is a box of its own
+        count = extent if is_cut else _parts(extent, apart, unit)
         part = extent // count
+        is_cut = is_cut or part < of_all
         box.append(part)
         steps.append([(part * k, part * k * apart) for k in range(count)])
     issues = []
