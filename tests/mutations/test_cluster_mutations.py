@@ -15,7 +15,7 @@ from tilejit.errors import AsyncHazardError, DeadlockError, RaceError, Simulatio
 
 STEPS, N = 6, 128
 ENTRY = r"barrier\.cluster\.arrive\.relaxed\.aligned; barrier\.cluster\.wait\.acquire\.aligned;"
-EXIT = r"barrier\.cluster\.arrive\.relaxed; barrier\.cluster\.wait\.acquire;"
+EXIT = r"barrier\.cluster\.arrive\.release; barrier\.cluster\.wait\.acquire;"
 #: at `empty`, 2 of each CTA
 ARRIVALS = r"mov\.b32 (\t%r\d+), 4;(?=[^f]*mbarrier\.init)"
 RELEASE = r"\{ \.reg \.b32 a; mapa[^}]*\}"

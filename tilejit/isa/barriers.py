@@ -105,9 +105,9 @@ CLUSTER_ENTRY = _of_cluster(
 )
 CLUSTER_EXIT = _of_cluster(
     "barrier.cluster.exit",
-    "barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;",
+    "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;",
     THREAD,
-    "waits for all threads of the cluster that haven't ended, from wherever each comes",
+    "waits for all threads of the cluster that haven't ended, from wherever each comes, and for what they did",
 )
 
 #: scope -> the barrier among its threads

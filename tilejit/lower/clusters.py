@@ -7,7 +7,8 @@ A copy for several CTAs, and a release of what it filled, go along one axis; the
 
 Where CTAs use each other's shared memory, none may do so before the others' barriers are there, and none may end while
 another one may still arrive at its barriers: shared memory is there as long as a thread of the CTA. The barrier of a
-cluster counts the threads that haven't ended. So it is enough that some of each CTA wait there for all others.
+cluster counts the threads that haven't ended. So it is enough that some of each CTA wait there for all others. They
+release there what they did: an arrival in another CTA may be under way for some time.
 """
 
 from __future__ import annotations
