@@ -326,7 +326,7 @@ def arranged(
         raise ValueError("c: rows must lie together; transpose the product: c.T = b.T @ a.T")
     added = None if residual is None else rows_of("residual", residual)[0]
     clusters = int(C.shape[0]) * tj.cdiv(C.shape[1], BM * together) * tj.cdiv(C.shape[2], BN)
-    most = tj.num_sms() // together
+    most = max(1, tj.num_sms() // together)
     # so many share the tiles evenly, in as few turns as all multiprocessors take
     share = tj.cdiv(clusters, tj.cdiv(clusters, most))
     ctas, group = wave(share * together, min(most, clusters) * together)

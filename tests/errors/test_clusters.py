@@ -49,6 +49,8 @@ MISTAKES = (
     Mistake(f"{COPY}, barrier=plain[0], multicast=0)", KernelTypeError, "but plain has no multicast=", "0", RING0,
             None),
     Mistake(f"{COPY}, barrier=full, multicast=0)", KernelTypeError, "but full has no multicast=", "0", RING0),
+    Mistake(f"{COPY}, barrier=ring[0].empty, multicast=0)", KernelTypeError,
+            "a copy reports to a step, not to ring.empty", "0", "barrier=ring[i]"),
     Mistake(f"{COPY}, multicast=0)", KernelTypeError, "multicast= without barrier=", "0", "barrier=ring[i]"),
     Mistake(f"{COPY}, barrier=ring[0], multicast=3)", KernelTypeError, "multicast= is 0 or 1 or 2; got 3", "3",
             "leave"),

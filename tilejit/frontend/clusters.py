@@ -87,6 +87,11 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
         )
     name = place.buffer.name
     ring = next(a for a in ctx.allocations if isinstance(a, Alloc) and a.buffer is place.buffer)
+    if ring.call == "release":
+        raise ctx.type_error(
+            argument, f"a copy reports to a step, not to {name}: who waits for that waits for stages that are free",
+            f"write barrier={name.rpartition('.')[0]}[i]",
+        )
     if ring.along != axis:
         what = f"multicast={ring.along}" if ring.along is not None else "no multicast="
         told = name.rpartition(".")[0] if ring.call else name

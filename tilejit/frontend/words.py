@@ -102,7 +102,7 @@ _BARRIERS = (
         CallParameter("stages", "int", "how many steps may be under way"),
         CallParameter("producers", "int", "how many commit each step", 1),
         CallParameter("consumers", "int", "how many release each step, of each CTA", 1),
-        CallParameter("multicast", "int | None", "the cluster's axis along which one copy may fill all stages", None),
+        CallParameter("multicast", "int | None", "the cluster's axis whose CTAs fill each step together", None),
     ), "_Ring", "ring = tj.alloc_ring(2)\nring[0].acquire()"),
     Intrinsic("named_barrier", "one of a CTA's barriers by its number, for some of its warps", (
         CallParameter("id", "int", f"from {USERS[0]} to {USERS[-1]}"),

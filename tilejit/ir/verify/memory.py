@@ -47,7 +47,7 @@ def _buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
         yield f"{name} has shape {tuple(sizes)}"
     if len(sizes) != len(buffer.shape) and buffer.space != "global":
         yield f"{name}: only global memory has extents known at launch"
-    if any([n.dtype != int64 for n in buffer.shape if isinstance(n, ir.Var)]):
+    if [n for n in buffer.shape if isinstance(n, ir.Var) and n.dtype != int64]:
         yield f"{name}: an extent known at launch is of int64"
     if buffer.slots:
         yield from _slot_faults(buffer, tuple(sizes))
