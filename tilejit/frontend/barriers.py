@@ -72,10 +72,9 @@ def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     consumers = _count(ctx, arguments, "consumers", "the number of consumers")
     axis, ctas = along(ctx, arguments)
     name = ctx.hint or "ring"
-    _check_arrivals(ctx, node, f"{name}.empty", consumers * ctas)
     return Ring(
         _allocated(ctx, node, f"{name}.full", stages, producers, "commit", axis),
-        _allocated(ctx, node, f"{name}.empty", stages, consumers, "release", axis),
+        _allocated(ctx, node, f"{name}.empty", stages, consumers, "release", axis, ctas),
     )
 
 
@@ -92,28 +91,25 @@ def _count(ctx: Context, arguments: Arguments, name: str, what: str) -> int:
 
 
 def _allocated(
-    ctx: Context, node: ast.Call, name: str, stages: int, arrivals: int, call: str = "", axis: int | None = None
+    ctx: Context, node: ast.Call, name: str, stages: int, arrivals: int, call: str = "", axis: int | None = None,
+    ctas: int = 1,
 ) -> Buffer:
+    """ctas: how many arrive so often in each phase."""
     span = ctx.span(node)
     if not ctx.target.has_barriers:
         raise ResourceError(
             f"{ctx.target.name} has no barriers in shared memory that count bytes of copies", span=span,
             hint="compile for sm_90 or newer, or use tj.cta_sync()",
         )
-    _check_arrivals(ctx, node, name, arrivals)
+    if arrivals * ctas > MOST_IN_A_PHASE:
+        raise ResourceError(
+            f"{arrivals * ctas:,} arrivals in a phase of {name}; a barrier counts up to {MOST_IN_A_PHASE:,}", span=span,
+            hint="let the leader of a warp or of a warpgroup arrive for its threads",
+        )
     layout = TileLayout.row_major((stages,))
     buffer = Buffer(ctx.unique(name), "shared", barrier, (stages,), layout, barrier.bytes, None, span)
     ctx.allocate(Alloc(buffer, arrivals=arrivals, call=call, along=axis, span=span))
     return buffer
-
-
-def _check_arrivals(ctx: Context, node: ast.Call, name: str, arrivals: int) -> None:
-    """Raise ResourceError for more arrivals than a barrier counts."""
-    if arrivals > MOST_IN_A_PHASE:
-        raise ResourceError(
-            f"{arrivals:,} arrivals in a phase of {name}; a barrier counts up to {MOST_IN_A_PHASE:,}",
-            span=ctx.span(node), hint="let the leader of a warp or of a warpgroup arrive for its threads",
-        )
 
 
 def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:

@@ -160,11 +160,12 @@ class Order:
         told = np.zeros_like(rows)
         told[:, :, slice(None) if rank is None else slice(rank, rank + 1)] = rows.max(axis=2, keepdims=True)
         frontiers: dict[int, Rows] = {}
+        widened = self.flags.frontiers.widened
         for cta, row in message.frontiers.items():
             first = cta // self.lanes.ranks * self.lanes.ranks
             for other in range(first, first + self.lanes.ranks) if rank is None else (first + rank,):
                 before = frontiers.get(other)
-                frontiers[other] = row if before is None else np.maximum(before, row)
+                frontiers[other] = row if before is None else np.maximum(widened(before), widened(row))
         return Message(told.reshape(message.rows.shape), frontiers)
 
     def unseen(self, message: Message, agents: bool) -> Message:
