@@ -28,6 +28,7 @@ from tilejit.ir.params import (
     AddressParam,
     AssertionsParam,
     BarrierParam,
+    BoxShare,
     ExtentParam,
     Param,
     PointerParam,
@@ -62,7 +63,8 @@ EXAMPLES: dict[type, Param] = {
     AssertionsParam: AssertionsParam(),
     BarrierParam: BarrierParam(grid_barrier.BARRIER),
     TensorMapParam: TensorMapParam(
-        Var("A.map", int64), TensorMapSpec("A", float32, (1, 0), (8, 4), "32B"), written=True
+        Var("A.map", int64), TensorMapSpec("A", float32, (1, 0), (8, 4), "32B"), written=True,
+        shares=(BoxShare((0, 4), 128), BoxShare((8, 0), 1024)),
     ),
 }
 KINDS = pytest.mark.parametrize("kind", get_args(Param), ids=lambda kind: kind.__name__)

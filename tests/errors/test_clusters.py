@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 import tilejit as tj
 from tests.support.programs import source_of
-from tilejit.errors import DispatchError, KernelTypeError, ResourceError, TilejitError
+from tilejit.errors import AsyncHazardError, DispatchError, KernelTypeError, ResourceError, TilejitError
 
 PREPARED = """def k(A, n):
     a = tj.alloc_shared((2, 64, 64), A.dtype, swizzle="128B")
@@ -79,6 +81,60 @@ def test_a_mistake_is_refused_where_it_stands(mistake: Mistake) -> None:
     span = error.value.span
     assert span is not None and mistake.help in (error.value.hint or ""), str(error.value)
     assert span.text[span.column :].startswith(mistake.at) or mistake.at in span.text, str(error.value)
+
+
+SHARED = """def k(A, B):
+    ring = tj.alloc_ring(2, multicast=0)
+    s = tj.alloc_shared((2, 16, 64), A.dtype, swizzle="128B")
+    rank = tj.cluster.rank()
+    for i in range(4):
+        t = ring[i]
+        t.acquire()
+        tj.warp.copy_async(s[t.stage], A[i * 16 : i * 16 + 16, 0:64], barrier=t, multicast=0)
+        tj.warp.commit(t)
+        t.wait()
+        tj.warp.copy_async(B[rank, i * 16 : i * 16 + 16, 0:64], s[t.stage])
+        tj.bulk.wait_read(0)
+        tj.warp.release(t)
+    tj.bulk.wait(0)
+"""
+COPIED = "tj.warp.copy_async(s[t.stage], A[i * 16 : i * 16 + 16, 0:64], barrier=t, multicast=0)"
+CARET = f"""    {COPIED}
+    {'^' * len(COPIED)}
+help: in all CTAs that share a copy it names the same region and the same place: compute both from what these CTAs \
+have in common, such as the id of their cluster, and not from their own ids or ranks"""
+#: what stands in place of what; what is said
+DIFFERENT = {
+    ("A[i * 16 :", "A[rank * 4 + i * 16 :", "i * 16 + 16, 0:64], b", "rank * 4 + i * 16 + 16, 0:64], b"): """\
+CTAs of a cluster share a copy and name different regions: \
+thread 0 (warp 0, lane 0) of CTA (1, 0, 0) copies A from (4, 0) on to s+0 bytes, element 0 of 2 bytes
+  PTX line …
+    from FILE:8: COPY
+and thread 0 (warp 0, lane 0) of CTA (0, 0, 0) copies A from (0, 0) on to s+0 bytes, element 0 of 2 bytes
+  at FILE:8:9""",
+    ("s[t.stage], A", "s[(t.stage + rank) % 2], A"): """\
+CTAs of a cluster share a copy and name different places: \
+thread 0 (warp 0, lane 0) of CTA (1, 0, 0) copies A from (0, 0) on to s+2048 bytes, element 1024 of 2 bytes
+  PTX line …
+    from FILE:8: COPY
+and thread 0 (warp 0, lane 0) of CTA (0, 0, 0) copies A from (0, 0) on to s+0 bytes, element 0 of 2 bytes
+  at FILE:8:9""",
+}
+
+
+@pytest.mark.parametrize("edits", DIFFERENT, ids=str)
+def test_ctas_that_name_different_things_in_a_copy_that_they_share_are_both_named(edits: tuple[str, ...]) -> None:
+    text, copy = SHARED, COPIED
+    for old, new in zip(edits[::2], edits[1::2], strict=True):
+        assert copy.count(old) == 1
+        text, copy = text.replace(copy, copy.replace(old, new)), copy.replace(old, new)
+    out = np.zeros((2, 64, 64), np.float16)
+    with pytest.raises(AsyncHazardError) as error:
+        tj.simulate(tj.kernel(threads=32, cluster=(2, 1))(source_of(text)), 2, np.ones((128, 64), np.float16), out)
+    assert error.value.span is not None
+    told = re.sub(r"PTX line .*", "PTX line …", str(error.value)).replace(error.value.span.file, "FILE")
+    assert told == DIFFERENT[edits].replace("COPY", copy) + "\n" + CARET.replace(COPIED, copy).replace(
+        "^" * len(COPIED), "^" * len(copy))
 
 
 def test_without_a_cluster_there_is_one_cta_in_it() -> None:

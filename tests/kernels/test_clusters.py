@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
@@ -151,6 +152,152 @@ def test_rows_of_several_dimensions_are_shared(depth: int, rows: int) -> None:
     out = np.zeros((2, *bits.shape), bits.dtype)
     kernel(slabs, 32, (2, 1))[2](bits, out, depth, rows)
     np.testing.assert_array_equal(out, np.stack([bits, bits]))
+
+
+def looked_up(
+    A: tj.Tensor, Starts: tj.Tensor, Out: tj.Tensor, AXIS: tj.constexpr, STAGES: tj.constexpr, H: tj.constexpr,
+    W: tj.constexpr, MODE: tj.constexpr,
+) -> None:
+    """The CTAs along an axis get a region a step, each from where a table says; each writes them to its own of Out.
+
+    Starts: of each CTA and step the region's row, its column in steps of 16 bytes, and how many stages too far it goes.
+    """
+    ring = tj.alloc_ring(STAGES, multicast=AXIS)
+    s = tj.alloc_shared((STAGES, H, W), A.dtype, swizzle=MODE)
+    x, y = tj.cta_id(0), tj.cta_id(1)
+    for k in range(Starts.shape[2]):
+        t = ring[k]
+        row, column, stage = Starts[x, y, k, 0], Starts[x, y, k, 1] * 8, (t.stage + Starts[x, y, k, 2]) % STAGES
+        t.acquire()
+        tj.warp.copy_async(s[stage], A[row : row + H, column : column + W], barrier=t, multicast=AXIS)
+        tj.warp.commit(t)
+        t.wait()
+        tj.warp.copy_async(Out[x, y, k, 0:H, 0:W], s[stage])
+        tj.bulk.wait_read(0)
+        tj.warp.release(t)
+    tj.bulk.wait(0)
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """A launch of `looked_up`. starts: of each CTA and step."""
+
+    cluster: Cluster
+    axis: int
+    stages: int
+    h: int
+    width: int
+    mode: str | None
+    source: np.ndarray
+    starts: np.ndarray
+
+    def run(self, starts: np.ndarray) -> np.ndarray:
+        x, y, steps, _ = starts.shape
+        out = np.zeros((x, y, steps, self.h, self.width), np.float16)
+        options = self.axis, self.stages, self.h, self.width, self.mode
+        kernel(looked_up, 32, self.cluster)[x, y](self.source, starts, out, *options)
+        return out
+
+    def expected(self) -> np.ndarray:
+        height, width = self.source.shape
+        rows = self.starts[..., 0, None, None] + np.arange(self.h)[:, None]
+        columns = 8 * self.starts[..., 1, None, None] + np.arange(self.width)
+        inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+        return np.where(inside, self.source[rows.clip(0, height - 1), columns.clip(0, width - 1)], 0)
+
+
+@st.composite
+def lookups(draw: st.DrawFn) -> LookedUp:
+    """Clusters, tensors, boxes and regions, which may hang over every edge; along the axis all CTAs want the same."""
+    cluster, axis = draw(st.sampled_from([*CLUSTERS, (3, 1), (3, 2)])), draw(st.sampled_from([0, 1]))
+    modes = ("128B", 64), ("128B", 128), ("128B", 192), ("64B", 32), ("32B", 48), (None, 16)
+    mode, width = draw(st.sampled_from(modes))
+    h = 8 * cluster[axis] * draw(st.integers(1, 3))
+    grid = tuple(size * draw(st.integers(1, 2)) for size in cluster)
+    random = np.random.default_rng(draw(st.integers(0, 9)))
+    source = random.integers(1, 100, (draw(st.integers(1, 90)), 8 * draw(st.integers(1, 30)))).astype(np.float16)
+    shape = (*grid, draw(st.integers(1, 5)))
+    rows, columns = random.integers(-h - 3, 100, shape), random.integers(-width // 8 - 1, 33, shape)
+    starts = np.stack([rows, columns, np.zeros(shape, np.int64)], -1).astype(np.int32)
+    first = np.arange(grid[axis]) // cluster[axis] * cluster[axis]
+    return LookedUp(cluster, axis, draw(st.integers(1, 3)), h, width, mode, source, np.take(starts, first, axis))
+
+
+@settings(max_examples=15)
+@given(lookups(), st.sampled_from(FEW_ORDERS))
+def test_ctas_that_name_the_same_region_hear_nothing(launch: LookedUp, order: Order) -> None:
+    with simulated(order):
+        np.testing.assert_array_equal(launch.run(launch.starts), launch.expected())
+
+
+@settings(max_examples=15)
+@given(lookups(), st.sampled_from(FEW_ORDERS), st.data())
+def test_one_cta_that_names_another_region_is_told(launch: LookedUp, order: Order, data: st.DataObject) -> None:
+    assume(launch.cluster[launch.axis] > 1)
+    starts = launch.starts.copy()
+    x, y, step = (data.draw(st.integers(0, size - 1)) for size in starts.shape[:3])
+    starts[x, y, step, data.draw(st.integers(0, 1))] += data.draw(st.sampled_from([-9, -1, 1, launch.h]))
+    with simulated(order), pytest.raises(tj.AsyncHazardError, match="name different regions") as error:
+        launch.run(starts)
+    found = re.findall(r"of CTA \((\d+), (\d+), 0\) copies A from \((-?\d+), (-?\d+)\) on", str(error.value))
+    told = [tuple(map(int, each)) for each in found]
+    assert len(told) == 2 and [(a, b) for a, b, _, _ in told].count((x, y)) == 1
+    for a, b, row, column in told:
+        np.testing.assert_array_equal([row, column], starts[a, b, step, :2] * (1, 8))
+
+
+@pytest.mark.parametrize("row", [2**31 - 20, 2**31 - 4, -(2**31), 2**31 - 100])
+def test_regions_as_far_as_coordinates_count_are_one(row: int) -> None:
+    starts = np.zeros((2, 1, 1, 3), np.int32)
+    starts[..., 0] = row
+    launch = LookedUp((2, 1), 0, 1, 32, 64, "128B", np.ones((16, 64), np.float16), starts)
+    assert not launch.run(starts).any()
+
+
+@pytest.mark.parametrize("order", EVERY_ORDER)
+def test_one_cta_that_names_another_stage_is_told(order: Order) -> None:
+    starts = np.zeros((2, 1, 4, 3), np.int32)
+    starts[1, 0, 0, 2] = 1
+    launch = LookedUp((2, 1), 0, 2, 16, 64, "128B", np.ones((16, 64), np.float16), starts)
+    with simulated(order), pytest.raises(tj.AsyncHazardError, match="name different places") as error:
+        launch.run(starts)
+    assert re.findall(r"CTA \((\d), 0, 0\) copies A from \(0, 0\) on to s\+(\d+) bytes", str(error.value)) in (
+        [("1", "2048"), ("0", "0")], [("0", "0"), ("1", "2048")])
+
+
+def two_shares(A: tj.Tensor, Out: tj.Tensor) -> None:
+    """Copies by one map that are shared by columns and by rows: a box doesn't say which one it is of."""
+    ring = tj.alloc_ring(2, multicast=0)
+    wide = tj.alloc_shared((16, 128), A.dtype, swizzle="128B")
+    high = tj.alloc_shared((32, 64), A.dtype, swizzle="128B")
+    column = tj.cta_id(0) // 2 * 64
+    for k in range(2):
+        t = ring[k]
+        t.acquire()
+        if k == 0:
+            tj.warp.copy_async(wide, A[0:16, column : column + 128], barrier=t, multicast=0)
+        else:
+            tj.warp.copy_async(high, A[0:32, column : column + 64], barrier=t, multicast=0)
+        tj.warp.commit(t)
+        t.wait()
+        tj.warp.release(t)
+    tj.warp.copy_async(Out[tj.cta_id(0), 0:16, 0:128], wide)
+    tj.warp.copy_async(Out[tj.cta_id(0), 16:48, 0:64], high)
+    tj.bulk.wait(0)
+
+
+def test_copies_of_one_map_may_be_shared_in_two_ways() -> None:
+    half = tj.spec((64, 256), tj.float16)
+    compiled = kernel(two_shares, 32, (2, 1)).compile(half, tj.spec((4, 48, 128), tj.float16))
+    (shares,) = [param.shares for param in compiled.executable.params if getattr(param, "shares", ())]
+    assert [(share.coordinates, share.bytes) for share in shares] == [((64, 0), 2048), ((0, 16), 2048)]
+    a, out = ones_and_twos(8, 64, 256), np.zeros((4, 48, 128), np.float16)
+    for order in FEW_ORDERS:
+        with simulated(order):
+            kernel(two_shares, 32, (2, 1))[4](a, out)
+        for cta in range(4):
+            np.testing.assert_array_equal(out[cta, :16], a[:16, cta // 2 * 64 :][:, :128])
+            np.testing.assert_array_equal(out[cta, 16:, :64], a[:32, cta // 2 * 64 :][:, :64])
 
 
 def numbers(Out: tj.Tensor) -> None:

@@ -1,4 +1,4 @@
-"""What the compiler writes for rings of clusters, with one mistake: numbers 28 to 31 and 43 of `hopper_bugs`' list."""
+"""What the compiler writes for rings of clusters, with a mistake: 28 to 31, 43 and 45 of `hopper_bugs`' list."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ EXIT = r"barrier\.cluster\.arrive\.release; barrier\.cluster\.wait\.acquire;"
 #: at `empty`, 2 of each CTA
 ARRIVALS = r"mov\.b32 (\t%r\d+), 4;(?=[^f]*mbarrier\.init)"
 RELEASE = r"\{ \.reg \.b32 a; mapa[^}]*\}"
+#: of two CTAs, of which either may be told of first
+OTHER_REGIONS = r"name different regions: thread \d+ .* of CTA(?=(.|\n)*B from \(0, 0\))(?=(.|\n)*B from \({}\))"
+SHARED_LOAD = r"(cp\.async\.bulk\.tensor.*multicast::cluster \[%r\d+\], \[%rd\d+, )\{(%r\d+), (%r\d+)\}(.*;)"
+
+
+def from_other(compute: str, coordinates: str) -> str:
+    """The copy with other coordinates. compute: makes one, `c`, of the rank that it holds."""
+    return f"{{ .reg .b32 c; mov.u32 c, %cluster_ctarank; {compute}; \\1{{{coordinates}}}\\4 }}"
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,12 @@ BUGS = {
     "43 half the releases make a stage free": Bug(
         ARRIVALS, r"mov.b32 \1, 2;", (AsyncHazardError, RaceError), "waited for|arrival more|in phase|lags|orders"),
     "43 a release stays in the CTA": Bug(RELEASE, "", DeadlockError, r"of 4 arrivals"),
+    "45 the CTAs copy shares of other columns": Bug(
+        SHARED_LOAD, from_other("mad.lo.u32 c, c, 64, \\2", "c, \\3"), AsyncHazardError,
+        OTHER_REGIONS.format("0, 64")),
+    "45 the CTAs copy shares of other steps": Bug(
+        SHARED_LOAD, from_other("mad.lo.u32 c, c, 64, \\3", "\\2, c"), AsyncHazardError,
+        OTHER_REGIONS.format("64, 0")),
 }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from tests.simulator.ring_kernels import HEADER, wait
 from tests.simulator.small_kernels import aligned, pointer
 from tests.simulator.tma_programs import tensor_map
-from tilejit.simulator import run
+from tilejit.simulator import Share, run
 from tilejit.simulator.checks.report import Report
 
 BLOCK = 64
@@ -161,7 +161,8 @@ def play(ring: ClusterRing, text: str, clusters: tuple[int, int, int] = (2, 1, 1
     grid = tuple(a * b for a, b in zip(clusters, ring.cluster, strict=True))
     names = [("stages", "sm", 0, ring.full), ("full", "sm", ring.full, 8 * ring.stages),
              ("empty", "sm", ring.empty, 8 * ring.stages)]
-    args = [tensor_map(src, (COLUMNS, ROWS), name="src"), pointer(out, "out")]
+    share = Share((0, ROWS), SHARE)
+    args = [tensor_map(src, (COLUMNS, ROWS), name="src", share=share), pointer(out, "out")]
     report = run(text, "k", grid, (BLOCK,), args, shared_map=names, **options)
     wanted = np.broadcast_to(src.reshape(count, 1, *out.shape[2:]), out.shape)
     assert np.array_equal(out, wanted)

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.simulator.cluster_kernels import ENTRY, EXIT, FENCE, READS_DONE, ClusterRing, module, play
+from tests.simulator.cluster_kernels import ENTRY, EXIT, FENCE, READS_DONE, ROWS, SHARE, ClusterRing, module, play
 from tests.simulator.ring_kernels import wait
 from tests.simulator.small_kernels import aligned, pointer
 from tilejit.errors import (
@@ -313,6 +313,9 @@ ONE_LEAVES = ENTRY + "setp.eq.u32 %p20, %r5, 1; @%p20 ret;\n"
 NOT_THERE = "which nothing has initialised there"
 READ = r"TMA load that writes(.|\n)*and thread \d+ .* read it"
 HAZARDS = AsyncHazardError, RaceError
+OTHER_REGIONS = r"name different regions: thread 0 .* of CTA \((\d), .* copies src from \((\d+), (\d+)\) on to " \
+                r"stages\+(\d+) bytes, .*\n  PTX line \d+: cp.async.bulk.*\nand thread 0 .* of CTA \((?!\1)\d, " \
+                r".* copies src from \((?!\2, \3)\d+, \d+\) on to stages\+\4 bytes"
 #: name → ring, what becomes what in its text, the error, and what its message says
 MUTATIONS = {
     "no fence behind the initialisation": (
@@ -350,6 +353,19 @@ MUTATIONS = {
     "reads are acquired from the own CTA alone": (LOADS, "parity.acquire.cluster", "parity", HAZARDS, READ),
     "no fence between reads and release": (
         LOADS, "fence.proxy.async;\n", "", AsyncHazardError, "no fence.proxy.async"),
+    "a share of other rows": (
+        RING, f"mul.lo.u32 %r20, %r20, {ROWS};", f"mul.lo.u32 %r20, %r20, {ROWS}; mad.lo.u32 %r20, %r5, 3, %r20;",
+        AsyncHazardError, OTHER_REGIONS),
+    "a share of other columns": (RING, "mov.u32 %r22, 0;", "shl.b32 %r22, %r5, 2;", AsyncHazardError, OTHER_REGIONS),
+    "a share of another step": (
+        RING, f"mad.lo.u32 %r20, %r6, {RING.steps}, %r10;",
+        f"mad.lo.u32 %r20, %r6, {RING.steps}, %r10; setp.eq.u32 %p21, %r5, 1; setp.eq.and.u32 %p22, %r10, 2, %p21; "
+        "@%p22 add.u32 %r20, %r20, 1;", AsyncHazardError, OTHER_REGIONS),
+    "shares for two stages": (
+        ClusterRing(steps=1), f"mad.lo.u32 %r21, %r5, {SHARE}, %r15;",
+        f"mad.lo.u32 %r21, %r5, {SHARE + RING.stage}, %r15;", AsyncHazardError,
+        r"name different places: thread 0 .* from \((\d+), 0\) on to stages\+2048 bytes, element 512 of 4 bytes\n"
+        r"(.|\n)*\nand thread 0 .* from \(\1, 0\) on to stages\+0 bytes, element 0 of 4 bytes"),
     "arrivals that release nothing": (
         RING, "mbarrier.arrive.shared::cluster", "mbarrier.arrive.relaxed.cluster.shared::cluster", HAZARDS,
         "TMA load that writes"),

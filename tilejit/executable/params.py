@@ -11,6 +11,7 @@ from ..ir.params import (
     AddressParam,
     AssertionsParam,
     BarrierParam,
+    BoxShare,
     ExtentParam,
     Param,
     PointerParam,
@@ -44,7 +45,8 @@ def param_to_json(param: Param) -> list[Any]:
             return ["barrier", _buffer(param.buffer)]
         case TensorMapParam(map=spec):
             shape = [spec.dtype.name, spec.axes, spec.box, spec.swizzle]
-            return ["tensormap", param.of, _var(param.var), *shape, param.written]
+            shares = [[share.coordinates, share.bytes] for share in param.shares]
+            return ["tensormap", param.of, _var(param.var), *shape, param.written, shares]
         case _:
             return assert_never(param)
 
@@ -63,8 +65,9 @@ _READ: dict[str, Callable[..., Param]] = {
     "address": lambda of, var: AddressParam(of, _read_var(var)),
     "assertions": AssertionsParam,
     "barrier": lambda buffer: BarrierParam(_read_buffer(buffer)),
-    "tensormap": lambda of, var, dtype, axes, box, swizzle, written: TensorMapParam(
-        _read_var(var), TensorMapSpec(of, DTYPES[dtype], tuple(axes), tuple(box), swizzle), written
+    "tensormap": lambda of, var, dtype, axes, box, swizzle, written, shares: TensorMapParam(
+        _read_var(var), TensorMapSpec(of, DTYPES[dtype], tuple(axes), tuple(box), swizzle), written,
+        tuple([BoxShare(tuple(coordinates), bytes_) for coordinates, bytes_ in shares]),
     ),
 }
 

@@ -10,8 +10,8 @@ from ..dtypes import DType
 from .values import Buffer, Var
 
 __all__ = [
-    "AddressParam", "AssertionsParam", "BarrierParam", "ExtentParam", "Param", "PointerParam", "ScalarParam",
-    "StrideParam", "TensorMapParam", "TensorMapSpec", "written_arguments",
+    "AddressParam", "AssertionsParam", "BarrierParam", "BoxShare", "ExtentParam", "Param", "PointerParam",
+    "ScalarParam", "StrideParam", "TensorMapParam", "TensorMapSpec", "written_arguments",
 ]
 
 
@@ -151,15 +151,28 @@ class TensorMapSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class BoxShare:
+    """How far a CTA's boxes lie from those of the CTA before it, where CTAs of a cluster share a copy.
+
+    coordinates: in elements, along each dimension of a box. bytes: in shared memory.
+    """
+
+    coordinates: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMapParam:
     """What TMA must know of an array to copy boxes of it: 128 bytes, which a launch makes of the array.
 
     var: the address of these bytes. written: the kernel may write the array through it.
+    shares: of its copies to several CTAs of a cluster, each once; only the simulator asks.
     """
 
     var: Var
     map: TensorMapSpec
     written: bool = False
+    shares: tuple[BoxShare, ...] = ()
 
     size_bytes: ClassVar[int] = 128
     align_bytes: ClassVar[int] = 64

@@ -29,7 +29,7 @@ from ..ir.nodes import (
     Var,
     Vector,
 )
-from ..ir.params import TensorMapParam, TensorMapSpec
+from ..ir.params import BoxShare, TensorMapParam, TensorMapSpec
 from ..layout import TileLayout
 from ..remember import LIMIT
 from ..scopes import SCOPES
@@ -101,11 +101,17 @@ class Builder:
         """The parameters that the kernel has besides its own."""
         return tuple(self._maps.values())
 
-    def tensor_map(self, spec: TensorMapSpec, *, written: bool) -> Var:
-        """The address of a tensor map: one parameter for all copies of such boxes. written: this copy writes them."""
+    def tensor_map(self, spec: TensorMapSpec, *, written: bool, share: BoxShare | None = None) -> Var:
+        """The address of a tensor map: one parameter for all copies of such boxes. written: this copy writes them.
+
+        share: where several CTAs of a cluster make the copy.
+        """
         made = self._maps.get(spec)
         var = Var(self.name(f"{spec.of}.map"), int64) if made is None else made.var
-        self._maps[spec] = TensorMapParam(var, spec, written or made is not None and made.written)
+        shares = () if made is None else made.shares
+        if share is not None and share not in shares:
+            shares = (*shares, share)
+        self._maps[spec] = TensorMapParam(var, spec, written or made is not None and made.written, shares)
         return var
 
     @property

@@ -20,7 +20,7 @@ from ..ir.params import (
     StrideParam,
     TensorMapParam,
 )
-from ..simulator import Checks, Location, Pointer, RegionCount, Report, TensorMap, run
+from ..simulator import Checks, Location, Pointer, RegionCount, Report, Share, TensorMap, run
 from ..source import Span
 from ..target import Target
 from ..target import target as find_target
@@ -281,7 +281,12 @@ def _tensor_map(view: Argument, param: TensorMapParam, profile: bool) -> TensorM
     if array is None:
         return bytes(param.size_bytes)
     memory = _pointer(view, param.of, param.written, profile)
-    return TensorMap(memory, array.dims, array.strides, spec.box, spec.dtype.bytes, spec.dtype.name, spec.swizzle)
+    # where copies share in several ways, a box doesn't say which one it is of
+    shares = [Share(share.coordinates, share.bytes) for share in param.shares]
+    return TensorMap(
+        memory, array.dims, array.strides, spec.box, spec.dtype.bytes, spec.dtype.name, spec.swizzle, spec.axes,
+        shares[0] if len(shares) == 1 else None,
+    )
 
 
 def _pointer(view: Argument, of: str, written: bool, profile: bool) -> Pointer:

@@ -5,9 +5,10 @@ from .checks.places import Location
 from .checks.report import RegionCount, Report
 from .device import Device, DeviceArray, DeviceModule
 from .launch import Checks, run
+from .machine.tensor_map import Share
 from .placing import Pointer, TensorMap
 
 __all__ = [
     "Checks", "Device", "DeviceArray", "DeviceModule", "Finding", "Location", "Pointer", "RegionCount", "Report",
-    "TensorMap", "run",
+    "Share", "TensorMap", "run",
 ]

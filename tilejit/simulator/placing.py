@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dataclass import dataclass, field
+from ..dataclass import dataclass, field, replace
 from ..errors import LaunchError, SimulationError
 from .decode.translate import Program
 from .decode.variables import initial_bytes
 from .machine.lanes import Lanes
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRegion, Part
 from .machine.shared_names import SharedName, parts_of
-from .machine.tensor_map import MAP_BYTES, MapShape, encode
+from .machine.tensor_map import MAP_BYTES, MapShape, Share, encode
 from .opcodes.move import WINDOWS
 
 
@@ -43,6 +43,9 @@ class TensorMap:
     array: what it is a map of: the tensor begins at its `offset_bytes`. dims: elements. strides: bytes from one element
     to the next along each dimension but the innermost. box: elements of a copy. swizzle: "none", "32B", "64B" or
     "128B", of boxes in shared memory. element_type: "float16", …; what lies outside the tensor reads as zero.
+    axes: which dimension of the array each is, for messages; empty where they lie as in the array.
+    share: how CTAs of a cluster divide each copy to all of them, which must be of one region then; None where they copy
+    what they like, or divide it in several ways. A coordinate of -2^31, or from 2^31 - 16 on, isn't compared.
     """
 
     array: Pointer
@@ -52,6 +55,8 @@ class TensorMap:
     element_bytes: int
     element_type: str
     swizzle: str = "none"
+    axes: tuple[int, ...] = ()
+    share: Share | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,8 @@ class Placing:
                 shape = MapShape(arg.dims, arg.strides, arg.box, arg.element_bytes, arg.swizzle)
                 address = addresses[id(arg.array)] + arg.array.offset_bytes
                 at = WINDOWS["param"] + param.offset
-                self.memory.maps[at] = encode(arg.array.name, shape, address, arg.array.writable)
+                encoded = encode(arg.array.name, shape, address, arg.array.writable)
+                self.memory.maps[at] = replace(encoded, axes=arg.axes, share=arg.share)
 
     def place_params(self) -> None:
         """Lay out the parameter space; the bytes of tensor maps can't be read."""

@@ -15,6 +15,7 @@ from tilejit.ir.arithmetic.facts import full_range
 from tilejit.ir.params import (
     AssertionsParam,
     BarrierParam,
+    BoxShare,
     ExtentParam,
     Param,
     PointerParam,
@@ -297,7 +298,8 @@ class Writer:
         if self.draw(st.booleans()):
             self.vars.append(self.var(int64))
             spec = TensorMapSpec(self.name(), float16, (1, 0), (64, 8), self.draw(st.sampled_from(("none", "128B"))))
-            found.append(TensorMapParam(self.vars[-1], spec, self.draw(st.booleans())))
+            shares = self.draw(st.sampled_from(((), (BoxShare((0, 8), 1024),), (BoxShare((0, -1), 0),) * 2)))
+            found.append(TensorMapParam(self.vars[-1], spec, self.draw(st.booleans()), shares))
         return tuple(found)
 
     def placement(self) -> MemoryPlacement:

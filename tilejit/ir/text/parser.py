@@ -140,7 +140,10 @@ class _Reader:
         axes = self._integers(line)
         line.expect("box")
         spec = ir_params.TensorMapSpec(of, dtype, axes, self._integers(line), line.string())
-        return ir_params.TensorMapParam(var, spec, line.accept("written"))
+        written, shares = line.accept("written"), list[ir_params.BoxShare]()
+        while line.accept("share"):
+            shares.append(ir_params.BoxShare(self._integers(line), line.integer()))
+        return ir_params.TensorMapParam(var, spec, written, tuple(shares))
 
     def _integers(self, line: Line) -> tuple[int, ...]:
         line.expect("(")

@@ -127,7 +127,8 @@ def _param(param: ir_params.Param) -> str:
             axes, box = (", ".join(map(str, numbers)) for numbers in (spec.axes, spec.box))
             boxes = f"{spec.dtype} axes({axes}) box({box}) {json.dumps(spec.swizzle)}"
             written = " written" if param.written else ""
-            return f"param {_definition(param.var)} tensormap of {_name(param.of)} {boxes}{written}"
+            shares = "".join(f" share({', '.join(map(str, s.coordinates))}) {s.bytes}" for s in param.shares)
+            return f"param {_definition(param.var)} tensormap of {_name(param.of)} {boxes}{written}{shares}"
         case _:
             return assert_never(param)
 

@@ -125,11 +125,11 @@ class _Statements:
                 self.values.buffer(buffer, buffer.span)
                 if buffer.space != "global" or buffer.dtype != uint32 or buffer.shape != (1,):
                     self.fault(f"the barrier {buffer.name} must be one uint32 in global memory", buffer.span)
-            case ir_params.TensorMapParam(var=var, map=spec):
+            case ir_params.TensorMapParam(var=var):
                 self.values.define(var, None)
                 if var.dtype != int64:
                     self.fault(f"{var.name}: the address of a tensor map is of int64", None)
-                for message in map_faults(spec):
+                for message in map_faults(param):
                     self.fault(f"{var.name}: {message}", None)
             case ir_params.AssertionsParam():
                 pass

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ...layout.swizzle import SWIZZLE_BITS
-from ..params import TensorMapSpec
+from ..params import TensorMapParam
 
 __all__ = ["map_faults"]
 
 
-def map_faults(spec: TensorMapSpec) -> list[str]:
+def map_faults(param: TensorMapParam) -> list[str]:
     """Why no copy moves such boxes."""
+    spec = param.map
     ranks, unit, box = spec.RANKS, spec.UNIT_BYTES, spec.box
     if len(box) not in ranks or spec.swizzle not in SWIZZLE_BITS:
         return [f"a box has {ranks[0]} to {ranks[-1]} dimensions and a known swizzle; got {box}, {spec.swizzle!r}"]
@@ -24,4 +25,6 @@ def map_faults(spec: TensorMapSpec) -> list[str]:
         faults.append(f"a tensor map names each dimension of {spec.of} once; got {spec.axes}")
     if len(box) != max(len(spec.axes), ranks[0]):
         faults.append(f"a box of {box} doesn't fit the dimensions {spec.axes} of {spec.of}")
+    apart = [share.coordinates for share in param.shares if len(share.coordinates) != len(box)]
+    faults += [f"shares of a box of {len(box)} dimensions lie so many numbers apart; got {step}" for step in apart]
     return faults

@@ -26,7 +26,7 @@ from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.clusters import Cluster, rank_of
 from ...ir.nodes import TRUE, Expect, Expr, Instruction, Region, TileOp, Var, Vector
-from ...ir.params import TensorMapSpec
+from ...ir.params import BoxShare, TensorMapSpec
 from ...isa import Row
 from ...isa.tma import BULK_COMMIT, LOADS, STORES, BoxForm
 from ...layout import Swizzle
@@ -132,7 +132,7 @@ class BoxCopy(Plan):
 
     def emit(self, op: TileOp, b: Builder) -> None:
         """Writes the boxes, by the leader; of a load what its barrier awaits, too."""
-        tensor_map = b.tensor_map(self.map, written=not self.loads)
+        tensor_map = b.tensor_map(self.map, written=not self.loads, share=self._share())
         starts = [b.let("start", start) for start in self._starts()]
         shared = b.let("tile", self._start())
         masks = () if self.shares is None else (mask_along(self.shares.cluster, self.shares.axis),)
@@ -150,6 +150,13 @@ class BoxCopy(Plan):
                 b.append(Instruction(self.row.name, (), inputs, b.span))
             if barrier is None:
                 b.append(Instruction(BULK_COMMIT.name, (), (), b.span))
+
+    def _share(self) -> BoxShare | None:
+        if self.shares is None:
+            return None
+        step = self.shares.step
+        filled = (0,) * (len(self.map.box) - len(self.dims))
+        return BoxShare((*step.coordinates, *filled), step.shared * self.map.dtype.bytes)
 
     def _starts(self) -> list[Expr]:
         """Where this CTA's boxes begin along each dimension of the map."""

@@ -27,6 +27,7 @@ from .mbarriers import MBarriers
 from .memory import AddressMap
 from .operations import Operation, Operations, Signal
 from .reach import Reach, Run
+from .shares import SharedBox, Shares
 from .swizzle import CHUNK_BYTES
 from .tensor_map import EncodedMap
 
@@ -76,6 +77,9 @@ class BulkCopies:
         self.stores: dict[int, list[Store]] = {}
         self.landed: dict[int, dict[Hashable, Landed]] = {}
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
+        self.shares = Shares(mbarriers) if access.checker is not None else None
+        if self.shares is not None:
+            mbarriers.finishes = self.shares.finish
 
     # what generated code calls
 
@@ -93,7 +97,11 @@ class BulkCopies:
             start = self.start(site, _of(to, i), BOX_ALIGNMENT, position)
             at = tuple(_of(c, i) for c in coordinates)
             run = self.box_in_global(encoded, at, self.access.sites[source], position)
-            for cta in self.receivers(mask, i, site):
+            receivers = self.receivers(mask, i, site)
+            if self.shares is not None and mask is not None:
+                signalled = _of(bar, i) + self.access.sites[signals].offset
+                self.shares.note(SharedBox(encoded, at, start, position, site), signalled, receivers)
+            for cta in receivers:
                 shared = self.box_in_shared(encoded, start, site, position, cta)
                 signal = self.signal(signals, bar, i, encoded.boxes.bytes, cta)
                 self.issue_load("TMA load", position, run, shared, signal)

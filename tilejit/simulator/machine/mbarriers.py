@@ -37,10 +37,11 @@ class MBarriers:
     """All barriers of a chunk, by their shared address.
 
     waits: what threads wait for, once one does. laggards: who has passed waits, where that is checked.
-    operations: those in flight.
+    operations: those in flight. finishes: called with a barrier and the CTAs in which a phase of it is complete.
     """
 
     operations: Operations | None = None
+    finishes: Callable[[MBarrier, Index], None] | None = None
 
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces
@@ -388,6 +389,8 @@ class MBarriers:
         """Begin the next phase where nothing is missing of this one."""
         done = ctas[(barrier.pending[ctas] == 0) & (barrier.tx[ctas] == 0)]
         if done.size:
+            if self.finishes is not None:
+                self.finishes(barrier, done)
             barrier.phase[done] += 1
             barrier.pending[done] = barrier.expected[done]
             self.pass_on(barrier, done)

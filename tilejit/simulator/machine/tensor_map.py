@@ -148,13 +148,26 @@ def boxes_of(shape: MapShape) -> Boxes:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """How far a CTA's boxes lie from those of the CTA before it, of a copy that CTAs of a cluster share.
+
+    coordinates: in elements, innermost dimension first. bytes: in shared memory.
+    """
+
+    coordinates: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class EncodedMap:
-    """A map as a kernel has it: of a tensor at an address of the device."""
+    """A map as a kernel has it: of a tensor at an address of the device. axes, share: as in `placing.TensorMap`."""
 
     name: str
     address: int
     boxes: Boxes
     writable: bool
+    axes: tuple[int, ...] = ()
+    share: Share | None = None
 
     @property
     def opaque(self) -> str:

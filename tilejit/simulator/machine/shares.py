@@ -1,0 +1,118 @@
+"""Copies of which each CTA along an axis of a cluster makes a share, for all of them: of one region, to one place.
+
+A box says of which region it is a share: where it begins, less how far the share of its CTA lies from the first one's.
+Where regions or places differ, all CTAs get parts of each, and on a GPU nothing says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...dataclass import dataclass, replace
+from ..checks.records import place
+from ..opcodes.memory import Site
+from .lanes import Index
+from .mbarrier import MBarrier
+from .mbarriers import MBarriers
+from .tensor_map import EncodedMap, Share
+
+#: a coordinate outside may stand for one that lies further out, and isn't compared
+_EXACT = range(-(1 << 31) + 1, (1 << 31) - 16)
+_HINT = (
+    "in all CTAs that share a copy it names the same region and the same place: compute both from what these CTAs have "
+    "in common, such as the id of their cluster, and not from their own ids or ranks"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBox:
+    """A box that a thread copies to several CTAs.
+
+    coordinates: innermost dimension first. to: where it goes in shared memory. position, site: of the thread, and its
+    instruction. is_exact: whether the coordinates are what the kernel means.
+    """
+
+    map: EncodedMap
+    coordinates: tuple[int, ...]
+    to: int
+    position: int
+    site: Site
+    is_exact: bool = True
+
+    def by_first(self, rank: int, share: Share) -> SharedBox:
+        """What the first of the CTAs that share has to copy, if this one is of the same region, to the same place."""
+        coordinates = [c - rank * step for c, step in zip(self.coordinates, share.coordinates, strict=True)]
+        is_exact = all(c in _EXACT for c in self.coordinates)
+        to = self.to - rank * share.bytes
+        return replace(self, coordinates=tuple(coordinates), to=to, is_exact=is_exact)
+
+    def differs(self, other: SharedBox) -> bool:
+        """Whether it is sure to begin elsewhere in global memory."""
+        here, there = (box.map.address + box.map.boxes.first(box.coordinates) for box in (self, other))
+        return here != there and self.is_exact and other.is_exact
+
+    @property
+    def region(self) -> str:
+        """'A from (0, 128) on', in the order of the array's dimensions."""
+        axes = self.map.axes or range(len(self.coordinates))[::-1]
+        starts = [str(start) for _, start in sorted(zip(axes, self.coordinates, strict=False))]
+        return f"{self.map.name or 'an array'} from ({', '.join(starts)}) on"
+
+
+class Shares:
+    """The shared copies of a chunk.
+
+    copied: by CTA and address of its barrier what comes in the phase in which that is: boxes by their place, and by the
+    CTA that copies a share, its number among those that get it. One for all of these.
+    """
+
+    def __init__(self, mbarriers: MBarriers) -> None:
+        self.mbarriers = mbarriers
+        self.copied: dict[tuple[int, int], dict[int, dict[int, SharedBox]]] = {}
+
+    def note(self, box: SharedBox, barrier: int, ctas: Sequence[int]) -> None:
+        """A thread copies a box to all these CTAs, and reports that to their barriers at an address."""
+        share, own = box.map.share, int(self.mbarriers.lanes.full["chunk_cta"][box.position])
+        if share is None or own not in ctas:
+            return
+        rank = ctas.index(own)
+        mine = box.by_first(rank, share)
+        copied = self.copied.get((ctas[0], barrier))
+        if copied is None:
+            copied = {}
+            self.copied.update({(cta, barrier): copied for cta in ctas})
+        there = copied.setdefault(mine.to, {})
+        other = next((x for x in there.values() if mine.differs(x)), None)
+        there[rank] = mine
+        if other is not None:
+            self.report("regions", mine, other)
+
+    def finish(self, barrier: MBarrier, ctas: Index) -> None:
+        """Phases of these CTAs are complete: what one of those that share has copied, all have, to the same places."""
+        for cta in ctas.tolist() if self.copied else ():
+            copied = self.copied.pop((cta, barrier.address), {})
+            everybody = {rank for there in copied.values() for rank in there}
+            parts = [there for there in copied.values() if len(there) < len(everybody)]
+            for there in parts[:1]:
+                others = [box for part in parts for rank, box in part.items() if rank not in there]
+                if others:
+                    self.report("places", others[0], next(iter(there.values())))
+            copied.clear()
+
+    def report(self, what: str, mine: SharedBox, other: SharedBox) -> None:
+        access, lanes, places = self.mbarriers.access, self.mbarriers.lanes, self.mbarriers.places
+        text = f"CTAs of a cluster share a copy and name different {what}: {self.described(mine)}\n"
+        text += f"  {places.describe(mine.site.pc)}\nand {self.described(other)}"
+        if other.site.pc != mine.site.pc:
+            text += f"\n  {places.describe(other.site.pc)}"
+        threads = lanes.numbers(np.array([mine.position, other.position]))
+        access.findings.add("in-flight", text, mine.site.pc, other.site.pc, threads, hint=_HINT)
+
+    def described(self, box: SharedBox) -> str:
+        who = self.mbarriers.lanes.describe_position(box.position)
+        memory = self.mbarriers.access.memory.find("shared", box.to)
+        width = box.map.boxes.shape.element_bytes
+        where = f"address {box.to:#x}" if memory is None else place(memory, box.to - memory.base, width)
+        return f"{who} copies {box.region} to {where}"
