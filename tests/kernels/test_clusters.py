@@ -331,6 +331,42 @@ def test_a_cta_knows_where_it_is_in_its_cluster(cluster: Cluster | None) -> None
         assert out[x, y].tolist() == expected, (x, y)
 
 
+def failing(A: tj.Tensor, Out: tj.Tensor, role: tj.int32, lane: tj.int32) -> None:
+    """Some lanes of a role, 0 for who fills the ring and 1 for who reads it, fail at step 3 in CTA 1."""
+    ring = tj.alloc_ring(2, multicast=0)
+    s = tj.alloc_shared((2, 16, 64), A.dtype, swizzle="128B")
+    cta = tj.cta_id(0)
+    fails = cta == 1 and tj.warp_id() == role and tj.lane_id() >= lane
+    if tj.warp_id() == 0:
+        for i in range(6):
+            t = ring[i]
+            t.acquire()
+            assert not (fails and i == 3), "as asked"
+            tj.warp.copy_async(s[t.stage], A[i * 16 : i * 16 + 16, 0:64], barrier=t, multicast=0)
+            tj.warp.commit(t)
+    else:
+        for i in range(6):
+            t = ring[i]
+            t.wait()
+            assert not (fails and i == 3), "as asked"
+            tj.warp.copy_async(Out[cta, i * 16 : i * 16 + 16, 0:64], s[t.stage])
+            tj.bulk.wait_read(0)
+            tj.warp.release(t)
+        tj.bulk.wait(0)
+
+
+@pytest.mark.parametrize("order", EVERY_ORDER)
+@pytest.mark.parametrize("lane", [0, 31])
+@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("cluster", [None, (2, 1)])
+def test_a_failed_assertion_is_told_and_not_who_waits_for_its_thread(
+    cluster: Cluster | None, role: int, lane: int, order: Order
+) -> None:
+    told = rf"assert failed in thread {32 * role + lane} of CTA \(1, 0, 0\): as asked"
+    with simulated(order), pytest.raises(tj.SimulationError, match=told):
+        kernel(failing, 64, cluster)[4](np.ones((96, 64), np.float16), np.zeros((4, 96, 64), np.float16), role, lane)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("cluster", [(2, 1), (2, 2), (4, 1)])
 def test_ptxas_takes_them_without_a_remark(cluster: Cluster, turned: bool) -> None:
