@@ -1,10 +1,11 @@
-"""Registers that products fill later: PTX's own, which LLVM has no values for."""
+"""Registers to which products add: PTX's own, which LLVM has no values for."""
 
 from __future__ import annotations
 
 import re
 
 import numpy as np
+import pytest
 
 import tilejit as tj
 from tests.support.example_sizes import EXAMPLES
@@ -60,6 +61,28 @@ def scaled_in_turns(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, turns: tj.int32):
     tj.wg.copy(C[0:64, 0:64], odd)
 
 
+@tj.kernel(threads=32)
+def multiplied_in_turns(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, turns: tj.int32, ROWS: tj.constexpr):
+    a = tj.cta.load(A[0:ROWS, 0:16], layout=tj.mma.layout_a((ROWS, 16), A.dtype))
+    b = tj.cta.load(B[0:16, 0:16], layout=tj.mma.layout_b((16, 16), B.dtype))
+    even = tj.alloc_local((ROWS, 16), C.dtype, layout=tj.mma.layout_c((ROWS, 16)))
+    odd = tj.alloc_local((ROWS, 16), C.dtype, layout=tj.mma.layout_c((ROWS, 16)))
+    tj.cta.fill(even, 0)
+    tj.cta.fill(odd, 1)
+    for i in range(turns):
+        if i % 2 == 0:
+            tj.cta.mul(even, even, 2.0)
+            tj.cta.gemm(even, a, b)
+        else:
+            tj.cta.gemm(odd, a, b)
+        if i == 4:
+            tj.cta.copy(odd, even)
+    first = turns % (ROWS // 16) * 16
+    tj.cta.add(even[first : first + 16, :], even[first : first + 16, :], 3.0)
+    tj.cta.add(odd, odd, even)
+    tj.cta.copy(C[0:ROWS, 0:16], odd)
+
+
 def test_a_word_that_ptx_names_is_moved_from_and_to_and_known_in_no_block() -> None:
     w, word = Writer(LineTable("k", None)), Word("float", name="%sums_3")
     w.write(word, "i32", "%x")
@@ -80,10 +103,30 @@ def test_a_word_that_ptx_names_is_moved_from_and_to_and_known_in_no_block() -> N
 
 
 def test_words_that_were_written_in_parts_are_declared_as_zero() -> None:
-    registers = Registers(3, 32, "i32", prefix="%a_")
+    registers, floats = Registers(3, 32, "i32"), Registers(3, 32, "float")
+    registers.give_names("%a_")
+    floats.give_names("%a_")
     registers.words[1].zeroed = True
     assert '".reg .b32 %a_<3>; mov.b32 %a_1, 0;"' in registers.declaration
-    assert '".reg .f32 %a_<3>;"' in Registers(3, 32, "float", prefix="%a_").declaration
+    assert '".reg .f32 %a_<3>;"' in floats.declaration
+
+
+def test_zeros_that_follow_each_other_are_one_call() -> None:
+    w, zero = Writer(LineTable("k", None)), "0x0000000000000000"
+    words = [Word("float", name=f"%sums_{k}") for k in range(4)]
+    w.write_all(words[:2], "float", [zero, zero])
+    w.write(words[2], "float", "%x")
+    w.write(words[3], "float", zero)
+    w.effect("something else")
+    w.write(words[0], "i32", "0")
+    w.write(words[1], "float", zero)
+    assert [line.split('"')[1] for line in w.lines() if "asm" in line] == [
+        "mov.b32 %sums_0, 0; mov.b32 %sums_1, 0;",
+        "mov.b32 %sums_2, $0;",
+        "mov.b32 %sums_3, 0;",
+        "mov.b32 %sums_0, $0;",
+        "mov.b32 %sums_1, 0;",
+    ]
 
 
 def test_products_name_their_sums_and_llvm_carries_none_of_them() -> None:
@@ -98,6 +141,16 @@ def test_products_name_their_sums_and_llvm_carries_none_of_them() -> None:
             names = product.split(", ")
             prefix = names[0].rsplit("_", 1)[0] + "_"
             assert names == [f"{prefix}{k}" for k in range(declared[prefix])]
+
+
+@pytest.mark.parametrize("name", ["matmul", "matmul_small", "attention full"])
+def test_products_of_warps_name_their_sums(name: str) -> None:
+    compiled = EXAMPLES[name]()
+    declared = dict(re.findall(r"\.reg \.f32 (%\w+_)<(\d+)>", compiled.ptx))
+    products = re.findall(r"mma\.sync[^;{]*{([^}]*)}[^;]*, {([^}]*)};", compiled.ptx)
+    assert products and all(results == added for results, added in products)
+    named = {register for results, _ in products for register in results.split(", ")}
+    assert named == {f"{prefix}{k}" for prefix, number in declared.items() for k in range(int(number))}
 
 
 def test_sums_of_sixteen_bits_are_read_and_written_one_by_one() -> None:
@@ -128,3 +181,61 @@ def test_sums_are_what_branches_and_turns_made_of_them() -> None:
         scaled_in_turns[1](a, b, c, turns)
         np.testing.assert_array_equal(c, odd + even)
     ptxas_accepts(scaled_in_turns.compile(a, b, c, 1, target="sm_90a").ptx, "sm_90a")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "named"),
+    [
+        pytest.param(tj.float32, 16, {"even", "odd"}, id="float32"),
+        pytest.param(tj.float16, 16, {"even", "odd"}, id="pairs of float16"),
+        pytest.param(tj.float32, 256, {"odd"}, id="in memory"),
+    ],
+)
+def test_sums_of_warps_have_names_where_they_live_in_registers(dtype: tj.DType, rows: int, named: set[str]) -> None:
+    a, b = np.random.default_rng(7).integers(-2, 3, (2, rows, 16)).astype(np.float16)
+    b = b[:16]
+    c = np.zeros((rows, 16), dtype.numpy)
+    product = a.astype(np.float32) @ b
+    for turns in range(7):
+        even, odd = np.zeros_like(product), np.ones_like(product)
+        for i in range(turns):
+            if i % 2:
+                odd = odd + product
+            else:
+                even = 2 * even + product
+            if i == 4:
+                odd = even.copy()
+        even[turns % (rows // 16) * 16 :][:16] += 3
+        multiplied_in_turns[1](a, b, c, turns, ROWS=rows)
+        np.testing.assert_array_equal(c, odd + even)
+    ptx = multiplied_in_turns.compile(a, b, c, 1, ROWS=rows, target="sm_90a").ptx
+    assert set(re.findall(r"\.reg \.\w+ %(\w+)_<", ptx)) == named
+    ptxas_accepts(ptx, "sm_90a")
+
+
+@tj.kernel(threads=128)
+def added_to_what_comes_later(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor):
+    a = tj.wg.load(A[0:64, 0:16], layout=tj.mma.layout_a((64, 16), A.dtype, (4, 1), "warpgroup"))
+    b = tj.wg.load(B[0:16, 0:16], layout=tj.mma.layout_b((16, 16), B.dtype, (4, 1), "warpgroup"))
+    columns = tj.alloc_tmem((64, 16), tj.float32, layout=tj.tmem.datapath("F", 64, 16))
+    sums = tj.alloc_local((64, 16), tj.float32, layout=tj.tcgen05.atom_layout("16x256b", 2, tj.float32, rows=64))
+    tj.wg.copy(sums, C[0:64, 0:16])
+    tj.wg.copy_async(columns, sums)
+    tj.tcgen05.wait_st()
+    tj.wg.fill(sums, 0)
+    tj.wg.copy_async(sums, columns)
+    tj.tcgen05.wait_ld()
+    tj.wg.gemm(sums, a, b)
+    tj.wg.copy(C[0:64, 0:16], sums)
+
+
+def test_sums_that_tensor_memory_fills_later_are_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim:sm_100a")
+    a, b = NUMBERS[:, :, :16]
+    c = np.arange(64 * 16, dtype=np.float32).reshape(64, 16)
+    expected = c + a.astype(np.float32) @ b[:16]
+    added_to_what_comes_later[1](a, b, c)
+    np.testing.assert_array_equal(c, expected)
+    ptx = added_to_what_comes_later.compile(a, b, c, target="sm_100a").ptx
+    assert "tcgen05.ld" in ptx and "mma.sync" in ptx and "%sums_" not in ptx
+    ptxas_accepts(ptx, "sm_100a")

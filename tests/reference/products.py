@@ -64,7 +64,7 @@ def multiply(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
     k, bits = int(form[1]), _BITS[form[3]]
     (a_count, a_place), (b_count, b_place) = A_PLACES[k, bits], B_PLACES[k, bits]
     held = [np.array(cta.get(v, active)) for v in stmt.inputs if isinstance(v, ir.Vector)]
-    a, b, c = _parted(held, (a_count, b_count, 4))
+    c, a, b = _parted(held, (4, a_count, b_count))
     sums: Array = np.empty((4, cta.threads), c.dtype)
     for first in range(0, cta.threads, 32):
         lanes = slice(first, first + 32)

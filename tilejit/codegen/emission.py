@@ -122,7 +122,7 @@ class Emission:
 
         operands: LLVM values, one for each of the registers that it reads. past: bytes that are added to an operand
         which is an address, by its number. carried: what the first operands are that the row takes any number of.
-        named: PTX's names of the registers that the row accumulates.
+        named: PTX's names of the registers to which the row adds; () where these are operands.
         raises: DispatchError where the target doesn't have it.
         """
         if row not in self.used:
@@ -178,7 +178,9 @@ def _call(
     row: Row, carried: tuple[Operand, ...], named: tuple[str, ...], number: int, literals: frozenset[int]
 ) -> _AsmCall:
     """The call of a row with so many operands. literals: which of them are integers known at compile time."""
-    results, arguments = (*carried, *row.value_results), (*carried, *row.value_arguments)
+    results, arguments = (*carried, *row.results), (*carried, *row.arguments)
+    if named:
+        results, arguments = row.results_beside_sums, row.arguments_beside_sums
     if number != len(arguments) or (carried and row.carries is None):
         raise TypeError(f"{row.name} takes {len(arguments)} operands; got {number}")
     types = [TYPES[o.register.constraint] for o in results]

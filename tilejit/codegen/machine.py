@@ -28,8 +28,9 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
     past: dict[int, int] = {}
     carried: list[Operand] = []
     starts: dict[str, str] = {}
-    arguments, carries = row.value_arguments, row.carries
+    carries = row.carries
     inputs, outputs, named = _values(emission, row, stmt)
+    arguments = row.arguments_beside_sums if named else row.arguments
     for number, item in enumerate(inputs):
         if carries is not None and isinstance(item, Vector) and number < len(outputs):
             kind = _carried(carries, item)
@@ -55,7 +56,7 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
         else:
             operands.append(converted(emission, evaluate(emission, item), operand))
     results = emission.machine(row, *operands, past=past, carried=carried, named=named, span=stmt.span)
-    registers = (*carried, *row.value_results)
+    registers = row.results_beside_sums if named else (*carried, *row.results)
     at = _store_results(emission, outputs, registers, results)
     if stmt.var is not None:
         value = _joined(emission, results[at:], registers[at], stmt.var.dtype)
@@ -65,18 +66,16 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
 def _values(
     emission: Emission, row: Row, stmt: Instruction
 ) -> tuple[tuple[Input, ...], tuple[Vector, ...], list[str]]:
-    """What an instruction takes as values and returns as values, and PTX's names of the registers that it accumulates.
+    """What an instruction takes as values and returns as values, and PTX's names of the registers to which it adds.
 
     A wait needs none of these: moves from and to them stay behind it.
     """
     inputs, outputs = stmt.inputs, stmt.outputs
     if row.accumulates:
-        names: list[str] = []
-        for vector in outputs:
-            run = memory.run_of(emission, vector)
-            assert run is not None, "verified: what an instruction fills later are whole registers"
-            names += [word.name for word in run.words]
-        return inputs[len(outputs) :], (), names
+        names = memory.names_of(emission, outputs)
+        if names:
+            return inputs[len(outputs) :], (), names
+        assert row.starts is None, "verified: what an instruction fills later are whole registers"
     if row.carries is None:
         return inputs, outputs, []
     carried = tuple([v for v in outputs if not emission.registers[v.buffer.root.name].prefix])

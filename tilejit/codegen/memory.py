@@ -13,6 +13,7 @@ A local buffer lives in a thread's registers, or in local memory, which has addr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import gcd
 from typing import NamedTuple
@@ -202,6 +203,18 @@ def _run(emission: Emission, buffer: Buffer, first: int, width: int) -> WordRun 
     words = words_of(buffer.dtype, width)
     held = _registers(buffer, registers, OffsetParts(None, first), words)
     return None if held is None else WordRun(held, words.word, words.bits)
+
+
+def names_of(emission: Emission, vectors: Sequence[Vector]) -> list[str]:
+    """PTX's names of the registers of some vectors of one buffer; none where that has none."""
+    names: list[str] = []
+    for vector in vectors:
+        run = run_of(emission, vector)
+        if run is None or not run.words[0].name:
+            return []
+        for word in run.words:
+            names.append(word.name)
+    return names
 
 
 def _parts(

@@ -105,10 +105,10 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], entry: str) -> str:
         kind = f"[{buffer.size_bytes} x i8]"
         emission.bases[buffer.name] = emission.writer.alloca(kind, memory.WIDEST_BYTES)
     emission.moved_on = storage.moved_on(kernel.body)
-    named = storage.accumulators(kernel.body)
     for buffer in buffers:
         if buffer.space == "local" and buffer not in addressed:
-            _registers(emission, buffer, buffer.name in named)
+            emission.registers[buffer.name] = _registers(buffer)
+    _name_sums(emission)
     emission.writer.at(kernel.span)
     shared += _body(emission)
     return "\n".join([
@@ -225,12 +225,24 @@ def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
     return f"noalias {align}" if constant else align
 
 
-def _registers(emission: Emission, buffer: Buffer, is_named: bool) -> None:
-    """A thread's part of a local buffer. is_named: instructions name its registers."""
+def _registers(buffer: Buffer) -> Registers:
+    """A thread's part of a local buffer."""
     size = buffer.size_bytes
     # 16 bits by themselves have a register of that width: nothing is to be put together
     bits = 16 if size == 2 else max(buffer.dtype.bits, 32)
     narrow = buffer.dtype.bits < bits
     words, kind = -(-size * 8 // bits), f"i{bits}" if narrow else register_type(buffer.dtype)
-    prefix = f"%{storage.legal(buffer.name)}_".replace("$", "$$") if is_named else ""
-    emission.registers[buffer.name] = Registers(words, bits, kind, prefix)
+    return Registers(words, bits, kind)
+
+
+def _name_sums(emission: Emission) -> None:
+    """Gives names to the registers to which instructions add, where these are whole ones.
+
+    Not to those that others fill later: what a move takes from a register in front of the wait isn't there yet.
+    """
+    sums = storage.sums(emission.kernel.body)
+    others = {vector.buffer.root.name for vector in sums if memory.run_of(emission, vector) is None}
+    others |= storage.filled_later(emission.kernel.body) if sums else set()
+    for name in dict.fromkeys([vector.buffer.root.name for vector in sums]):
+        if name not in others:
+            emission.registers[name].give_names(f"%{storage.legal(name)}_".replace("$", "$$"))

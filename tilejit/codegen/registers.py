@@ -3,9 +3,9 @@
 The writer remembers the value that each word was last given, and writes no instruction for it; where ways meet it
 writes a phi.
 
-Accumulators that an instruction fills only later are no values: their words are registers of PTX, which that
-instruction names, and others move from and to. LLVM has no phis for them, nor operands of such an instruction: with
-these, 128 for a product of 64 x 256, it took half as much time again.
+Accumulators are no values: their words are registers of PTX, which the instructions that add to them name, and others
+move from and to them. LLVM has no phis for them, nor operands of these instructions: with these, 128 for a product of
+64 x 256, it took half as much time again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,15 @@ Held = tuple[str, str, str]
 UNWRITTEN: Held = "", "", ""
 
 
-#: LLVM type of a word that PTX names -> that of PTX, and the letter of inline assembly
-_NAMED = {"float": ("f32", "f"), "i32": ("b32", "r")}
+class _Named(NamedTuple):
+    """What a word of some LLVM type is where PTX names it: PTX's type, inline assembly's letter, and LLVM's zero."""
+
+    ptx: str
+    constraint: str
+    zero: str
+
+
+_NAMED = {"float": _Named("f32", "f", "0x0000000000000000"), "i32": _Named("b32", "r", "0")}
 
 
 @dataclass(slots=True, eq=False)
@@ -47,12 +54,22 @@ class Word:
     @property
     def moved_from(self) -> str:
         """The call that gives what is in a register with a name."""
-        return f'call {self.kind} asm sideeffect "mov.b32 $0, {self.name};", "={_NAMED[self.kind][1]}"() nounwind'
+        constraint = _NAMED[self.kind].constraint
+        return f'call {self.kind} asm sideeffect "mov.b32 $0, {self.name};", "={constraint}"() nounwind'
 
     def moved_to(self, value: str) -> str:
         """The call that puts a value into a register with a name."""
-        constraint = _NAMED[self.kind][1]
+        constraint = _NAMED[self.kind].constraint
         return f'call void asm sideeffect "mov.b32 {self.name}, $0;", "{constraint}"({self.kind} {value}) nounwind'
+
+    def is_zero(self, value: str) -> bool:
+        """Whether a value of its type is a constant zero."""
+        return value == _NAMED[self.kind].zero
+
+    @property
+    def cleared(self) -> str:
+        """The instruction that puts a zero into a register with a name."""
+        return f"mov.b32 {self.name}, 0;"
 
 
 @dataclass(slots=True, eq=False)
@@ -65,18 +82,24 @@ class Registers:
     number: int
     bits: int
     kind: str
-    prefix: str = ""
-    words: list[Word] = field(default_factory=list)
+    prefix: str = field(default="", init=False)
+    words: list[Word] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        for number in range(self.number):
-            self.words.append(Word(self.kind, name=f"{self.prefix}{number}" if self.prefix else ""))
+        for _ in range(self.number):
+            self.words.append(Word(self.kind))
+
+    def give_names(self, prefix: str) -> None:
+        """Makes the words registers of PTX, before anything was written to them."""
+        self.prefix = prefix
+        for number, word in enumerate(self.words):
+            word.name = f"{prefix}{number}"
 
     @property
     def declaration(self) -> str:
         """What declares PTX's registers, where no more is written."""
-        zeros = "".join(f" mov.b32 {word.name}, 0;" for word in self.words if word.zeroed)
-        text = f".reg .{_NAMED[self.kind][0]} {self.prefix}<{self.number}>;{zeros}"
+        zeros = [word.cleared for word in self.words if word.zeroed]
+        text = " ".join([f".reg .{_NAMED[self.kind].ptx} {self.prefix}<{self.number}>;", *zeros])
         return f'  call void asm sideeffect "{text}", ""() nounwind'
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ..ir import walk
-from ..ir.nodes import Alloc, Buffer, Instruction, Move
+from ..ir.nodes import Alloc, Buffer, Instruction, Move, Vector
 from ..ir.placements import DYNAMIC, SHARED, MemoryPlacement, within
 from ..ir.walk import Block
 from ..isa import ROWS
@@ -29,10 +29,17 @@ def local_memory(body: Block) -> tuple[Buffer, ...]:
     return tuple(s.buffer for s in walk.each(body, Alloc) if s.addressed)
 
 
-def accumulators(body: Block) -> set[str]:
-    """The names of the local buffers that some instruction adds to, and fills only later."""
+def sums(body: Block) -> list[Vector]:
+    """The registers to which instructions add."""
     added = [stmt for stmt in walk.each(body, Instruction) if ROWS[stmt.name].accumulates]
-    return {vector.buffer.root.name for stmt in added for vector in stmt.outputs}
+    return [vector for stmt in added for vector in stmt.outputs]
+
+
+def filled_later(body: Block) -> set[str]:
+    """The names of the local buffers that some instruction fills later with what are values until then."""
+    rows = [(stmt, ROWS[stmt.name]) for stmt in walk.each(body, Instruction)]
+    filling = [s for s, row in rows if row.starts is not None and row.starts.fills and not row.accumulates]
+    return {vector.buffer.root.name for stmt in filling for vector in stmt.outputs}
 
 
 def moved_on(body: Block) -> set[str]:

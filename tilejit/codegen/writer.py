@@ -126,6 +126,8 @@ class Writer:
         self._phis: dict[str, _Phi] = {}
         self._read: dict[str, None] = {}
         self._conditions: set[str] = set()
+        #: the last line that clears registers with names: the number of the next, its location, and PTX's instructions
+        self._zeros = -1, "", ""
 
     def lines(self) -> list[str]:
         """The function's body, when all of it is written."""
@@ -267,7 +269,7 @@ class Writer:
     def write(self, word: Word, kind: str, value: str) -> None:
         """Gives the word a value of type `kind`."""
         if word.name:
-            self.effect(word.moved_to(value if kind == word.kind else self.bitcast(kind, value, word.kind)))
+            self._move(word, value if kind == word.kind else self.bitcast(kind, value, word.kind))
             return
         held = self._held
         self._writes.append((word, held.get(word)))
@@ -283,6 +285,19 @@ class Writer:
         for word, value in zip(words, values, strict=True):
             self._writes.append((word, held.get(word)))
             held[word] = kind, value, location
+
+    def _move(self, word: Word, value: str) -> None:
+        """Puts a value into a register with a name. Zeros that follow each other are one call, as tiles begin with."""
+        if not word.is_zero(value):
+            self.effect(word.moved_to(value))
+            return
+        end, location, cleared = self._zeros
+        follows = end == len(self.body) and location == self._location
+        cleared = f"{cleared} {word.cleared}" if follows else word.cleared
+        if follows:
+            self.body.pop()
+        self.effect(f'call void asm sideeffect "{cleared}", ""() nounwind')
+        self._zeros = len(self.body), self._location, cleared
 
     def alloca(self, kind: str, align: int) -> str:
         """Reserves stack space in the entry block; returns its address."""

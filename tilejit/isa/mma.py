@@ -33,9 +33,9 @@ _PTX_SUMS = {float16: "f16", float32: "f32", int32: "s32"}
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """One form of the instruction: D (16 x 8) = A (16 x k) @ B (k x 8) + C, by the lanes of a warp.
+    """One form of the instruction: D (16 x 8) += A (16 x k) @ B (k x 8), by the lanes of a warp.
 
-    a, b: element types of the factors. acc: of C and D.
+    a, b: element types of the factors. acc: of D.
     """
 
     k: int
@@ -89,18 +89,18 @@ def _mma(form: Mma) -> Row:
     sums, count = F32 if form.acc == float32 else B32, 4 // form.acc_pack
     return Row(
         name=form.name,
-        text=f"{form.name} {{$d}}, {{$a}}, {{$b}}, {{$c}};",
-        meaning=f"a 16x8 tile: {form.a} 16x{form.k} times {form.b} {form.k}x8, plus {form.acc}",
+        text=f"{form.name} {{$d}}, {{$a}}, {{$b}}, {{$d}};",
+        meaning=f"a 16x8 tile: {form.a} 16x{form.k} times {form.b} {form.k}x8, added to {form.acc}",
         operands=(
-            register("d", sums, Direction.OUT, count, form.acc),
+            register("d", sums, Direction.INOUT, count, form.acc),
             register("a", B32, Direction.IN, 2 * form.halves, form.a),
             register("b", B32, Direction.IN, form.halves, form.b),
-            register("c", sums, Direction.IN, count, form.acc),
         ),
         since=since,
         ptx=ptx,
         scope=WARP,
         convergent=True,
+        accumulates=True,
         source='PTX ISA, "Multiply-and-Accumulate Instruction: mma"',
     )
 

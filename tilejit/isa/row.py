@@ -210,6 +210,7 @@ class Row(Capability):
     commits: the work of which it makes a group: all that was started since the last one.
     completes: the work that it waits for. What it carries are registers of such work. A constant says how many of the
     latest groups it leaves unfinished.
+    accumulates: it adds to the registers that it takes and returns, which its text may have by PTX's names.
     agrees: its result is the same for all threads that execute it together.
     is_of_all: it waits, or issues what is no thread's own, such as a copy or a product that completes later: threads
     that did nothing else needn't meet before one arrives at a barrier for all of them.
@@ -227,6 +228,7 @@ class Row(Capability):
     completes: AsyncWork | None = None
     memory: bool = False
     convergent: bool = False
+    accumulates: bool = False
     agrees: bool = False
     is_of_all: bool = False
     asynchronous: bool = False
@@ -267,12 +269,6 @@ class Row(Capability):
         return results[0] if results and all(o.is_argument for o in results) else None
 
     @cached_property
-    def accumulates(self) -> bool:
-        """Whether it adds to registers, and fills them only after the instruction: its text names them."""
-        fills_later = self.starts is not None and self.starts.fills
-        return fills_later and any(o.is_result and o.is_argument for o in self.operands)
-
-    @cached_property
     def takes_immediates(self) -> bool:
         """Whether some of its operands may stand in the text as integers."""
         return any(o.is_immediate for o in self.operands)
@@ -298,26 +294,26 @@ class Row(Capability):
         return tuple(o for o in self.operands if o.is_argument for _ in range(o.count or 0))
 
     @cached_property
-    def value_results(self) -> tuple[Operand, ...]:
-        """The results that are values: none of those that it accumulates."""
-        return tuple(o for o in self.results if not o.is_argument) if self.accumulates else self.results
+    def results_beside_sums(self) -> tuple[Operand, ...]:
+        """The results without the registers to which it adds."""
+        return tuple(o for o in self.results if not o.is_argument)
 
     @cached_property
-    def value_arguments(self) -> tuple[Operand, ...]:
-        """The arguments that are values: none of those to which it adds."""
-        return tuple(o for o in self.arguments if not o.is_result) if self.accumulates else self.arguments
+    def arguments_beside_sums(self) -> tuple[Operand, ...]:
+        """The arguments without the registers to which it adds."""
+        return tuple(o for o in self.arguments if not o.is_result)
 
     def assembly(self, number_carried: int = 0, named: Sequence[str] = ()) -> str:
         """The text with its operands numbered as in inline assembly: `$0` is the first one, results first.
 
         A register that is taken and returned has the number of the result; as an argument it has one more.
-        named: the registers that it accumulates, which stand in the text by their names.
+        named: the registers to which it adds, where they stand in the text by their names.
         """
         names, after = iter(named), 0
         texts: dict[str, list[str]] = {}
         results = [o for o in self.operands if o.is_result]
         tied = [o for o in results if o.is_argument]
-        if self.accumulates:
+        if named:
             texts = {o.name: list(islice(names, o.count)) for o in tied}
             results, tied = [o for o in results if not o.is_argument], []
         for operand in results:

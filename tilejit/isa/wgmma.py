@@ -188,6 +188,7 @@ def _wgmma(form: WgmmaForm) -> Row:
         asynchronous=True,
         memory=True,
         convergent=True,
+        accumulates=True,
         is_of_all=True,
         source=_SOURCE,
     )

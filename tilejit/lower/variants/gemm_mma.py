@@ -294,7 +294,7 @@ def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder
         left, right = left.hidden("a", m, b), right.hidden("b", n, b)
     with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
         to = sums.at(at_m, at_n)
-        b.append(Instruction(MMA.row(plan.form).name, to, (*left.at(at_m), *right.at(at_n), *to), span=b.span))
+        b.append(Instruction(MMA.row(plan.form).name, to, (*to, *left.at(at_m), *right.at(at_n)), span=b.span))
 
 
 @dataclass(frozen=True, slots=True)
