@@ -107,7 +107,7 @@ def test_words_that_were_written_in_parts_are_declared_as_zero() -> None:
     registers.give_names("%a_")
     floats.give_names("%a_")
     registers.words[1].zeroed = True
-    assert '".reg .b32 %a_<3>; mov.b32 %a_1, 0;"' in registers.declaration
+    assert r'".reg .b32 %a_<3>;\0A\09mov.b32 %a_1, 0;"' in registers.declaration
     assert '".reg .f32 %a_<3>;"' in floats.declaration
 
 
@@ -121,7 +121,7 @@ def test_zeros_that_follow_each_other_are_one_call() -> None:
     w.write(words[0], "i32", "0")
     w.write(words[1], "float", zero)
     assert [line.split('"')[1] for line in w.lines() if "asm" in line] == [
-        "mov.b32 %sums_0, 0; mov.b32 %sums_1, 0;",
+        r"mov.b32 %sums_0, 0;\0A\09mov.b32 %sums_1, 0;",
         "mov.b32 %sums_2, $0;",
         "mov.b32 %sums_3, 0;",
         "mov.b32 %sums_0, $0;",

@@ -21,6 +21,10 @@ Held = tuple[str, str, str]
 UNWRITTEN: Held = "", "", ""
 
 
+#: what parts instructions in inline assembly, so that each has a line of PTX
+NEXT_LINE = r"\0A\09"
+
+
 class _Named(NamedTuple):
     """What a word of some LLVM type is where PTX names it: PTX's type, inline assembly's letter, and LLVM's zero."""
 
@@ -99,7 +103,7 @@ class Registers:
     def declaration(self) -> str:
         """What declares PTX's registers, where no more is written."""
         zeros = [word.cleared for word in self.words if word.zeroed]
-        text = " ".join([f".reg .{_NAMED[self.kind].ptx} {self.prefix}<{self.number}>;", *zeros])
+        text = NEXT_LINE.join([f".reg .{_NAMED[self.kind].ptx} {self.prefix}<{self.number}>;", *zeros])
         return f'  call void asm sideeffect "{text}", ""() nounwind'
 
 

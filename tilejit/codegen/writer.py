@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ..dataclass import dataclass, field
 from ..source import Span
 from .debug import LineTable
-from .registers import UNWRITTEN, Held, Word
+from .registers import NEXT_LINE, UNWRITTEN, Held, Word
 
 if TYPE_CHECKING:
     from .emission import LLVMValue
@@ -293,7 +293,7 @@ class Writer:
             return
         end, location, cleared = self._zeros
         follows = end == len(self.body) and location == self._location
-        cleared = f"{cleared} {word.cleared}" if follows else word.cleared
+        cleared = f"{cleared}{NEXT_LINE}{word.cleared}" if follows else word.cleared
         if follows:
             self.body.pop()
         self.effect(f'call void asm sideeffect "{cleared}", ""() nounwind')
