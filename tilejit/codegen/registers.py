@@ -26,14 +26,16 @@ NEXT_LINE = r"\0A\09"
 
 
 class _Named(NamedTuple):
-    """What a word of some LLVM type is where PTX names it: PTX's type, inline assembly's letter, and LLVM's zero."""
+    """What a word of some LLVM type is where PTX names it: its type, and its letter in inline assembly."""
 
     ptx: str
     constraint: str
-    zero: str
 
 
-_NAMED = {"float": _Named("f32", "f", "0x0000000000000000"), "i32": _Named("b32", "r", "0")}
+_NAMED = {"float": _Named("f32", "f"), "i32": _Named("b32", "r")}
+
+#: how LLVM writes zero, of these types
+ZEROS = frozenset({"0x0000000000000000", "0"})
 
 
 @dataclass(slots=True, eq=False)
@@ -65,10 +67,6 @@ class Word:
         """The call that puts a value into a register with a name."""
         constraint = _NAMED[self.kind].constraint
         return f'call void asm sideeffect "mov.b32 {self.name}, $0;", "{constraint}"({self.kind} {value}) nounwind'
-
-    def is_zero(self, value: str) -> bool:
-        """Whether a value of its type is a constant zero."""
-        return value == _NAMED[self.kind].zero
 
     @property
     def cleared(self) -> str:

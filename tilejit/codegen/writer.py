@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ..dataclass import dataclass, field
 from ..source import Span
 from .debug import LineTable
-from .registers import NEXT_LINE, UNWRITTEN, Held, Word
+from .registers import NEXT_LINE, UNWRITTEN, ZEROS, Held, Word
 
 if TYPE_CHECKING:
     from .emission import LLVMValue
@@ -278,8 +278,9 @@ class Writer:
     def write_all(self, words: Sequence[Word], kind: str, values: Sequence[str]) -> None:
         """As `write`, of several words of one buffer: one call of Python's."""
         if words[0].name:
+            cast = kind != words[0].kind
             for word, value in zip(words, values, strict=True):
-                self.write(word, kind, value)
+                self._move(word, self.bitcast(kind, value, word.kind) if cast else value)
             return
         held, location = self._held, self._location
         for word, value in zip(words, values, strict=True):
@@ -288,7 +289,7 @@ class Writer:
 
     def _move(self, word: Word, value: str) -> None:
         """Puts a value into a register with a name. Zeros that follow each other are one call, as tiles begin with."""
-        if not word.is_zero(value):
+        if value not in ZEROS:
             self.effect(word.moved_to(value))
             return
         end, location, cleared = self._zeros
