@@ -237,7 +237,8 @@ def test_one_cta_that_names_another_region_is_told(launch: LookedUp, order: Orde
     starts = launch.starts.copy()
     x, y, step = (data.draw(st.integers(0, size - 1)) for size in starts.shape[:3])
     starts[x, y, step, data.draw(st.integers(0, 1))] += data.draw(st.sampled_from([-9, -1, 1, launch.h]))
-    with simulated(order), pytest.raises(tj.AsyncHazardError, match="name different regions") as error:
+    told = pytest.raises(tj.AsyncHazardError, match="name different regions")
+    with tj.use_device("sim"), simulated(order), told as error:
         launch.run(starts)
     found = re.findall(r"of CTA \((\d+), (\d+), 0\) copies A from \((-?\d+), (-?\d+)\) on", str(error.value))
     told = [tuple(map(int, each)) for each in found]
@@ -259,7 +260,8 @@ def test_one_cta_that_names_another_stage_is_told(order: Order) -> None:
     starts = np.zeros((2, 1, 4, 3), np.int32)
     starts[1, 0, 0, 2] = 1
     launch = LookedUp((2, 1), 0, 2, 16, 64, "128B", np.ones((16, 64), np.float16), starts)
-    with simulated(order), pytest.raises(tj.AsyncHazardError, match="name different places") as error:
+    told = pytest.raises(tj.AsyncHazardError, match="name different places")
+    with tj.use_device("sim"), simulated(order), told as error:
         launch.run(starts)
     assert re.findall(r"CTA \((\d), 0, 0\) copies A from \(0, 0\) on to s\+(\d+) bytes", str(error.value)) in (
         [("1", "2048"), ("0", "0")], [("0", "0"), ("1", "2048")])
@@ -363,7 +365,7 @@ def test_a_failed_assertion_is_told_and_not_who_waits_for_its_thread(
     cluster: Cluster | None, role: int, lane: int, order: Order
 ) -> None:
     told = rf"assert failed in thread {32 * role + lane} of CTA \(1, 0, 0\): as asked"
-    with simulated(order), pytest.raises(tj.SimulationError, match=told):
+    with tj.use_device("sim"), simulated(order), pytest.raises(tj.SimulationError, match=told):
         kernel(failing, 64, cluster)[4](np.ones((96, 64), np.float16), np.zeros((4, 96, 64), np.float16), role, lane)
 
 
