@@ -14,6 +14,7 @@ from .dtypes import DType
 from .errors import shown_file
 from .ir import walk
 from .ir.analyses.uniformity import repeated_additions
+from .ir.clusters import ctas_along
 from .ir.nodes import Alloc, Atomic, Const, Expect, Instruction, Kernel, Let, Load, Store, Vector
 from .ir.params import TensorMapParam
 from .isa import ROWS
@@ -204,7 +205,7 @@ def _reached(stmt: Instruction, lane: Kernel) -> str:
     assert isinstance(place, Vector)
     name = place.buffer.root.name
     axis = next(alloc.along for alloc in walk.each(lane.body, Alloc) if alloc.buffer.name == name)
-    return f"a release reaches {name} of all {lane.ctas_along(axis)} CTAs along axis {axis} of the cluster"
+    return f"a release reaches {name} of all {ctas_along(lane.cluster, axis)} CTAs along axis {axis} of the cluster"
 
 
 #: instructions of the machine per byte of global memory from which on an H100's time grows: with 24 of a float16's

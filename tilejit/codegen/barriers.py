@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..ir import walk
 from ..ir.arithmetic import facts
+from ..ir.clusters import ctas_along
 from ..ir.nodes import Alloc, Sync, Vector, WaitPhase
 from ..ir.placements import BARRIER, within
 from ..isa import mbarrier
@@ -29,7 +30,7 @@ def set_up(emission: Emission) -> None:
         base = w.value(f"ptrtoint ptr addrspace(3) {emission.base(stmt.buffer)} to i32")
         for at in range(stmt.buffer.tile_layout.footprint()):
             past = {0: at * stmt.buffer.dtype.bytes}
-            arrivals = stmt.arrivals * emission.kernel.ctas_along(stmt.reach)
+            arrivals = stmt.arrivals * ctas_along(emission.kernel.cluster, stmt.reach)
             emission.machine(mbarrier.INIT, base, str(arrivals), past=past, span=stmt.span)
     emission.machine(mbarrier.FENCE, span=span)
     w.jump(ready)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dataclass import dataclass, field
+from ..ir.clusters import Cluster
 from ..ir.params import AssertionsParam, Param, written_arguments
 from ..ir.types import Signature
 from ..ir.watched import WatchedRegion
@@ -63,7 +64,7 @@ class Executable:
     target: Target
     signature: Signature
     threads: int
-    cluster: tuple[int, int, int] | None
+    cluster: Cluster | None
     cooperative: bool
     params: tuple[Param, ...]
     shared_bytes: int

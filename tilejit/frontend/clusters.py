@@ -13,7 +13,7 @@ from ..dtypes import int32
 from ..errors import KernelTypeError
 from ..ir import walk
 from ..ir.arithmetic import build
-from ..ir.clusters import rank_of
+from ..ir.clusters import ctas_along, rank_of
 from ..ir.nodes import Alloc, Arrive, Expr, Instruction, Kernel, Region, Special, Sync, TileOp
 from ..ir.walk import Block
 from ..isa.barriers import CLUSTER_SYNC
@@ -64,14 +64,13 @@ def _sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 def _count(ctx: Context, axis: int | None = None) -> int:
     """CTAs of the cluster along an axis, or all."""
-    sizes = ctx.cluster or (1, 1, 1)
-    return math.prod(sizes) if axis is None else sizes[axis]
+    return math.prod(ctx.cluster or ()) if axis is None else ctas_along(ctx.cluster, axis)
 
 
 def along(ctx: Context, arguments: Arguments) -> tuple[int | None, int]:
     """The axis that `multicast=` of a ring names, if it does, and how many CTAs release its stages."""
     axis = _axis(ctx, arguments, "multicast")
-    return axis, 1 if axis is None else _count(ctx, axis)
+    return axis, ctas_along(ctx.cluster, axis)
 
 
 def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str, Region | Expr]) -> int | None:
@@ -99,7 +98,7 @@ def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str
             argument, f"multicast={axis}, but {told} has {what}: a stage must be free in all CTAs that the copy fills",
             f"write {told} = tj.alloc_ring(..., multicast={axis}), or leave multicast= out of the copy",
         )
-    return axis if _count(ctx, axis) > 1 else None
+    return axis if ctas_along(ctx.cluster, axis) > 1 else None
 
 
 def check_steps(kernel: Kernel) -> None:
@@ -111,8 +110,8 @@ def check_steps(kernel: Kernel) -> None:
     if kernel.cluster is None:
         return
     rings = {
-        alloc.buffer.name: kernel.ctas_along(alloc.along) for alloc in walk.each(kernel.body, Alloc)
-        if alloc.call == "commit" and kernel.ctas_along(alloc.along) > 2
+        alloc.buffer.name: ctas_along(kernel.cluster, alloc.along) for alloc in walk.each(kernel.body, Alloc)
+        if alloc.call == "commit" and ctas_along(kernel.cluster, alloc.along) > 2
     }
     if rings:
         _check_block(kernel.body, rings)

@@ -13,6 +13,7 @@ from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
 from ..ir import walk
 from ..ir.arithmetic import build, facts
+from ..ir.clusters import Cluster
 from ..ir.nodes import Alloc, Buffer, BufferView, Const, Declare, Expr, Let, Open, Stmt, TileOp, Var
 from ..isa.cp_async import CP_ASYNC
 from ..layout import TileLayout
@@ -156,7 +157,7 @@ class Context:
     frame: Frame
     is_cooperative: bool = False
     max_registers: int | None = None
-    cluster: tuple[int, int, int] | None = None
+    cluster: Cluster | None = None
     block: Draft = field(default_factory=list)
     depth: int = 0
     enclosures: list[Enclosure] = field(default_factory=list)

@@ -8,6 +8,7 @@ from ..dataclass import replace
 from ..errors import KernelTypeError, ResourceError
 from ..ir import verify, walk
 from ..ir.analyses import collectives
+from ..ir.clusters import Cluster
 from ..ir.nodes import (
     Alloc,
     Atomic,
@@ -47,7 +48,7 @@ def build(
     threads: int,
     target: Target,
     max_registers: int | None = None,
-    cluster: tuple[int, int, int] | None = None,
+    cluster: Cluster | None = None,
     nonportable_cluster: bool = False,
     cooperative: bool = False,
     debug: bool = False,

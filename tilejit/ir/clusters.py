@@ -1,4 +1,4 @@
-"""Where a CTA is in its cluster, as an expression."""
+"""How many CTAs a cluster has, and where in it a CTA is, as an expression."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ import math
 from ..source import Span
 from .nodes import Special
 
-__all__ = ["Cluster", "has_one_axis", "rank_of"]
+__all__ = ["Cluster", "ctas_along", "has_one_axis", "rank_of"]
 
 #: CTAs of a cluster in each dimension
 Cluster = tuple[int, int, int]
+
+
+def ctas_along(cluster: Cluster | None, axis: int | None) -> int:
+    """How many CTAs of a cluster lie along an axis; 1 where there is none, or no axis is named."""
+    return 1 if cluster is None or axis is None else cluster[axis]
 
 
 def has_one_axis(cluster: Cluster, axis: int) -> bool:

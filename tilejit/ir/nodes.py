@@ -505,7 +505,3 @@ class Kernel:
     cooperative: bool = False
     memory: tuple[MemoryPlacement, ...] = ()
 
-    def ctas_along(self, axis: int | None) -> int:
-        """How many CTAs of the cluster lie along an axis; 1 where no axis is named."""
-        return 1 if self.cluster is None or axis is None else self.cluster[axis]
-

@@ -24,7 +24,7 @@ from ...dtypes import int32, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.clusters import Cluster, rank_of
+from ...ir.clusters import Cluster, ctas_along, rank_of
 from ...ir.nodes import TRUE, Expect, Expr, Instruction, Region, TileOp, Var, Vector
 from ...ir.params import BoxShare, TensorMapSpec
 from ...isa import Row
@@ -267,8 +267,7 @@ def box_copy(
         _need_whole_chunks(tensor, major)
     ones = [d for d in reversed(range(len(axes))) if d not in placement.places and axes[d] is not None]
     dims = (major, *(placement.places[d] for d in reversed(atoms.row_dims)), *ones)
-    ctas = 1 if context.cluster is None or along is None else context.cluster[along]
-    box, issues, step = _boxes(atoms, len(ones), ctas)
+    box, issues, step = _boxes(atoms, len(ones), ctas_along(context.cluster, along))
     named = tuple([axis for d in dims if (axis := axes[d]) is not None])
     ranks = TensorMapSpec.RANKS
     if len(named) > ranks[-1]:
