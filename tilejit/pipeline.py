@@ -193,7 +193,7 @@ def _check_memory(state: PassState, buffers: tuple[Buffer, ...], memory: tuple[M
 
 def _users(state: PassState, buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
     """The buffers without those that only checked builds have."""
-    return tuple(b for b in buffers if b.name not in state.flags)
+    return tuple([b for b in buffers if b.name not in state.flags] if state.flags else buffers)
 
 
 def _bind_assertions(state: PassState) -> None:

@@ -111,7 +111,7 @@ def calls_of(run: Callable[[], object]) -> int:
 
 
 def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
-    """Measured of 9, 99 and 999 operations: 5.9 and 9.3 times; 659 calls of Python functions for each further one.
+    """Measured of 9, 99 and 999 operations: 5.9 and 9.3 times; 658 calls of Python functions for each further one.
 
     Where each operation is dispatched by itself, these are 900.
     """
@@ -119,7 +119,7 @@ def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
     few, some, many = (calls_of(partial(chain, turns)) for turns in (3, 33, 333))
     assert 4 * few < some < 1.3 * 10 * few
     assert 5 * some < many < 1.3 * 10 * some
-    assert many - some < 665 * 900
+    assert many - some < 664 * 900
 
 
 def _reductions(X: tj.Tensor, Y: tj.Tensor, TURNS: tj.constexpr):
@@ -239,12 +239,12 @@ def test_passes_that_only_look_take_a_small_share_of_a_compilation(monkeypatch: 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
 def test_an_example_is_short_and_takes_no_more_work_than_its_length_allows(name: str) -> None:
-    """Measured: at most 2,722 PTX instructions, attention's 1,161; and 0.995 of these calls."""
+    """Measured: at most 2,722 PTX instructions, attention's 1,161; and 0.994 of these calls."""
     make = EXAMPLES[name]
     ptx = make().ptx
     assert census(ptx).instructions <= 3000
     assert length(ptx) <= 1300 or not name.startswith("attention")
-    assert calls_of(make) < 15_000 + 109 * length(ptx)
+    assert calls_of(make) < 15_000 + 107.5 * length(ptx)
 
 
 @pytest.mark.parametrize("name", ["attention causal 128", "cross_entropy", "matmul", "vector_add"])
@@ -265,7 +265,7 @@ def test_a_compilation_leaves_nothing_for_the_cyclic_collector_but_buffers(name:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("global_shared", 5830), ("shared_registers", 6765), ("square_root", 7430)]
+    ("name", "most"), [("global_shared", 5480), ("shared_registers", 5995), ("square_root", 6630)]
 )
 def test_a_small_kernel_takes_few_calls(name: str, most: int) -> None:
     """Measured: 0.99 of these, of which reading the kernel takes a seventh."""

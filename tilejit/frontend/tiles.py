@@ -71,7 +71,10 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
                 f"call it on the scope that owns the tile: tj.{layout.scope}.{op.name}",
             )
     _need_one_owner(ctx, node, op)
-    ctx.emit(remaining(op) if is_idle(op) else op)
+    if is_idle(op):
+        ctx.emit(remaining(op))
+    else:
+        ctx.block.append(op)
 
 
 def _need_one_owner(ctx: Context, node: ast.AST, op: TileOp) -> None:

@@ -49,4 +49,4 @@ def within(memory: Iterable[MemoryPlacement], *places: str) -> tuple[MemoryPlace
 
 def total(memory: Iterable[MemoryPlacement], *places: str) -> int:
     """How many units of a place are taken, gaps included."""
-    return max([p.end for p in within(memory, *places)], default=0)
+    return max([p.end for p in memory if p.where in places], default=0)

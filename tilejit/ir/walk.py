@@ -132,15 +132,17 @@ def _inventory(body: Block) -> Inventory:
     if kinds.isdisjoint(COMPOUND):
         return Inventory(body, len(body), frozenset(kinds), frozenset(assigned))
     listed: list[ir.Stmt] = []
-    for stmt in body:
-        listed.append(stmt)
-        if type(stmt) in COMPOUND_KINDS:
-            for block in blocks(stmt):
-                if block:
-                    held = inventory(block)
-                    listed += held.statements
-                    kinds |= held.kinds
-                    assigned |= held.assigned
+    behind = 0
+    for k in [k for k, kind in enumerate(map(type, body)) if kind in COMPOUND_KINDS]:
+        listed += body[behind : k + 1]
+        behind = k + 1
+        for block in blocks(body[k]):
+            if block:
+                held = inventory(block)
+                listed += held.statements
+                kinds |= held.kinds
+                assigned |= held.assigned
+    listed += body[behind:]
     return Inventory(tuple(listed), len(listed), frozenset(kinds), frozenset(assigned))
 
 

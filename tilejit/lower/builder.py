@@ -12,7 +12,6 @@ from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
 from ..ir.names import FreshNames
 from ..ir.nodes import (
-    FALSE,
     TRUE,
     Alloc,
     Buffer,
@@ -25,6 +24,7 @@ from ..ir.nodes import (
     Move,
     Special,
     Stmt,
+    Store,
     Sync,
     Var,
     Vector,
@@ -36,7 +36,7 @@ from ..scopes import SCOPES
 from ..source import Span
 from .opaque import opaque_zero
 
-__all__ = ["Builder", "instances_of"]
+__all__ = ["WRITTEN_OUT", "Builder", "filled", "instances_of"]
 
 #: So many rounds are unrolled where they needn't be. 64 rounds of a copy to local memory and 64 back are 326 lines of
 #: PTX instead of 79 for loops, and take four times as long from lowering to PTX.
@@ -55,6 +55,16 @@ def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
     number = SCOPES[scope].number_id
     count = 1 if number is None else -(-threads // SCOPES[scope].threads(threads))
     return count, build.const(0, int32) if number is None or count == 1 else Special(number.name)
+
+
+#: as many rounds are written out: LLVM needs a third less time for two rounds than for a loop of two; and to write both
+#: takes less than a loop that is unrolled afterwards (0.3 ms in `square_root` of `tests/bench/bench_compile.py`)
+WRITTEN_OUT = 2
+
+def filled(registers: Vector, value: Expr, span: Span | None) -> list[Stmt]:
+    """The statements that give each of some registers a value."""
+    each = [build.add(registers.offset, at) for at in range(registers.width)]
+    return [Store(Vector(registers.buffer, offset), value, span=span) for offset in each]
 
 
 _ZERO, _ONE = (build.const(number, int32) for number in (0, 1))
@@ -126,8 +136,12 @@ class Builder:
         self, dst: Vector, src: Vector, cond: Expr = TRUE, otherwise: Expr | None = None, order: str = ""
     ) -> None:
         """A vector moved where `cond` holds; elsewhere registers get `otherwise`, and memory stays."""
-        always = cond == TRUE
-        self.append(Move(dst, src, None if always else cond, None if always else otherwise, order, span=self.span))
+        if not isinstance(cond, Const):
+            self._open[-1].append(Move(dst, src, cond, otherwise, order, span=self.span))
+        elif cond.value:
+            self._open[-1].append(Move(dst, src, None, None, order, span=self.span))
+        elif otherwise is not None:
+            self._open[-1] += filled(dst, otherwise, self.span)
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
@@ -153,7 +167,7 @@ class Builder:
             low, high = within or facts.bounds(value)
             bounds = None if low is None or high is None or high >= 2**63 else (low, high)
             var = Var(self.name(stem), dtype, facts.multiple_of(value), bounds)
-        self.append(Let(var, value, span=self.span))
+        self._open[-1].append(Let(var, value, span=self.span))
         return var
 
     def thread(self, scope: str, threads: int) -> Expr:
@@ -288,6 +302,15 @@ class Builder:
         """A loop whose turns touch `buffers`."""
         return self.loop("round", trips, unrolled=self.unrolls(trips, *buffers))
 
+    def each_round(self, trips: int, *buffers: Buffer) -> Iterator[Expr]:
+        """As `rounds`; the caller writes its code once, or for each of few rounds that would be unrolled."""
+        if trips <= WRITTEN_OUT and self.unrolls(trips, *buffers):
+            for round in range(trips):
+                yield build.const(round, int32)
+        else:
+            with self.rounds(trips, *buffers) as each:
+                yield each
+
     def unrolls(self, trips: int, *buffers: Buffer) -> bool:
         """Whether so many turns are unrolled: few, or where some buffer is registers, which only constants name."""
         return trips <= _UNROLLED or any(b.space == "local" and not self.is_addressed(b) for b in buffers)
@@ -295,12 +318,12 @@ class Builder:
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:
         """Statements that run where `cond` holds; no branch where it always does, and nothing where it never does."""
-        if cond == TRUE:
+        if isinstance(cond, Const) and cond.value:
             yield
             return
         with self.block() as body:
             yield
-        if cond != FALSE:
+        if not isinstance(cond, Const):
             self.append(If(cond, tuple(body), span=self.span))
 
     @contextmanager

@@ -112,10 +112,10 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:
     """The variants that are asked, in order."""
-    of_operation = _by_operation(variants).get(op.name, ())
     name = op.attr("variant")
     if name is None:
-        return [v for v in of_operation if v.priority is not None]
+        return _by_priority(variants).get(op.name, ())
+    of_operation = _by_operation(variants).get(op.name, ())
     named = [v for v in of_operation if v.name == name]
     if not named:
         listed = ", ".join(v.name for v in of_operation)
@@ -131,6 +131,12 @@ def _by_operation(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[
         for operation in variant.operations:
             table.setdefault(operation, []).append(variant)
     return table
+
+
+@lasting
+def _by_priority(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[Any]]]:
+    """As `_by_operation`, those that are chosen by name only left out."""
+    return {name: [v for v in every if v.priority is not None] for name, every in _by_operation(variants).items()}
 
 
 def _refusal(

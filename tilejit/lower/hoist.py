@@ -101,25 +101,23 @@ class _Hoisting(Rewriting):
         made = self._written.made
         for stmt in body:
             self._place = stmt.span
-            if isinstance(stmt, walk.COMPOUND):
-                made.append(self._compound(stmt))
-            elif not self._fronts:
-                made.append(stmt)
-            else:
+            if self._fronts or type(stmt) in walk.COMPOUND_KINDS:
                 made += _WRITE.get(type(stmt), _Hoisting._other)(self, stmt)
+            else:
+                made.append(stmt)
         self._written = outside
         return tuple(made)
 
-    def _compound(self, stmt: If | For | Loop) -> Stmt:
-        if isinstance(stmt, If):
-            return If(self.expr(stmt.cond), self.block(stmt.then), self.block(stmt.orelse), stmt.span)
-        if isinstance(stmt, Loop):
-            return Loop(self._turn(stmt.body), stmt.span)
+    def _branch(self, stmt: If) -> tuple[Stmt, ...]:
+        return (If(self.expr(stmt.cond), self.block(stmt.then), self.block(stmt.orelse), stmt.span),)
+
+    def _endless(self, stmt: Loop) -> tuple[Stmt, ...]:
+        return (Loop(self._turn(stmt.body), stmt.span),)
+
+    def _counted(self, stmt: For) -> tuple[Stmt, ...]:
         self._depths.variables[stmt.var.name] = len(self._fronts) + 1
-        if not self._fronts:
-            return replace(stmt, body=self._turn(stmt.body))
         start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
-        return replace(stmt, start=start, stop=stop, step=step, body=self._turn(stmt.body))
+        return (replace(stmt, start=start, stop=stop, step=step, body=self._turn(stmt.body)),)
 
     def _turn(self, body: Block) -> Block:
         """The body of a loop; what doesn't change in it goes to the block that is being written."""
@@ -163,7 +161,7 @@ class _Hoisting(Rewriting):
         terms, constant = summands(value, self._sums)
         groups = self._depths.groups(terms)
         if len(groups) > 1:
-            self._sums[var.name] = Sum(tuple([added(group) for group in groups]), constant)
+            self._sums[var.name] = Sum(tuple([added(group) for _, group in groups]), constant)
         return len(groups) > 1
 
     def _alloc(self, stmt: Alloc) -> tuple[Stmt, ...]:
@@ -216,8 +214,14 @@ class _Hoisting(Rewriting):
     def _instruction(self, stmt: Instruction) -> tuple[Stmt, ...]:
         if stmt.var is not None:
             self._depths.variables[stmt.var.name] = len(self._fronts)
+        for operand in (*stmt.outputs, *stmt.inputs):
+            # most are registers, which stay
+            if type(operand) is not Vector or type(operand.offset) is not Const or operand.buffer.name in self._buffers:
+                break
+        else:
+            return (stmt,)
         outputs = list(map(self.place, stmt.outputs))
-        inputs = [self.place(x) if isinstance(x, Vector) else self._input(x) for x in stmt.inputs]
+        inputs = list(map(self._input, stmt.inputs))
         if all(map(is_, inputs, stmt.inputs)) and all(map(is_, outputs, stmt.outputs)):
             return (stmt,)
         return (replace(stmt, outputs=tuple(outputs), inputs=tuple(inputs)),)
@@ -355,5 +359,6 @@ def _stem(expr: Expr) -> str:
 
 _WRITE: dict[type, Callable[[_Hoisting, Any], tuple[Stmt, ...]]] = {
     Let: _Hoisting._let, Alloc: _Hoisting._alloc, BufferView: _Hoisting._defined_view, Move: _Hoisting._move,
-    Store: _Hoisting._store, Instruction: _Hoisting._instruction,
+    Store: _Hoisting._store, Instruction: _Hoisting._instruction, If: _Hoisting._branch, Loop: _Hoisting._endless,
+    For: _Hoisting._counted,
 }

@@ -102,16 +102,10 @@ def _reads(statements: Sequence[Stmt]) -> dict[Buffer, list[int]]:
     return numbers
 
 
-def _converted(expr: Expr) -> Iterator[Load]:
+def _converted(expr: Expr) -> Sequence[Load]:
     """The loads of local 16-bit floats whose values an expression computes with."""
-    waiting = [expr]
-    while waiting:
-        for operand in walk.operands(waiting.pop()):
-            if isinstance(operand, walk.LEAVES):
-                continue
-            waiting.append(operand)
-            if isinstance(operand, Load) and operand.dtype.is_half and operand.place.buffer.space == "local":
-                yield operand
+    loads = [load for load in walk.loads(expr) if load is not expr]
+    return [load for load in loads if load.dtype.is_half and load.place.buffer.space == "local"]
 
 
 def _between(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]:

@@ -132,7 +132,7 @@ class _Splitting:
                 terms, constant = summands(value, self._sums)
                 groups = self._depths.groups(terms)
                 if len(groups) > 1:
-                    self._sums[var.name] = Sum(tuple([added(group) for group in groups]), constant)
+                    self._sums[var.name] = Sum(tuple([added(group) for _, group in groups]), constant)
                     if var.dtype.bits < 64 and not self._is_exact(value):
                         self._inexact.add(var.name)
         return stmt
@@ -171,13 +171,18 @@ class _Splitting:
     def _instruction(self, stmt: Instruction) -> Stmt:
         if stmt.var is not None:
             self._changes_here(stmt.var)
+        for item in stmt.inputs:
+            # most are registers
+            if type(item) is not Vector or type(item.offset) is not Const:
+                break
+        else:
+            return stmt
         inputs: list[Input] = []
         for item in stmt.inputs:
             if isinstance(item, Descriptor):
                 place = self._vector(item.place)
                 item = item if place is item.place else Descriptor(place, item.constant)
-            elif isinstance(item, Vector) and type(item.offset) is not Const:
-                # most are registers
+            elif isinstance(item, Vector):
                 item = self._vector(item)
             inputs.append(item)
         return stmt if all(map(is_, inputs, stmt.inputs)) else replace(stmt, inputs=tuple(inputs))
@@ -209,9 +214,10 @@ class _Splitting:
         terms, constant = summands(offset, self._sums)
         if not self._depth and len(terms) == 1:
             return buffer, offset
-        stages = self._stages(terms, dtype.bits)
+        groups = self._depths.groups(terms)
+        stages = self._stages(groups, dtype.bits)
         left: list[Expr] = []
-        if stages and self._depths.of(stages[-1]) >= self._depth:
+        if groups and groups[-1][0] >= self._depth:
             left.append(stages.pop())
         if constant or not left:
             left.append(integer(constant, dtype))
@@ -231,15 +237,15 @@ class _Splitting:
             return True
         return bounds(expr) != full_range(expr.dtype) and all(map(self._is_exact, expr.args))
 
-    def _stages(self, terms: Sequence[Expr], bits: int) -> list[Expr]:
-        """The numbers to add to an address, those first that change in outer loops.
+    def _stages(self, groups: Sequence[tuple[int, Sequence[Expr]]], bits: int) -> list[Expr]:
+        """The numbers to add to an address, those first that change in outer loops. groups: their terms, as these do.
 
         Of 64-bit terms that change together the last is added by itself: that costs the same one addition, and the sum
         of the others is the same for all turns of an unrolled loop.
         """
         stages: list[Expr] = []
-        for group in self._depths.groups(terms):
-            if bits == 64 and len(group) > 1 and self._depths.of(group[0]) != STAYS:
+        for depth, group in groups:
+            if bits == 64 and len(group) > 1 and depth != STAYS:
                 stages += [added(group[:-1]), group[-1]]
             else:
                 stages.append(added(group))

@@ -15,7 +15,6 @@ from typing import Any
 
 from ..dataclass import replace
 from ..ir import walk
-from ..ir.arithmetic import build
 from ..ir.arithmetic.evaluate import number
 from ..ir.arithmetic.substitution import Substitution
 from ..ir.names import FreshNames
@@ -39,7 +38,7 @@ from ..ir.nodes import (
 )
 from ..ir.rewriting import Rewriting
 from ..ir.walk import Block
-from ..source import Span
+from .builder import filled
 
 __all__ = ["written_out"]
 
@@ -192,7 +191,7 @@ class _Turns(Rewriting):
                 return (Move(dst(), src(), None, None, stmt.order, stmt.cache, stmt.span),)
             value = None if otherwise is None else otherwise()
             if isinstance(test, Const):
-                return () if value is None else _filled(dst(), value, stmt.span)
+                return () if value is None else filled(dst(), value, stmt.span)
             return (Move(dst(), src(), test, value, stmt.order, stmt.cache, stmt.span),)
 
         return write
@@ -204,10 +203,6 @@ class _Turns(Rewriting):
 
 def _written(writes: Sequence[Write]) -> list[Stmt]:
     return [stmt for write in writes for stmt in write()]
-
-
-def _filled(dst: Vector, value: Expr, span: Span | None) -> list[Stmt]:
-    return [Store(Vector(dst.buffer, build.add(dst.offset, at)), value, span=span) for at in range(dst.width)]
 
 
 #: how a statement is prepared; others are with their parts written again

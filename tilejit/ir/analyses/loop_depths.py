@@ -59,12 +59,12 @@ class LoopDepths:
         self._of[id(expr)] = (expr, depth)
         return depth
 
-    def groups(self, terms: Iterable[Expr]) -> list[list[Expr]]:
-        """The terms that change in the same loop together, those of outer loops first."""
+    def groups(self, terms: Iterable[Expr]) -> list[tuple[int, list[Expr]]]:
+        """The terms that change in the same loop together, with its depth, those of outer loops first."""
         groups: dict[int, list[Expr]] = {}
         for term in terms:
             groups.setdefault(self.of(term), []).append(term)
-        return list(map(groups.__getitem__, sorted(groups)))
+        return sorted(groups.items())
 
 
 def _is_by_constant(op: Op) -> bool:

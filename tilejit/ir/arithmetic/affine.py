@@ -65,6 +65,10 @@ class Affine:
         """Bounds of the true sum `self` minus the true sum `other`; what they share cancels."""
         if not other.terms:
             return Affine(self.dtype, self.terms, self.constant - other.constant).bounds()
+        if len(self.terms) == len(other.terms) == 1 and type(self.terms[0][0]) is not type(other.terms[0][0]):
+            # most are of one term each, and share nothing; a dictionary would hash both, which walks over them
+            ((term, factor),) = other.terms
+            return Affine(self.dtype, (*self.terms, (term, -factor)), self.constant - other.constant).bounds()
         coefficients = dict(self.terms)
         _add(coefficients, other.terms, -1)
         return Affine(self.dtype, tuple(coefficients.items()), self.constant - other.constant).bounds()

@@ -19,7 +19,7 @@ from ...dtypes import DType, bool_, int32, promote
 from ...errors import KernelTypeError
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE, result_type, value_type
-from ...remember import LIMIT, remembered_pair
+from ...remember import LIMIT, forgotten, remembered_pair
 from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
 from .affine import affine, affine_sum, product
 from .decide import decided, ordered
@@ -127,8 +127,7 @@ def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
             raise TypeError(f"at least one of {a!r} and {b!r} must be an expression")
         a = _weak(a, b.dtype)
     elif isinstance(b, _NUMBER):
-        # most are integers beside integers
-        b = integer(b, a.dtype) if type(b) is int and a.dtype.is_integer else _weak(b, a.dtype)
+        b = _weak(b, a.dtype)
     if a.dtype is b.dtype:
         return a, b
     if a.dtype.is_float or b.dtype.is_float:
@@ -151,15 +150,37 @@ def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, 
 
     `function` has the name of its operation; it gets both operands in the type in which that computes.
     """
-    remembering = remembered_pair(function)
     takes_bools = ELEMENTWISE[function.__name__].kind not in ("arithmetic", "exact", "shift")
+    return wraps(function)(_of_two(function, takes_bools=takes_bools))
 
-    @wraps(function)
+
+def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Callable[[ExprLike, ExprLike], Expr]:
+    """A function of two expressions of one type, of any two, or of one and a number; it remembers its results.
+
+    That is done here, as `remembered_pair` does it, for there are thousands of calls: of another function each would
+    be one more. takes_bools: else they are converted to int32.
+    """
+    kept: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = forgotten({})
+
     def constructor(a: ExprLike, b: ExprLike) -> Expr:
-        x, y = _pair(a, b)
-        if x.dtype is bool_ and not takes_bools:
-            x, y = cast(x, int32), cast(y, int32)
-        return remembering(x, y)
+        if isinstance(a, _NUMBER):
+            a, b = _pair(a, b)
+        elif type(b) is int and a.dtype.is_integer:
+            # most are integers beside integers
+            b = integer(b, a.dtype)
+        elif isinstance(b, _NUMBER) or a.dtype is not b.dtype:
+            a, b = _pair(a, b)
+        if a.dtype is bool_ and not takes_bools:
+            a, b = cast(a, int32), cast(b, int32)
+        key = id(a), id(b)
+        entry = kept.get(key)
+        if entry is not None:
+            return entry[2]
+        result = function(a, b)
+        if len(kept) >= LIMIT:
+            kept.clear()
+        kept[key] = (a, b, result)
+        return result
 
     return constructor
 
@@ -372,14 +393,13 @@ def right_shift(x: Expr, y: Expr) -> Expr:
 def _comparison(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
     """The constructor of a comparison, which becomes a constant where the facts decide it."""
 
-    @remembered_pair
     def compared(x: Expr, y: Expr) -> Expr:
         answer = decided(name, x, y)
         if answer is not None:
             return TRUE if answer else FALSE
         return _as_it_is(name, x, y)
 
-    return lambda a, b: compared(*_pair(a, b))
+    return _of_two(compared, takes_bools=True)
 
 
 less = _comparison("less")
@@ -392,6 +412,9 @@ not_equal = _comparison("not_equal")
 
 def logical_and(a: ExprLike, b: ExprLike) -> Expr:
     """a and b, each as bool_."""
+    if a is TRUE and not isinstance(b, _NUMBER) and b.dtype is bool_:
+        # most conjunctions begin with it
+        return b
     x, y = _truth(a), _truth(b)
     if isinstance(x, Const):
         return y if x.value else FALSE

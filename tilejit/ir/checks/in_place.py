@@ -36,7 +36,7 @@ __all__ = ["named_starts", "overlapping", "pairs", "refuse_overlaps", "shown", "
 
 def refuse_overlaps(kernel: Kernel) -> None:
     """raises: KernelTypeError for operands that are sure to overlap in part or in another order."""
-    for stmt in walk.statements(kernel.body):
+    for stmt in walk.each(kernel.body, TileOp):
         for op, written, other, cond in _in_doubt(stmt):
             if cond == FALSE or cond is None:
                 _refuse(op, written, other, cond)

@@ -323,10 +323,13 @@ class _Statements:
                 self.fault(message, stmt.span)
 
     def move(self, stmt: ir.Move) -> None:
-        self.lane_only(stmt, stmt.span)
+        if self.is_tile:
+            self.fault("Move at tile level", stmt.span)
+        is_masked = stmt.predicate is not None
         for vector in (stmt.dst, stmt.src):
-            self.values.vector(vector, stmt.span, is_masked=stmt.predicate is not None)
-            if (message := memory.access_fault(vector)) is not None:
+            self.values.vector(vector, stmt.span, is_masked=is_masked)
+            # registers are no memory, and no barriers
+            if vector.buffer.space != "local" and (message := memory.access_fault(vector)) is not None:
                 self.fault(message, vector.span or stmt.span)
         if stmt.dst.width != stmt.src.width or stmt.dst.buffer.dtype != stmt.src.buffer.dtype:
             self.fault(f"a move of {_vector(stmt.src)} into {_vector(stmt.dst)}", stmt.span)
@@ -346,7 +349,7 @@ class _Statements:
 
     def instruction(self, stmt: ir.Instruction) -> None:
         if self.is_tile and (stmt.outputs or stmt.places):
-            self.lane_only(stmt, stmt.span)
+            self.fault("Instruction at tile level", stmt.span)
         for output in stmt.outputs:
             self.values.vector(output, stmt.span)
             if output.buffer.space != "local":
@@ -373,10 +376,6 @@ class _Statements:
             if vector.buffer.root.name in self.values.addressed:
                 self.fault(f"{stmt.name} needs registers until its wait; {vector.buffer.name} is addressed", stmt.span)
                 return
-
-    def lane_only(self, stmt: ir.Stmt, span: Span | None) -> None:
-        if self.is_tile:
-            self.fault(f"{type(stmt).__name__} at tile level", span)
 
 
 #: class of statement -> what looks at one

@@ -66,6 +66,7 @@ def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
 _sound: set[Hashable] = set()
 
 
+@remembered
 def _likeness(op: ir.TileOp) -> Hashable:
     """What the faults of an operation depend on."""
     operands = [

@@ -59,15 +59,15 @@ class MaskedVector:
     @property
     def place(self) -> Vector:
         """Where the elements are."""
-        return Vector(self.view.buffer, build.add(self.address, self.start), self.width)
+        return Vector(self.view.buffer, _behind(self.address, self.start), self.width)
 
     def coordinate(self, dim: int, dtype: DType) -> Expr:
         """The index of the vector's first element in a dimension of the space."""
         return self.view.coordinate(dim, self.values(), dtype)
 
-    def inside(self, step: Expr) -> Expr:
-        """Whether the vector's element number `step` lies inside the tensor."""
-        return self.mask.inside(self.coordinate, step)
+    def inside(self, step: Expr | None) -> Expr:
+        """Whether the vector's element number `step`, or its first, lies inside the tensor."""
+        return self.mask.inside(self.coordinate, step) if self.mask.windows else TRUE
 
     def load(self, b: Builder, registers: Vector, fill: Expr) -> None:
         """Moves the elements to those of the vector `registers`; what lies outside the tensor is `fill`."""
@@ -94,11 +94,12 @@ class MaskedVector:
         apart: single elements go to registers of their own first. Of elements that share a register each would have
         to be there before the next is loaded.
         """
-        whole = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
+        whole = Vector(registers.buffer, _behind(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)
         varies = self.allowed is not None and self.allowed.varies
         if self.width == 1 or (self.mask.whole and not varies):
-            yield whole, self.place, build.logical_and(self._allows(start), self.inside(start))
+            inside = self.inside(start if self.start else None)
+            yield whole, self.place, inside if self.allowed is None else build.logical_and(self._allows(start), inside)
             return
         if self.mask.whole:
             inside = b.let("inside", self.inside(start))
@@ -147,6 +148,11 @@ class MaskedVector:
     def _allows(self, step: Expr) -> Expr:
         """Whether the mask has element number `step` of the vector."""
         return TRUE if self.allowed is None else self.allowed.at(step)
+
+
+def _behind(offset: Expr, start: int) -> Expr:
+    """Most vectors begin at element 0."""
+    return build.add(offset, start) if start else offset
 
 
 #: So many vectors a thread just carry their predicates. Code without them beside it takes longer to compile (two

@@ -18,7 +18,7 @@ from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region, TileOp, Vector
-from ..builder import Builder
+from ..builder import WRITTEN_OUT, Builder
 from ..plans import VectorPlan
 from ..schedule.digits import Digit
 from ..schedule.strides import Scaled
@@ -154,11 +154,6 @@ def _slowness(digit: Digit, lead: str) -> float:
     return abs(stride) if stride else float("inf")
 
 
-#: as many rounds are written out: LLVM needs a third less time for two rounds than for a loop of two; and to write both
-#: takes less than a loop that is unrolled afterwards (0.3 ms in `square_root` of `tests/bench/bench_compile.py`)
-_WRITTEN_OUT = 2
-
-
 def each_vector(
     plan: Partition, op: TileOp, b: Builder, *, unrolled: bool = False, twice: bool = True
 ) -> Iterator[Mapping[str, MaskedVector]]:
@@ -209,7 +204,7 @@ class _Rounds:
     def each(self, unrolled: bool) -> Iterator[Mapping[str, MaskedVector]]:
         plan, b = self.plan, self.b
         whole, partial = divmod(plan.count, plan.threads)
-        if whole <= _WRITTEN_OUT:
+        if whole <= WRITTEN_OUT:
             for round in range(whole):
                 yield from self._vector(build.const(round * plan.threads, int32))
         else:

@@ -21,9 +21,8 @@ vector go through as many that are neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache
 
 from ...dataclass import lean, replace
 from ...dtypes import int32, int64
@@ -152,7 +151,7 @@ class OwnedVectors:
 
         def vector(round: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
             """That of a round, and the number that says where it lies; 0 where nothing does."""
-            values = cache(lambda: [*own, *self.vectors.digits_of(round)])
+            values = _once(lambda: [*own, *self.vectors.digits_of(round)])
             allowed: VectorMask | None = None if tile is None else tile.mask(round)
             if condition is not None:
                 allowed = self._computed(b, condition, every, values())
@@ -174,9 +173,11 @@ class OwnedVectors:
             in_turns = loads and self._gains_by_turns and self._may_be_cut(masks["memory"].whole)
             turns: tuple[Turn, ...] = ("whole", "cut") if in_turns else ("each",)
             for turn in turns:
-                with b.rounds(self.rounds, registers.view.buffer) as round:
+                for round in b.each_round(self.rounds, registers.view.buffer):
                     masked, _ = vector(round, masks["memory"])
-                    yield {name: start.of(round) for name, start in starts.items()}, replace(masked, turn=turn)
+                    if turn != masked.turn:
+                        masked = replace(masked, turn=turn)
+                    yield {name: start.of(round) for name, start in starts.items()}, masked
 
     @property
     def _gains_by_turns(self) -> bool:
@@ -239,6 +240,18 @@ class OwnedVectors:
     def _first(self, name: str, own: Sequence[Expr]) -> Expr:
         """Where the first vector of a thread with these values lies in memory, before swizzling."""
         return self.threads_share[name].at(own)
+
+
+def _once(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
+    """What gives the values, made when they are asked for first. To wrap a function in `cache` takes longer."""
+    made: list[list[Expr]] = []
+
+    def values() -> list[Expr]:
+        if not made:
+            made.append(make())
+        return made[0]
+
+    return values
 
 
 #: Threads may store to one place of a gathered region, where one of the values lands: of plain stores that is a race.

@@ -16,6 +16,8 @@ def on_one_scope(kernel: Kernel) -> Kernel:
     if len(same) == 1:
         return kernel
     tiles = {alloc.buffer.name: scope for alloc in walk.each(kernel.body, Alloc) if (scope := _scope(alloc.buffer))}
+    if not tiles:
+        return kernel
     operating = {op.scope for op in walk.each(kernel.body, TileOp) if any(_scope(t.buffer) for t in op.tiles.values())}
     if len(operating.union(tiles.values()).intersection(same)) < 2:
         return kernel

@@ -79,9 +79,14 @@ class Digit:
 
 def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
     """The digits of `index`, slowest first; it is below the extents' product."""
-    values, weight = [], prod(extents)
+    values: list[Expr] = []
+    weight = prod(extents)
     for k, extent in enumerate(extents):
         weight //= extent
+        if isinstance(index, Const):
+            number = int(index.value) // weight
+            values.append(build.const(number % extent if k else number, index.dtype))
+            continue
         value = build.floordiv(index, weight) if weight > 1 else index
         values.append(build.mod(value, extent) if k else value)
     return values
@@ -150,12 +155,13 @@ def _common_digits(operands: tuple[tuple[str, tuple[Step, ...]], ...], dim: int)
 
 def _one_digit(there: Mapping[str, tuple[Step, ...]], dim: int) -> tuple[Digit, ...] | None:
     """As `common_digits`, of a dimension along which every operand takes one step; none where that has one value."""
-    if any(isinstance(step.stride, Folded) for (step,) in there.values()):
-        return None
+    strides: list[tuple[str, Stride]] = []
+    for name, (step,) in there.items():
+        if isinstance(step.stride, Folded):
+            return None
+        strides.append((name, step.stride))
     (extent,) = {step.extent for (step,) in there.values()}
-    if extent == 1:
-        return ()
-    return (Digit(extent, dim, 1, tuple([(name, step.stride) for name, (step,) in there.items()])),)
+    return (Digit(extent, dim, 1, tuple(strides)),) if extent > 1 else ()
 
 
 def _refined(steps: tuple[Step, ...], extents: tuple[int, ...], marks: tuple[int, ...]) -> list[Stride]:

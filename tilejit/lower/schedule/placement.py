@@ -16,7 +16,6 @@ from ...dataclass import field, lean, replace
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
-from ...ir.arithmetic.decide import decided
 from ...ir.arithmetic.intern import integer
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
 from ...layout import Axis, Swizzle, TileLayout, TLane
@@ -473,14 +472,7 @@ def edges(region: Region) -> tuple[int, ...]:
     """The dimensions in which the region isn't known to lie inside its tensor."""
     if region.in_bounds or region.buffer.space != "global":
         return ()
-    return tuple([d for d in region.box_dims if not _is_known_inside(region, d)])
-
-
-def _is_known_inside(region: Region, d: int) -> bool:
-    start = build.cast(region.starts[d], int64)
-    if not decided("greater_equal", start, _int(0)):
-        return False
-    return bool(decided("less_equal", build.add(start, region.counts[d]), extent_of(region.buffer, d)))
+    return tuple([d for d in region.box_dims if inside(region, d) != TRUE])
 
 
 def inside(region: Region, d: int) -> Expr:

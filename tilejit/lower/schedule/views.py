@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
 from math import prod
+from operator import attrgetter
 
 from ...dataclass import field, lean
 from ...dtypes import DType
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Expr
+from ...ir.nodes import Buffer, Const, Expr
 from ...remember import LIMIT, remembered
 from .digits import Digit, common_digits, counting, digits_of, folded_digit, joined_digits
 from .placement import Placement, Step, need_slice
@@ -48,6 +49,10 @@ class Space:
     def __post_init__(self) -> None:
         every = enumerate(zip(self.dims, self.counted, strict=True))
         object.__setattr__(self, "padded", tuple([d for d, (n, count) in every if n < count]))
+
+
+#: asked for by C: a comprehension is one more call of Python's
+_NAME, _EXTENT = attrgetter("name"), attrgetter("extent")
 
 
 @lru_cache(LIMIT)
@@ -134,6 +139,8 @@ class View:
 
     def steps(self, index: Expr) -> Expr:
         """How far an index leads from the operand's start, before swizzling."""
+        if isinstance(index, Const) and index.value == 0 and Folded not in map(type, self.strides):
+            return build.const(0, self.buffer.index_dtype)
         return total_along(self._counted(index), self.buffer.index_dtype)
 
     def address(self, index: Expr) -> Expr:
@@ -173,7 +180,8 @@ class View:
     def coordinate(self, dim: int, values: Sequence[Expr], dtype: DType) -> Expr:
         """The index in dimension `dim` of the space at values of the digits."""
         along = [(build.cast(v, dtype), d.weight) for d, v in zip(self.digits, values, strict=True) if d.dim == dim]
-        return build.weighted_sum(along, dtype)
+        # most dimensions are one digit
+        return build.mul(*along[0]) if len(along) == 1 else build.weighted_sum(along, dtype)
 
 
 @lean(frozen=True, slots=True)
@@ -192,6 +200,7 @@ class Schedule:
     space: Space
     digits: tuple[Digit, ...]
     operands: tuple[Side, ...]
+    _views: dict[str, View] | None = field(default=None, init=False, compare=False, repr=False)
 
     @staticmethod
     def of(extents: tuple[int, ...], operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> Schedule:
@@ -205,12 +214,18 @@ class Schedule:
         digits: list[Digit] = []
         counted: list[int] = []
         for dim, extent in enumerate(extents):
-            moving = {
-                name: placement.dims[d] for name, (placement, dims) in operands.items() if (d := dims[dim]) is not None
-            }
-            counts = {name: prod([s.extent for s in steps]) for name, steps in moving.items()}
+            moving: dict[str, tuple[Step, ...]] = {}
+            counts: dict[str, int] = {}
+            for name, (placement, dims) in operands.items():
+                d = dims[dim]
+                if d is not None:
+                    steps = moving[name] = placement.dims[d]
+                    # most dimensions are one step
+                    counts[name] = steps[0].extent if len(steps) == 1 else prod([s.extent for s in steps])
             count = max(counts.values(), default=extent)
-            there = {name: moving.get(name, (Step(count, 0),)) for name in operands}
+            there = dict(moving)
+            if len(moving) < len(operands):
+                there = {name: moving.get(name, (Step(count, 0),)) for name in operands}
             for name, fewer in counts.items():
                 if fewer < count:
                     there[name] = counting(moving[name], count, operands[name][0])
@@ -245,15 +260,22 @@ class Schedule:
         return Schedule.of(shape, {name: (each, range(len(shape))) for name, each in operands.items()})
 
     def __getitem__(self, name: str) -> View:
-        return _views(self)[name]
+        return (self._views or self._viewed())[name]
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple([each.name for each in self.operands])
+        return tuple(map(_NAME, self.operands))
 
     @property
     def views(self) -> tuple[View, ...]:
-        return tuple(_views(self).values())
+        return tuple((self._views or self._viewed()).values())
+
+    def _viewed(self) -> dict[str, View]:
+        """The operands over the digits, made when one is asked for."""
+        space, digits = self.space, self.digits
+        views = {each.name: View(each.name, each.placement, each.dims, digits, space) for each in self.operands}
+        object.__setattr__(self, "_views", views)
+        return views
 
     @property
     def is_folded(self) -> bool:
@@ -266,11 +288,11 @@ class Schedule:
     @property
     def count(self) -> int:
         """How many values the index has."""
-        return prod([digit.extent for digit in self.digits])
+        return prod(map(_EXTENT, self.digits))
 
     def digits_of(self, index: Expr) -> list[Expr]:
         """The values of the digits of an index that counts them all."""
-        return digits_of(index, [digit.extent for digit in self.digits])
+        return digits_of(index, tuple(map(_EXTENT, self.digits)))
 
     def over(self, digits: Iterable[Digit]) -> Schedule:
         """The schedule with other digits."""
@@ -323,9 +345,13 @@ class Schedule:
     @property
     def run_length(self) -> int:
         """Elements that follow each other in memory or registers in every operand, along the last digit."""
-        if not self.digits or any(stride != 1 for _, stride in self.digits[-1].strides):
+        if not self.digits:
             return 1
-        return self.digits[-1].extent
+        last = self.digits[-1]
+        for _, stride in last.strides:
+            if stride != 1:
+                return 1
+        return last.extent
 
     def among(self, names: Sequence[str]) -> Schedule:
         """The schedule of some of the operands."""
@@ -335,12 +361,6 @@ class Schedule:
             Digit(d.extent, d.dim, d.weight, tuple([(name, d[name]) for name in names])) for d in self.digits
         ]
         return Schedule(self.space, tuple(digits), tuple([each for each in self.operands if each.name in names]))
-
-
-@remembered
-def _views(schedule: Schedule) -> dict[str, View]:
-    space, digits = schedule.space, schedule.digits
-    return {each.name: View(each.name, each.placement, each.dims, digits, space) for each in schedule.operands}
 
 
 @remembered

@@ -158,7 +158,11 @@ class Window:
 
     def _at(self, coordinate: Coordinate, step: Expr | None) -> Expr:
         dtype = self.size.dtype
-        at = self.start if self.dim is None else build.add(self.start, coordinate(self.dim, dtype))
+        at = self.start
+        if self.dim is not None:
+            along = coordinate(self.dim, dtype)
+            # most regions begin at 0
+            at = along if isinstance(at, Const) and at.value == 0 else build.add(at, along)
         return at if step is None else build.add(at, build.cast(step, dtype))
 
 

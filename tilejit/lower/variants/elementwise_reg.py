@@ -117,13 +117,17 @@ def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
 _NARROWING: dict[tuple[DType, DType], Row] = {(float32, dtype): NARROW_PAIR.row(dtype) for dtype in NARROW_PAIR.forms()}
 
 
+#: those of which one instruction computes two
+_PAIRS: frozenset[Pair] = frozenset(PAIRS.forms())
+
+
 def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
     """The instruction for two elements at once, which gives what the scalar one gives.
 
     Two float32 are any two registers that follow each other; two of 16 bits share one.
     """
     pair = Pair(op.name, plan.tiles[0].buffer.dtype)
-    if pair not in PAIRS.forms() or PAIRS.row(pair).missing(target) is not None:
+    if pair not in _PAIRS or PAIRS.row(pair).missing(target) is not None:
         return None
     rule = result_type(op.name, tuple(o.dtype for o in op.inputs.values()))
     if rule != (pair.dtype, pair.dtype) or any(tile.buffer.dtype != pair.dtype for tile in plan.tiles):
