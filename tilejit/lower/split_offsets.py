@@ -171,11 +171,7 @@ class _Splitting:
     def _instruction(self, stmt: Instruction) -> Stmt:
         if stmt.var is not None:
             self._changes_here(stmt.var)
-        for item in stmt.inputs:
-            # most are registers
-            if type(item) is not Vector or type(item.offset) is not Const:
-                break
-        else:
+        if walk.are_fixed(stmt.inputs):
             return stmt
         inputs: list[Input] = []
         for item in stmt.inputs:

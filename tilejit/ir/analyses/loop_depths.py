@@ -38,11 +38,11 @@ class LoopDepths:
 
     def of(self, expr: Expr) -> int:
         """The depth of an expression, or `STAYS`."""
-        if type(expr) in _LEAVES:
-            return self.variables.get(expr.name, 0) if type(expr) is Var else 0
         entry = self._of.get(id(expr))
         if entry is not None:
             return entry[1]
+        if type(expr) in _LEAVES:
+            return self.variables.get(expr.name, 0) if type(expr) is Var else 0
         parts: tuple[Expr, ...] = ()
         if isinstance(expr, Op):
             is_movable = expr.name in _MOVABLE or expr.name in _MOVABLE_BY_CONSTANTS and _is_by_constant(expr)
