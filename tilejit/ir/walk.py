@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from operator import attrgetter, is_
+from operator import is_
 from typing import Any, TypeVar
 
 from ..dataclass import lean, replace
@@ -31,7 +31,6 @@ __all__ = [
     "VARIABLES",
     "WRITING",
     "accesses",
-    "are_fixed",
     "assigned",
     "blocks",
     "defines",
@@ -531,15 +530,6 @@ def inputs(expr: ir.Expr) -> tuple[ir.Var | ir.Special | ir.Load, ...]:
         elif type(part) is not ir.Const:
             found[id(part)] = part
     return tuple(found.values())
-
-
-_OFFSET = attrgetter("offset")
-
-
-def are_fixed(given: Iterable[ir.Input]) -> bool:
-    """Whether what an instruction takes are vectors at constant offsets, as most registers are."""
-    vectors = tuple(given)
-    return {ir.Vector}.issuperset(map(type, vectors)) and {ir.Const}.issuperset(map(type, map(_OFFSET, vectors)))
 
 
 def loads(expr: ir.Expr) -> Sequence[ir.Load]:

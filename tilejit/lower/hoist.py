@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from math import gcd
-from operator import attrgetter, is_, is_not
+from operator import is_, is_not
 from typing import Any
 
 from ..dataclass import dataclass, field, replace
@@ -60,8 +60,6 @@ def hoist(kernel: Kernel) -> Kernel:
         return kernel
     return replace(kernel, body=_Hoisting(kernel).block(kernel.body))
 
-
-_BUFFER_NAME = attrgetter("buffer.name")
 
 _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 
@@ -216,8 +214,11 @@ class _Hoisting(Rewriting):
     def _instruction(self, stmt: Instruction) -> tuple[Stmt, ...]:
         if stmt.var is not None:
             self._depths.variables[stmt.var.name] = len(self._fronts)
-        operands = (*stmt.outputs, *stmt.inputs)
-        if walk.are_fixed(operands) and self._buffers.keys().isdisjoint(map(_BUFFER_NAME, operands)):
+        for operand in (*stmt.outputs, *stmt.inputs):
+            # most are registers, which stay
+            if type(operand) is not Vector or type(operand.offset) is not Const or operand.buffer.name in self._buffers:
+                break
+        else:
             return (stmt,)
         outputs = list(map(self.place, stmt.outputs))
         inputs = list(map(self._input, stmt.inputs))

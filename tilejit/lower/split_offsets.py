@@ -171,7 +171,11 @@ class _Splitting:
     def _instruction(self, stmt: Instruction) -> Stmt:
         if stmt.var is not None:
             self._changes_here(stmt.var)
-        if walk.are_fixed(stmt.inputs):
+        for item in stmt.inputs:
+            # most are registers
+            if type(item) is not Vector or type(item.offset) is not Const:
+                break
+        else:
             return stmt
         inputs: list[Input] = []
         for item in stmt.inputs:
