@@ -51,7 +51,7 @@ IN_IR: dict[str, set[str]] = {
     "types": set(),
     "watched": set(),
     "allocation": set(),
-    "clusters": {"nodes"},
+    "clusters": set(),
     "walk": {"nodes"},
     "rewriting": {"nodes", "walk"},
     "names": {"nodes", "walk"},

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dtypes import DType, bool_, int32
 from ..ir.arithmetic import facts
-from ..ir.clusters import Cluster, rank_of
+from ..ir.clusters import Cluster, rank_name
 from ..ir.nodes import SPECIALS, Cast, Const, Element, Expr, Load, Op, Special, Var
 from ..remember import lasting, remembered
 from ..scopes import THREAD_IDS
@@ -192,7 +192,7 @@ def _proved(op: Op) -> bool:
 @lru_cache(64)
 def asked_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
     """The hardware's numbers by which a CTA asks where it lies along an axis of the grid, or how many do."""
-    of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_of(cluster).name,)
+    of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_name(cluster),)
     return frozenset((*(name for name in SPECIALS if name.endswith(f".{axis}")), *of_cluster))
 
 

@@ -13,7 +13,7 @@ from ..dtypes import int32
 from ..errors import KernelTypeError
 from ..ir import walk
 from ..ir.arithmetic import build
-from ..ir.clusters import ctas_along, rank_of
+from ..ir.clusters import ctas_along, rank_name
 from ..ir.nodes import Alloc, Arrive, Expr, Instruction, Kernel, Region, Special, Sync, TileOp
 from ..ir.walk import Block
 from ..isa.barriers import CLUSTER_SYNC
@@ -44,7 +44,7 @@ def _rank(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     axis = _axis(ctx, arguments, "axis")
     if ctx.cluster is None or _count(ctx, axis) == 1:
         return Scalar(build.const(0, int32))
-    return Scalar(rank_of(ctx.cluster, axis, ctx.span(node)))
+    return Scalar(Special(rank_name(ctx.cluster, axis), ctx.span(node)))
 
 
 def _size(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:

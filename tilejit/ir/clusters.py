@@ -1,13 +1,10 @@
-"""How many CTAs a cluster has, and where in it a CTA is, as an expression."""
+"""How many CTAs a cluster has, and the number that says where in it a CTA is."""
 
 from __future__ import annotations
 
 import math
 
-from ..source import Span
-from .nodes import Special
-
-__all__ = ["Cluster", "ctas_along", "has_one_axis", "rank_of"]
+__all__ = ["Cluster", "ctas_along", "has_one_axis", "rank_name"]
 
 #: CTAs of a cluster in each dimension
 Cluster = tuple[int, int, int]
@@ -23,11 +20,11 @@ def has_one_axis(cluster: Cluster, axis: int) -> bool:
     return math.prod(cluster) == cluster[axis]
 
 
-def rank_of(cluster: Cluster, axis: int | None = None, span: Span | None = None) -> Special:
-    """This CTA's index in its cluster along an axis, or in all.
+def rank_name(cluster: Cluster, axis: int | None = None) -> str:
+    """The special register of this CTA's index in its cluster along an axis, or in all.
 
     Where all CTAs lie along the axis these are the same, and the latter is in a register, while ptxas divides to find
     the former.
     """
     is_in_all = axis is None or has_one_axis(cluster, axis)
-    return Special("cluster_rank" if is_in_all else f"cluster_rank.{axis}", span)
+    return "cluster_rank" if is_in_all else f"cluster_rank.{axis}"

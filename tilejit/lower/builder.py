@@ -61,6 +61,7 @@ def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
 #: takes less than a loop that is unrolled afterwards (0.3 ms in `square_root` of `tests/bench/bench_compile.py`)
 WRITTEN_OUT = 2
 
+
 def filled(registers: Vector, value: Expr, span: Span | None) -> list[Stmt]:
     """The statements that give each of some registers a value."""
     each = [build.add(registers.offset, at) for at in range(registers.width)]

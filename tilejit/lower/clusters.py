@@ -21,8 +21,8 @@ from ..dtypes import int32, uint16
 from ..ir import walk
 from ..ir.analyses.thread_values import ThreadValues
 from ..ir.arithmetic import build
-from ..ir.clusters import Cluster, has_one_axis, rank_of
-from ..ir.nodes import Alloc, Expr, If, Instruction, Kernel, Return, Stmt
+from ..ir.clusters import Cluster, has_one_axis, rank_name
+from ..ir.nodes import Alloc, Expr, If, Instruction, Kernel, Return, Special, Stmt
 from ..ir.walk import Block
 from ..isa.barriers import CLUSTER_ENTRY, CLUSTER_EXIT
 from ..isa.mbarrier import ARRIVE_AT_PEER
@@ -40,7 +40,7 @@ def mask_along(cluster: Cluster, axis: int) -> Expr:
 
 def others_along(cluster: Cluster, axis: int) -> Iterator[Expr]:
     """The ranks of the other CTAs along an axis that this one is of."""
-    count, rank = cluster[axis], rank_of(cluster, axis)
+    count, rank = cluster[axis], Special(rank_name(cluster, axis))
     for apart in range(1, count):
         if count & (count - 1):
             other = build.mod(build.add(rank, apart), count)
@@ -58,7 +58,7 @@ def _first(cluster: Cluster, axis: int) -> Expr:
     """The rank of the first CTA along an axis that this one is of."""
     if has_one_axis(cluster, axis):
         return build.const(0, int32)
-    return build.sub(rank_of(cluster), build.mul(rank_of(cluster, axis), _step(cluster, axis)))
+    return build.sub(Special(rank_name(cluster)), build.mul(Special(rank_name(cluster, axis)), _step(cluster, axis)))
 
 
 def released_along(body: Block) -> Mapping[str, int]:

@@ -24,8 +24,8 @@ from ...dtypes import int32, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.clusters import Cluster, ctas_along, rank_of
-from ...ir.nodes import TRUE, Expect, Expr, Instruction, Region, TileOp, Var, Vector
+from ...ir.clusters import Cluster, ctas_along, rank_name
+from ...ir.nodes import TRUE, Expect, Expr, Instruction, Region, Special, TileOp, Var, Vector
 from ...ir.params import BoxShare, TensorMapSpec
 from ...isa import Row
 from ...isa.tma import BULK_COMMIT, LOADS, STORES, BoxForm
@@ -78,7 +78,7 @@ class _Shares:
     @property
     def rank(self) -> Expr:
         """Which of them this one is."""
-        return rank_of(self.cluster, self.axis)
+        return Special(rank_name(self.cluster, self.axis))
 
 
 @dataclass(frozen=True, slots=True)
