@@ -21,7 +21,7 @@ from ..arrays import Argument, ArrayView
 from ..device import DirectLaunch
 from ..packing import Field, Packing, Workspace, argument_of, field_of, field_of_scalar, getter
 from ..signature import Call, overlaps
-from .text import ALIGN, ENTRY, LauncherText
+from .text import ALIGN, ENTRY, LauncherText, mapped_packer
 
 if TYPE_CHECKING:
     from ...executable import Executable
@@ -113,7 +113,7 @@ class SlotLayout:
         written = Packing([*(_POINTER for _ in text.arrays), *numbers, *(field_of(p) for p in maps)])
         once = [p for p in executable.params if argument_of(p) is None]
         constants = Packing([field_of(p) for p in once])
-        self._pack_into = written.pack_into
+        self._pack_into, self._values = written.pack_into, len(text.arrays) + len(numbers)
         arrays = [i for i, _ in text.arrays]
         self._maps = [(index[p.of], arrays.index(index[p.of]), workspace.maps(p)) for p in maps]
         self._getters = [getter(p, index, workspace) for p in once]
@@ -135,14 +135,13 @@ class SlotLayout:
 
         The maps of arrays are looked up by their addresses.
         """
-        pack_into = self._pack_into
         if not self._maps:
-            return pack_into
+            return self._pack_into
         maps = [(k, each.of(view.facts)) for i, k, each in self._maps if type(view := arguments[i]) is ArrayView]
-
-        def pack(memory: Any, at: int, *values: Any) -> None:
-            pack_into(memory, at, *values, *[of_address[values[k]] for k, of_address in maps])
-
+        names = {f"map{n}": of_address for n, (_, of_address) in enumerate(maps)}
+        pack: Callable[..., None] = eval(
+            mapped_packer(self._values, [k for k, _ in maps]), {"pack_into": self._pack_into, **names}
+        )
         return pack
 
     def maker(self, arguments: Sequence[Argument]) -> Callable[[], Slot]:

@@ -173,6 +173,17 @@ class LauncherText(NamedTuple):
         ])  # fmt: skip
 
 
+def mapped_packer(count: int, of: Sequence[int]) -> str:
+    """The expression of what packs `count` values, and behind them, from `map0`, … by address, the maps of some.
+
+    of: by map, the number of the value that is the address. Each has its name here, because to pass values on by `*`
+    takes three times as long.
+    """
+    values = [f"v{k}" for k in range(count)]
+    maps = [f"map{i}[v{k}]" for i, k in enumerate(of)]
+    return f"lambda memory, at, {', '.join(values)}: pack_into(memory, at, {', '.join([*values, *maps])})"
+
+
 def _indented(levels: int, lines: Iterable[str]) -> Iterator[str]:
     return ("    " * levels + line for line in lines)
 
