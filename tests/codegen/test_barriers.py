@@ -42,6 +42,19 @@ def test_a_wait_compares_unless_the_phase_is_known_not_to_be_below_zero() -> Non
     assert "setp.lt.s32" not in ptx("many[0].wait(tj.cta_id(0) // 2)")
 
 
+def test_who_waits_in_vain_for_a_thread_that_failed_ends() -> None:
+    def k(n: tj.int32) -> None:
+        many = tj.alloc_barrier(3)
+        assert n > 0
+        many.wait(n)
+
+    plain, checked = (tj.kernel(threads=64, debug=d)(k).compile(1, target="sm_90a").ptx for d in (False, True))
+    assert (len(re.findall(WAIT, plain)), plain.count("ld.volatile")) == (1, 0)
+    assert (len(re.findall(WAIT, checked)), checked.count("ld.volatile.global.b32")) == (2, 1)
+    again = checked[checked.index("ld.volatile.global.b32") :]
+    assert notes_of(checked, "sm_90a") == [] and "ret;" in again[again.index("mbarrier.try_wait") :]
+
+
 def test_a_question_is_asked_once() -> None:
     made = ptx("if many[1].test(n):", "    many[0].wait(3)")
     assert len(re.findall(WAIT, made)) == 2 and made.count("mbarrier.test_wait") == 1

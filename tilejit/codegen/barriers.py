@@ -14,6 +14,7 @@ from .emission import Emission, LLVMValue
 from .expressions import evaluate, special
 from .machine import shared_address
 from .registers import Word
+from .report import some_thread_failed
 from .tensor_memory import cta_barrier
 
 
@@ -58,7 +59,12 @@ def _first_barrier(emission: Emission, scope: Scope) -> int:
 
 
 def wait(emission: Emission, stmt: WaitPhase) -> None:
-    """Asks again and again whether the phase is complete, or once where a variable gets the answer."""
+    """Asks again and again whether the phase is complete, or once where a variable gets the answer.
+
+    Where assertions are compiled in, a thread that has failed won't arrive: who waits for it ends, too. It asks once
+    more after it has learnt of that, which takes some time, for copies may still be under way: threads that wait for
+    one phase all go on, or all end.
+    """
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     w = emission.writer
     place, past = shared_address(emission, stmt.place)
@@ -72,12 +78,27 @@ def wait(emission: Emission, stmt: WaitPhase) -> None:
         w.branch(w.value(f"icmp slt i32 {phase}, 0"), after, ask)
     w.start(ask)
     row = mbarrier.TRY_WAIT if stmt.var is None else mbarrier.TEST_WAIT
-    (complete,) = emission.machine(row, place, phase, past={0: past}, span=stmt.span)
+
+    def complete() -> str:
+        (answer,) = emission.machine(row, place, phase, past={0: past}, span=stmt.span)
+        return answer
+
     if stmt.var is None:
-        w.branch(complete, after, ask)
+        if emission.record is None:
+            w.branch(complete(), after, ask)
+        else:
+            again, in_vain, ended = w.join("again"), w.join("in_vain"), w.join("ended")
+            w.branch(complete(), after, again)
+            w.start(again)
+            failed = some_thread_failed(emission)
+            w.branch(complete(), after, in_vain)
+            w.start(in_vain)
+            w.branch(failed, ended, again)
+            w.start(ended)
+            w.leave()
         w.start(after)
         return
-    w.write(answer, "i1", complete)
+    w.write(answer, "i1", complete())
     w.jump(after)
     w.start(after)
     emission.scalars[stmt.var.name] = LLVMValue(w.read(answer, "i1"), stmt.var.dtype)

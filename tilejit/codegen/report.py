@@ -79,6 +79,13 @@ def _string(emission: Emission, text: str) -> str:
     return f"addrspacecast (ptr addrspace(1) {name} to ptr)"
 
 
+def some_thread_failed(emission: Emission) -> str:
+    """Whether there is a record of an assertion by now, of some thread of the launch."""
+    w = emission.writer
+    code = w.value(f"load volatile i32, ptr addrspace(1) {emission.record}, align 4")
+    return w.value(f"icmp ne i32 {code}, 0")
+
+
 def assertion(emission: Emission, stmt: Assert) -> None:
     """Ends the thread where the condition doesn't hold; the first such thread of a launch leaves a record.
 
