@@ -344,8 +344,9 @@ def kernel(
     cooperative: all CTAs of a launch run at the same time, which `tj.grid_sync()` needs.
     debug: a GPU runs the checked build, as the simulator does. A thread that fails an assertion or a check ends there,
     which is told at the next synchronisation. Barriers of a CTA, a warp and a cluster don't wait for it, and who waits
-    for it at a ring or a barrier of `tj.alloc_barrier` ends, too. Who waits at a named barrier, at one of a warpgroup
-    or of the grid, or for a flag, waits for ever, and nothing is told: use the simulator for such kernels.
+    for it at a ring or a barrier of `tj.alloc_barrier` ends, too, as may those of the kernel's launches behind it. Who
+    waits at a named barrier, at one of a warpgroup or of the grid, or for a flag, waits for ever, and nothing is told:
+    use the simulator for such kernels.
 
     Example:
         @tj.kernel(threads=64)
