@@ -213,6 +213,31 @@ def test_sums_of_warps_have_names_where_they_live_in_registers(dtype: tj.DType, 
     ptxas_accepts(ptx, "sm_90a")
 
 
+@tj.kernel(threads=32)
+def summed_by_letters(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor):
+    a = tj.cta.load(A[0:16, 0:16], layout=tj.mma.layout_a((16, 16), A.dtype))
+    b = tj.cta.load(B[0:16, 0:16], layout=tj.mma.layout_b((16, 16), B.dtype))
+    ö1 = tj.alloc_local((16, 16), tj.float32, layout=tj.mma.layout_c((16, 16)))
+    ཡ = tj.alloc_local((16, 16), tj.float32, layout=tj.mma.layout_c((16, 16)))
+    tj.cta.fill(ö1, 1)
+    tj.cta.fill(ཡ, 3)
+    tj.cta.gemm(ö1, a, b)
+    tj.cta.gemm(ཡ, a, b)
+    tj.cta.add(ཡ, ཡ, ö1)
+    tj.cta.copy(C[0:16, 0:16], ཡ)
+
+
+def test_sums_have_names_of_their_own_whatever_letters_these_are_written_in() -> None:
+    # ö is f6, and ཡ f61
+    a, b = NUMBERS[:, :16, :16]
+    c = np.zeros((16, 16), np.float32)
+    summed_by_letters[1](a, b, c)
+    np.testing.assert_array_equal(c, 2 * (a.astype(np.float32) @ b) + 4)
+    ptx = summed_by_letters.compile(a, b, c, target="sm_90a").ptx
+    assert len(set(re.findall(r"\.reg \.f32 (\S+)<8>;", ptx))) == 2
+    ptxas_accepts(ptx, "sm_90a")
+
+
 @tj.kernel(threads=128)
 def added_to_what_comes_later(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor):
     a = tj.wg.load(A[0:64, 0:16], layout=tj.mma.layout_a((64, 16), A.dtype, (4, 1), "warpgroup"))

@@ -96,5 +96,12 @@ def shared_globals(memory: Iterable[MemoryPlacement]) -> tuple[list[str], dict[s
 
 
 def legal(name: str) -> str:
-    """`name` with only what both LLVM and PTX take in an identifier; another character becomes its code point."""
-    return re.sub(r"[^0-9A-Za-z_]", lambda found: f"${ord(found[0]):x}", name)
+    """`name` with only what both LLVM and PTX take in an identifier, another one for each name.
+
+    Another character becomes its code point: two digits, or any number of them between underscores.
+    """
+    return re.sub(r"[^0-9A-Za-z_]", lambda found: _escaped(ord(found[0])), name)
+
+
+def _escaped(code: int) -> str:
+    return f"${code:02x}" if code < 256 else f"$_{code:x}_"
