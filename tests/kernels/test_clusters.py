@@ -267,6 +267,36 @@ def test_one_cta_that_names_another_stage_is_told(order: Order) -> None:
         [("1", "2048"), ("0", "0")], [("0", "0"), ("1", "2048")])
 
 
+def three_branches(A: tj.Tensor, Out: tj.Tensor, COPIES: tj.constexpr) -> None:
+    """Two warps write what one copies, each warp in a branch of its own, one behind the other."""
+    ring = tj.alloc_ring(2, consumers=2, multicast=0)
+    s = tj.alloc_shared((2, 16, 64), A.dtype, swizzle="128B")
+    for w in tj.static_range(3):
+        if tj.warp_id() == w:
+            for i in range(3):
+                t = ring[i]
+                if w == COPIES:
+                    t.acquire()
+                    tj.warp.copy_async(s[t.stage], A[i * 16 : i * 16 + 16, 0:64], barrier=t, multicast=0)
+                    tj.warp.commit(t)
+                else:
+                    t.wait()
+                    tj.warp.copy_async(Out[tj.cta_id(0), w, i * 16 : i * 16 + 16, 0:64], s[t.stage])
+                    tj.bulk.wait_read(0)
+                    tj.warp.release(t)
+            tj.bulk.wait(0)
+
+
+@pytest.mark.parametrize("order", EVERY_ORDER)
+@pytest.mark.parametrize("copies", [0, 1, 2])
+def test_all_who_release_meet_at_the_end_whichever_branch_is_the_last(copies: int, order: Order) -> None:
+    a, out = ones_and_twos(9, 48, 64), np.zeros((2, 3, 48, 64), np.float16)
+    with simulated(order):
+        kernel(three_branches, 96, (2, 1))[2](a, out, copies)
+    wanted = np.where(np.arange(3)[:, None, None] == copies, 0, a)
+    np.testing.assert_array_equal(out, np.broadcast_to(wanted, out.shape))
+
+
 def two_shares(A: tj.Tensor, Out: tj.Tensor) -> None:
     """Copies by one map that are shared by columns and by rows: a box doesn't say which one it is of."""
     ring = tj.alloc_ring(2, multicast=0)
@@ -364,9 +394,12 @@ def failing(A: tj.Tensor, Out: tj.Tensor, role: tj.int32, lane: tj.int32) -> Non
 def test_a_failed_assertion_is_told_and_not_who_waits_for_its_thread(
     cluster: Cluster | None, role: int, lane: int, order: Order
 ) -> None:
-    told = rf"assert failed in thread {32 * role + lane} of CTA \(1, 0, 0\): as asked"
-    with tj.use_device("sim"), simulated(order), pytest.raises(tj.SimulationError, match=told):
+    told = pytest.raises(tj.SimulationError, match=r"assert failed in thread \d+ of CTA \(1, 0, 0\): as asked")
+    with tj.use_device("sim"), simulated(order), told as error:
         kernel(failing, 64, cluster)[4](np.ones((96, 64), np.float16), np.zeros((4, 96, 64), np.float16), role, lane)
+    (thread,) = re.findall(r"thread (\d+)", str(error.value).splitlines()[0])
+    # of lanes that part any may be the first
+    assert int(thread) in range(32 * role + lane, 32 * role + 32)
 
 
 @pytest.mark.parametrize("turned", [False, True])

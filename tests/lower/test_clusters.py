@@ -96,6 +96,18 @@ def test_whoever_arrives_nowhere_else_may_end_before_those_who_do() -> None:
     assert sorted(names(made)) == ["E", "L", "X", "r"]
 
 
+@pytest.mark.parametrize("before", [RELEASE, "for k in range(n):\n    " + RELEASE])
+def test_whoever_arrives_elsewhere_before_the_last_branch_meets_the_others_too(before: str) -> None:
+    roles = [f"if tj.warp_id() == {w}:\n" + _inner(text) for w, text in enumerate((before, LOAD, RELEASE))]
+    for order in itertools.permutations(roles):
+        made = lane(*order, cluster=(2, 1, 1), threads=96)
+        leaving = made.body[-1]
+        if order[-1] == roles[1]:  # who doesn't copy
+            assert isinstance(leaving, ir.If) and leaving.then[-1:] != leaving.orelse[-1:]
+            leaving = leaving.orelse[-1]
+        assert leaving == ir.Instruction(CLUSTER_EXIT.name) and names(made).count("X") == 1
+
+
 @pytest.mark.parametrize(
     ("condition", "threads"), [("n == 0", 32), ("tj.cta_id(0) == 0", 32), ("tj.warp_id() == n", 64)]
 )

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import or_
 
 from ..dataclass import replace
 from ..dtypes import int32, uint16
 from ..ir import walk
-from ..ir.analyses.thread_values import ThreadValues
+from ..ir.analyses.thread_values import ThreadValues, comers
 from ..ir.arithmetic import build
 from ..ir.clusters import Cluster, has_one_axis, rank_name
 from ..ir.nodes import Alloc, Expr, If, Instruction, Kernel, Return, Special, Stmt
@@ -78,32 +80,35 @@ def with_meetings(kernel: Kernel) -> Kernel:
     values.define_conditions(kernel.body)
     entry = Instruction(CLUSTER_ENTRY.name, span=kernel.span)
     leave = Instruction(CLUSTER_EXIT.name, span=kernel.span)
-    return replace(kernel, body=(entry, *_ending(kernel.body, values, values.everybody, leave)))
+    arriving = _arriving(kernel.body, values)
+    return replace(kernel, body=(entry, *_ending(kernel.body, values, values.everybody, arriving, leave)))
 
 
-def _ending(body: Block, values: ThreadValues, coming: int, leave: Instruction) -> Block:
+def _ending(body: Block, values: ThreadValues, coming: int, arriving: int, leave: Instruction) -> Block:
     """The kernel's last statements, or those of a branch there, with `leave` where threads end.
 
-    Of threads that take two ways by their ids, those of the way without arrivals in other CTAs needn't wait: ptxas
-    would take what the warp does there that copies for divergent (registers of threads, and every copy twice).
-    coming: who comes there by their ids, thread i as bit i.
+    Of threads that take two ways by their ids, those of whom none arrive in other CTAs, on the way or before, needn't
+    wait: ptxas would take what the warp does there that copies for divergent (registers of threads, and every copy
+    twice). coming: who comes there by their ids, thread i as bit i. arriving: who arrives in other CTAs, anywhere.
     """
     last = body[-1] if body else None
     if isinstance(last, If) and values.of(last.cond) is not None:
         true, false = (coming & threads for threads in values.finding(last.cond))
-        then, orelse = _arrives(last.then), _arrives(last.orelse)
+        then, orelse = bool(true & arriving), bool(false & arriving)
         if true and false and then != orelse:
             ways = (
-                _ending(last.then, values, true, leave) if then else last.then,
-                _ending(last.orelse, values, false, leave) if orelse else last.orelse,
+                _ending(last.then, values, true, arriving, leave) if then else last.then,
+                _ending(last.orelse, values, false, arriving, leave) if orelse else last.orelse,
             )
             return (*_returning(body[:-1], leave), replace(last, then=ways[0], orelse=ways[1]))
     return (*_returning(body, leave), *(() if isinstance(last, Return) else (leave,)))
 
 
-def _arrives(body: Block) -> bool:
-    """Whether threads arrive in other CTAs."""
-    return any(stmt.name == ARRIVE_AT_PEER.name for stmt in walk.each(body, Instruction))
+def _arriving(body: Block, values: ThreadValues) -> int:
+    """The threads that may arrive in other CTAs, thread i as bit i."""
+    every = zip(walk.statements(body), comers(body, values), strict=True)
+    who = [each for stmt, each in every if isinstance(stmt, Instruction) and stmt.name == ARRIVE_AT_PEER.name]
+    return reduce(or_, who, 0)
 
 
 def _returning(body: Block, leave: Instruction) -> Block:
