@@ -216,6 +216,8 @@ OPTIONS = [
     (lambda: tj.kernel(max_registers=0), RESOURCE, "max_registers=0; a thread has 1 to 255", "leave it out"),
     (lambda: tj.kernel(max_registers=300), RESOURCE, "max_registers=300; a thread has 1 to 255", "leave it out"),
     (lambda: tj.kernel(cluster=(1, 2, 3, 4)), LAUNCH, "(1, 2, 3, 4) is not a cluster", "one to three positive"),
+    (lambda: tj.kernel(cluster=2.5), LAUNCH, "2.5 is not a cluster", "one to three positive"),
+    (lambda: tj.kernel(cluster=np.array([2, 1])), LAUNCH, "ndarray of shape (2,) and int64 is not a cluster", "one to"),
     (lambda: tj.kernel(32), tj.KernelSyntaxError, "@tj.kernel(32): 32 is not a Python function", "(threads=32)"),
     (lambda: tj.kernel("x"), tj.KernelSyntaxError, "'x' is not a Python function", "above a def"),
     (lambda: tj.kernel(add), tj.KernelSyntaxError, "add is a kernel already", "one @tj.kernel"),
@@ -311,6 +313,12 @@ def test_a_cluster_of_more_than_8_ctas_is_asked_for(cluster):
     marks(cluster=cluster, nonportable_cluster=True)[cluster](a)
     assert a[0] == 1
     marks(cluster=(2, 2, 2))[2, 2, 2](a)
+
+
+@pytest.mark.parametrize("cluster", [np.int64(2), (np.int32(2), 1), [2, np.uint8(1)]])
+def test_a_clusters_sizes_may_be_integers_of_numpy(cluster):
+    kernel = marks(cluster=cluster)
+    assert kernel.options.cluster == (2, 1, 1) and {type(n) for n in kernel.options.cluster} == {int}
 
 
 @tj.kernel(threads=32)

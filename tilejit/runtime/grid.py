@@ -155,11 +155,11 @@ def check_registers(limit: Any) -> int:
     return operator.index(limit)
 
 
-def check_cluster(cluster: Sequence[int]) -> tuple[int, int, int]:
-    sizes = (cluster,) if isinstance(cluster, int) else tuple(cluster)
-    if not 1 <= len(sizes) <= 3 or any(not _is_integer(n) or n < 1 for n in sizes):
+def check_cluster(cluster: Any) -> tuple[int, int, int]:
+    given = tuple(cluster) if isinstance(cluster, (tuple, list)) else (cluster,)
+    if not 1 <= len(given) <= 3 or any(not _is_integer(n) or operator.index(n) < 1 for n in given):
         raise LaunchError(f"{shown(cluster)} is not a cluster", hint="write one to three positive numbers of CTAs")
-    return _three(tuple(sizes))
+    return _three(tuple(operator.index(n) for n in given))
 
 
 def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> None:
