@@ -166,12 +166,12 @@ MISTAKES: dict[str, Mistake] = {
     ),
     # rings
     "a consumer that doesn't count": Mistake(
-        RING.rpartition("        i += 1\n")[0], AsyncHazardError, "ring.empty[0] is waited for in phase 0, but is in "
-        "phase 2", "ring[i].acquire()", "count the same steps, from 0", threads=64,
+        RING.rpartition("        i += 1\n")[0], AsyncHazardError, "ring.full[0] is waited for in phase 0, but is in "
+        "phase 2", "ring[i].wait()", "count the same steps, from 0", threads=64,
     ),
     "a stage overwritten": Mistake(
         without(RING, "        ring[i].acquire()\n", ""), RaceError, "race in shared memory",
-        "s[ring[i].stage, tj.lane_id()] = tj.float32(k)", "let a barrier lie between", threads=64,
+        "C[k, tj.lane_id()] = s[ring[i].stage, tj.lane_id()]", "let a barrier lie between", threads=64,
     ),
     "another stage than the step's": Mistake(
         without(without(RING, "s[ring[i].stage", "s[k % 2"), "alloc_ring(2)", "alloc_ring(3)"), RaceError,
