@@ -13,8 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.kernels.cluster_programs import ClusterProgram, cluster_programs
 from tests.support.orders import EVERY_ORDER, FEW_ORDERS, Order, simulated
 from tests.support.ptxas import notes_of
+from tilejit.runtime.device import Device
 
 Cluster = tuple[int, int]
 CLUSTERS: tuple[Cluster, ...] = ((2, 1), (1, 2), (2, 2), (4, 1), (1, 1))
@@ -132,6 +134,13 @@ def test_a_region_comes_to_all_ctas_along_an_axis(data: st.DataObject) -> None:
     size = cluster[axis]
     first = np.arange(grid[axis]) // size * size
     np.testing.assert_array_equal(out, np.take(bits, first, axis))
+
+
+# whole kernels: a quarter as many as of other properties
+@settings(max_examples=settings.default.max_examples // 4)
+@given(cluster_programs(), st.sampled_from(EVERY_ORDER))
+def test_any_rings_of_a_cluster_bring_what_they_are_to(hopper: Device, program: ClusterProgram, order: Order) -> None:
+    program.runs(hopper, order)
 
 
 def slabs(A: tj.Tensor, Out: tj.Tensor, D: tj.constexpr, H: tj.constexpr) -> None:

@@ -38,7 +38,7 @@ from hypothesis import strategies as st
 
 import tilejit as tj
 from tests.frontend.test_random_programs import by_python, deep_programs, programs
-from tests.kernels import chained_products, ring_programs, test_trees, tile_programs
+from tests.kernels import chained_products, cluster_programs, ring_programs, test_trees, tile_programs
 from tests.kernels import test_property_copies as copies
 from tests.kernels import test_property_elementwise as elementwise
 from tests.kernels.test_gemm import multiplies
@@ -196,7 +196,7 @@ def asynchronous(case: tuple[Operation, Order]) -> None:
             Run(operation).check(device)
 
 
-def in_order(case: tuple[chained_products.Chain | ring_programs.Ring, Order]) -> None:
+def in_order(case: tuple[chained_products.Chain | ring_programs.Ring | cluster_programs.ClusterProgram, Order]) -> None:
     program, order = case
     for device in with_hopper():
         program.runs(device, order)
@@ -252,6 +252,7 @@ KINDS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], None], int]] = {
     "wgmma": (st.tuples(operations(("gemm_async",)), ORDERS), asynchronous, 4),
     "chains": (st.tuples(chained_products.chains(), ORDERS), in_order, 2),
     "rings": (st.tuples(ring_programs.rings(), ORDERS), in_order, 4),
+    "clusters": (st.tuples(cluster_programs.cluster_programs(), ORDERS), in_order, 2),
     "handovers": (st.tuples(shapes(), turns(), ORDERS), handed_over, 2),
 }
 
