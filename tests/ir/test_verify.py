@@ -105,6 +105,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["warp.copy s[0 +: 32, 4 +: 8], A[0 +: 32, 0 +: 8]"], "dimension 1 of s has 8 elements; 8 from 4 lie outside"),
         (["warp.copy s[0 +: 32], A[0 +: 32, 0 +: 8]"], "1 dimensions of s, which has 2"),
         (["warp.copy s[%lane_id + 32 +: 1, 0 +: 8], A[0, 0 +: 8]"], "1 from 32 or more lie outside"),
+        (["warp.copy s[0 +: 32, 0 +: 8], A[0 +: 32, 4 +: 8] inside"], "1 of A has 8 elements; 8 from 4 lie outside"),
         (["warp.copy s[0 +: 16, 0 +: 8], A[0 +: 32, 0 +: 8]"], "the destination has (16, 8), the source (32, 8)"),
         (["warp.copy h[0 +: 8], A[0, 0 +: 8]"], "types differ: the destination is float16, the source float32"),
         (["warp.copy s[0 +: 32, 0 +: 8], A[0 +: 32, 0 +: 8], 0:int32"], "with a fill of int32"),
@@ -338,6 +339,25 @@ def test_a_violation_carries_its_place() -> None:
     (found,) = verify(ir.Kernel("k", (), 32, "sm_90a", (ir.Break(span=span),)), "tile")
     assert found.span == span
     assert "k.py:3:5" in str(found)
+
+
+def test_what_a_mask_may_leave_out_may_lie_outside() -> None:
+    masked = (
+        "alloc m: local bool_[32, 8] S[(32, 8) : (1 @ laneid, 1)] align 1",
+        "warp.fill m[0 +: 32, 0 +: 8], n < 0",
+        "warp.copy r[0 +: 32, 0 +: 8], A[0 +: 32, 4 +: 8] inside, 0.0, m[0 +: 32, 0 +: 8]",
+    )
+    assert faults("tile", *masked) == []
+
+
+def test_what_a_branch_may_leave_out_may_lie_outside_global_memory() -> None:
+    array = "  param B: global float32[8] S[8 : 1] align 16 written\n"
+    beyond = "B holds 8 elements; 1 from 8 lie outside"
+    for access in ("store B[8 +: 1] <- 1.0", "atomic add B[8 +: 1] @ relaxed.gpu <- 1.0"):
+        assert faults("lane", access, params=array) == [beyond]
+        assert faults("lane", "if n < 0", f"  {access}", params=array) == []
+        assert faults("lane", "if n < 0", "  pass", access, params=array) == [beyond]
+    assert faults("lane", "if n < 0", "  store s[256 +: 1] <- 1.0") == ["s holds 256 elements; 1 from 256 lie outside"]
 
 
 def test_a_level_is_tile_or_lane() -> None:

@@ -274,6 +274,35 @@ def test_a_masked_update_is_checked_by_the_extents(
     assert whole.sum() == h.sum() == 2 * mask.sum()
 
 
+@pytest.mark.parametrize("rows", [2, 3, 40])
+def test_masked_updates_may_name_a_region_that_lies_outside(rows: int) -> None:
+    # a row a register: few rounds are written out, each with its address
+    text = f"""def k(M: tj.Tensor, H: tj.Tensor = tj.spec((1, 32), tj.float32)):
+    row = tj.S[({rows}, 32) : (1, 1 @ tj.laneid)]
+    ones = tj.warp.full(({rows}, 32), 1, tj.float32, layout=row)
+    tj.atomic.add(H[0:{rows}, 0:32], ones, mask=tj.warp.load(M[0:{rows}, 0:32], layout=row))
+    tj.atomic.add(H[0:{rows}, 0:32], ones, mask=tj.warp.indices(({rows}, 32), 0, layout=row) < 1)
+    tj.warp.store(tj.assume_in_bounds(H[5:{5 + rows}, 0:32]), ones, mask=tj.warp.load(M[1 : {1 + rows}, 0:32]))
+"""
+    k = tj.kernel(threads=32)(source_of(text))
+    mask, h = np.zeros((rows + 1, 32), np.bool_), np.zeros((1, 32), np.float32)
+    mask[0] = True
+    with tj.use_device("sim"):
+        k[1](mask, h)
+    np.testing.assert_array_equal(h, 2)
+
+
+@pytest.mark.parametrize("place", ["H[8:16, 0:4]", "H[0:8, 1:5]", "H[-1:7, 0:4]", "H.at(i)[:, 1:5]"])
+def test_updates_of_what_is_sure_to_lie_outside_are_refused(place: str) -> None:
+    text = f"""def k(H: tj.Tensor = tj.spec((8, 4), tj.float32)):
+    i = tj.cta.indices((8,), 0)
+    tj.atomic.add({place}, tj.cta.full((8, 4), 1, tj.float32))
+"""
+    message = r"dimension [01] of H has [48] elements; [48] from (8|1|-1) lie outside"
+    with pytest.raises(tj.KernelTypeError, match=message):
+        tj.kernel(threads=32)(source_of(text)).compile(tj.spec((8, 4), tj.float32), target="sm_90a")
+
+
 def test_masked_updates_that_are_proved_inside_are_not_checked() -> None:
     text = """def k(H: tj.Tensor = tj.spec((8, 40), tj.float32)):
     tj.atomic.add(H[0:4, 8:24], tj.cta.full((4, 16), 1, tj.float32), mask=tj.cta.indices((4, 16), 0) < 2)

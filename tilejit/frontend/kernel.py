@@ -100,7 +100,9 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
 def _verify(kernel: Kernel) -> None:
     for violation in verify.verify(kernel, "open"):
         raise KernelTypeError(
-            violation.message, span=violation.span, hint="only regions of global tensors may pass their buffer's edge"
+            violation.message, span=violation.span,
+            hint="only regions of global tensors may pass their buffer's edge: where they are copied, loaded or "
+            "stored, and aren't assumed in bounds",
         )
 
 

@@ -33,7 +33,7 @@ from ...errors import assert_never
 from ...isa import row_called
 from ...isa.atomics import OPERATIONS, has_type
 from ...isa.barriers import BARRIERS
-from ...ops.copies import CACHE
+from ...ops.copies import CACHE, MASK
 from ...scopes import GRID, SCOPES
 from ...source import Span
 from ...target import MAX_THREADS, TARGETS
@@ -147,9 +147,12 @@ class _Statements:
 
     def branch(self, stmt: ir.If) -> None:
         self.values.value(stmt.cond, bool_, stmt.span, "a condition")
+        values, outer = self.values, self.values.in_branch
+        values.in_branch = True
         for block in (stmt.then, stmt.orelse):
             if block:
                 self.block(block)
+        values.in_branch = outer
 
     def endless(self, stmt: ir.Loop) -> None:
         outer, self.loop = self.loop, "loop"
@@ -313,7 +316,8 @@ class _Statements:
             self.fault(f"tile operation {stmt.name} at lane level", stmt.span)
         for operand in stmt.operands:
             if isinstance(operand, ir.Region):
-                self.values.region(operand, stmt.span)
+                is_masked = operand.in_bounds and MASK.name in stmt.options
+                self.values.region(operand, stmt.span, is_masked=is_masked)
             elif operand is not None:
                 self.values.exprs((operand,), stmt.span)
         for message in tile_op_faults(stmt):

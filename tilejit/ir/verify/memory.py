@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 
 from ...dtypes import barrier, int64
 from ...isa.mbarrier import MOST_IN_A_PHASE
@@ -136,8 +136,11 @@ def is_whole(region: ir.Region) -> bool:
     return True
 
 
-def region_faults(region: ir.Region) -> Iterator[str]:
-    """What is wrong with a region: its rank, its extents, or a box that is provably outside."""
+def region_faults(region: ir.Region, *, is_masked: bool = False) -> Iterator[str]:
+    """What is wrong with a region: its rank, its extents, or a box that is provably outside.
+
+    is_masked: whether a mask says which of its elements are accessed.
+    """
     buffer = region.buffer
     if not len(region.starts) == len(region.extents) == len(buffer.shape):
         yield f"a region of {len(region.starts)} dimensions of {buffer.name}, which has {len(buffer.shape)}"
@@ -149,8 +152,8 @@ def region_faults(region: ir.Region) -> Iterator[str]:
             yield f"a region of {buffer.name} starts at a {start.dtype}"
         if extent is not None and extent < 1:
             yield f"a region of {buffer.name} has extent {extent}"
-    if buffer.space != "global":
-        yield from _outside(buffer, region.starts, region.counts)
+    if buffer.space != "global" or (region.in_bounds and not is_masked):
+        yield from _outside(buffer, region.starts, region.counts, region.box_dims)
 
 
 def _gathered_faults(region: ir.Region, gathered: ir.Gathered) -> Iterator[str]:
@@ -176,11 +179,15 @@ def element_faults(element: ir.Element) -> Iterator[str]:
     if any(not i.dtype.is_integer for i in element.indices):
         yield f"an index of {buffer.name} isn't an integer"
         return
-    yield from _outside(buffer, element.indices, (1,) * len(buffer.shape))
+    dims = range(len(buffer.shape))
+    yield from _outside(buffer, element.indices, (1,) * len(dims), dims)
 
 
-def _outside(buffer: ir.Buffer, starts: tuple[ir.Expr, ...], extents: tuple[int, ...]) -> Iterator[str]:
-    for dim, (start, extent, size) in enumerate(zip(starts, extents, buffer.shape, strict=True)):
+def _outside(
+    buffer: ir.Buffer, starts: tuple[ir.Expr, ...], extents: tuple[int, ...], dims: Iterable[int]
+) -> Iterator[str]:
+    for dim in dims:
+        start, extent, size = starts[dim], extents[dim], buffer.shape[dim]
         if isinstance(size, ir.Var):
             continue
         low, high = (start.value, start.value) if isinstance(start, ir.Const) else bounds(start)

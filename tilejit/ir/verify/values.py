@@ -23,6 +23,7 @@ class Values:
     is_tile: whether it is above lane level. takes_open: whether local tiles may be open.
     defined: the names of all variables, visible or not. addressed: the local buffers that lie in memory.
     unrolled: the variables of the unrolled loops around the present place, which may name registers.
+    in_branch: whether the present place may never be reached, as it stands in a branch.
     used_vars, used_buffers: the names of what is used.
     """
 
@@ -35,6 +36,7 @@ class Values:
         self.buffers: dict[str, ir.Buffer] = {}
         self.addressed: set[str] = set()
         self.unrolled: set[str] = set()
+        self.in_branch = False
         self.used_vars: set[str] = set()
         self.used_buffers: set[str] = set()
         # identities of those that are the ones that were defined
@@ -115,11 +117,11 @@ class Values:
             self.fault(message, place.span or span)
         return scope
 
-    def region(self, region: ir.Region, span: Span | None) -> None:
+    def region(self, region: ir.Region, span: Span | None, *, is_masked: bool = False) -> None:
         if id(region.buffer) not in self._sound_buffers:
             self.use_buffer(region.buffer, region.span or span)
         self.exprs(region.starts, region.span or span)
-        for message in () if memory.is_whole(region) else memory.region_faults(region):
+        for message in () if memory.is_whole(region) else memory.region_faults(region, is_masked=is_masked):
             self.fault(message, region.span or span)
 
     def vector(self, vector: ir.Vector, span: Span | None, *, is_masked: bool = False) -> int:
@@ -130,7 +132,8 @@ class Values:
         if scope is None:
             scope = self.expr(vector.offset, here)
         in_registers = buffer.space == "local" and buffer.root.name not in self.addressed
-        for message in memory.vector_faults(vector, self.unrolled if in_registers else None, is_masked=is_masked):
+        unrolled = self.unrolled if in_registers else None
+        for message in memory.vector_faults(vector, unrolled, is_masked=is_masked or self.in_branch):
             self.fault(message, here)
         return scope
 
