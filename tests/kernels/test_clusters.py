@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import tilejit as tj
 from tests.kernels.cluster_programs import ClusterProgram, cluster_programs
 from tests.support.orders import EVERY_ORDER, FEW_ORDERS, Order, simulated
+from tests.support.programs import source_of
 from tests.support.ptxas import notes_of
 from tilejit.runtime.device import Device
 
@@ -370,6 +371,61 @@ def test_a_cta_knows_where_it_is_in_its_cluster(cluster: Cluster | None) -> None
         expected.append(sizes[0] * sizes[1] * 100 + sizes[0] * 10 + sizes[1])
         expected.append(x // sizes[0] * 100 + (rx + 1) % sizes[0])
         assert out[x, y].tolist() == expected, (x, y)
+
+
+FLAGGED = """def k(Data, Flag, Out, TOGETHER):
+    x = tj.cta_id(0)
+    first = x // TOGETHER * TOGETHER
+    if x == first:
+        Data[x, tj.thread_id()] = x + tj.thread_id()
+    tj.cta_sync()
+    if tj.thread_id() == 0:
+        if x == first:
+            RAISE
+        else:
+            while LOOK == 0:
+                pass
+            tj.fence("cluster")
+    tj.cta_sync()
+    if x != first:
+        Out[x, tj.thread_id()] = Data[first, tj.thread_id()]
+"""
+#: how a flag is raised, and looked at, in front of a fence
+FLAGS = {
+    "stores": ("tj.store_release(Flag[first], 1, scope='cluster')", "tj.load_acquire(Flag[first], scope='cluster')"),
+    "fences": (
+        "tj.fence('cluster'); tj.atomic.exch(Flag[first], 1, order='relaxed', scope='cluster')",
+        "tj.load_volatile(Flag[first])",
+    ),
+    "updates": (
+        "tj.atomic.add(Flag[first], 1, order='release', scope='cluster')",
+        "tj.atomic.add(Flag[first], 0, order='relaxed', scope='cluster')",
+    ),
+}
+
+
+@pytest.mark.parametrize("order", FEW_ORDERS)
+@pytest.mark.parametrize("flags", FLAGS)
+def test_the_scope_of_a_cluster_reaches_its_ctas_and_no_others(flags: str, order: Order) -> None:
+    raised, looked = FLAGS[flags]
+    text = FLAGGED.replace("RAISE", raised.replace("; ", "\n            ")).replace("LOOK", looked)
+    flagged = tj.kernel(threads=64, cluster=2, target="sm_90a")(source_of(text))
+
+    def run(together: int) -> np.ndarray:
+        out = np.zeros((4, 64), np.int32)
+        with tj.use_device("sim"), simulated(order):
+            flagged[4](np.zeros((4, 64), np.int32), np.zeros(4, np.int32), out, together)
+        return out
+
+    out = run(2)
+    for x in (1, 3):
+        np.testing.assert_array_equal(out[x], x - 1 + np.arange(64))
+    with pytest.raises(tj.RaceError, match=r"CTA \([23], 0, 0\)"):
+        run(4)
+    flagged = tj.kernel(threads=64, cluster=2, target="sm_90a")(source_of(text.replace('tj.fence("cluster")', "pass")))
+    if flags != "stores":
+        with pytest.raises(tj.RaceError, match=r"CTA \([13], 0, 0\)"):
+            run(2)
 
 
 def failing(A: tj.Tensor, Out: tj.Tensor, role: tj.int32, lane: tj.int32) -> None:

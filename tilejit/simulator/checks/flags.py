@@ -26,7 +26,7 @@ from .records import Shadow
 if TYPE_CHECKING:
     from .order import Order
 
-# Rows of what a thread's fences keep: the last fence of any scope, the last that reaches other CTAs, and the last of
+# Rows of what a thread's fences keep: the last fence of any scope, the last that reaches all CTAs, and the last of
 # those that is sequentially consistent.
 ANY, WIDE, CONSISTENT = 0, 1, 2
 
@@ -36,7 +36,7 @@ class Flags:
 
     order: the launch's, of which it is a part. fences: whether any thread has executed one.
     frontier: of each thread of the chunk, None until a release moves one.
-    seen: per thread, what it read by strong accesses and hasn't acquired: from its own CTA, and from everywhere.
+    seen: per thread, what it read by strong accesses and hasn't acquired: from whom any scope reaches, and from all.
     fenced: per thread and kind of fence, the event, frontier, start of CTA and of warp at the last one.
     spread: per thread, what sequentially consistent fences in front of a barrier released, whoever executed them.
     awaited: the same of what others read in front of a barrier.
@@ -263,7 +263,7 @@ class Flags:
         return agents * self.lanes.ctas + ctas
 
     def released(self, positions: Index, site: Site) -> tuple[Rows, Rows]:
-        """What a strong write of each thread releases: to all, and to its own CTA."""
+        """What a strong write of each thread releases: to all, and to those whom any scope reaches."""
         everybody = np.arange(positions.size)
         parts: list[tuple[Index, Rows, bool]] = []
         if site.release:
@@ -297,15 +297,15 @@ class Flags:
             return
         self.need_frontiers()
         keys, positions = cells[hits], positions[hits]
-        ctas = self.lanes.full["cta"][positions]
+        group = self.order.reached(self.lanes.full["cta"][positions])
         if self.facts.narrow:
-            keys = keys * self.order.cta_start.size + ctas
+            keys = keys * self.order.cta_start.size + group
         _, firsts, which = np.unique(keys, return_index=True, return_inverse=True)
         which = which.reshape(-1)
         scopes = [(0, False)] if self.facts.narrow and not site.acquire else []
         for row, wide in (*scopes, (1, site.wide)):
             numbers = np.array([
-                shadow.releases[int(cells[hits[i]])].seen_by(int(ctas[i]), wide, self.frontiers) for i in firsts
+                shadow.releases[int(cells[hits[i]])].seen_by(int(group[i]), wide, self.frontiers) for i in firsts
             ])[which]
             # who acquires needn't remember what it has seen
             if site.acquire:
@@ -366,13 +366,13 @@ class Flags:
     ) -> None:
         """Updates of a location by one thread after the other: each sees what stands there and releases its own."""
         location = shadow.releases.get(cell)
-        cta = self.lanes.full["cta"][positions]
+        group = self.order.reached(self.lanes.full["cta"][positions])
         to_all = chain(self.frontiers.row(location.wide if location is not None else NOTHING), wide)
         to_mine = to_all
         if self.facts.narrow:
             to_mine = np.zeros_like(to_all)
-            for one in distinct(cta).tolist():
-                at = np.flatnonzero(cta == one)
+            for one in distinct(group).tolist():
+                at = np.flatnonzero(group == one)
                 start = location.near.get(one, NOTHING) if location is not None else NOTHING
                 to_mine[at] = chain(self.frontiers.row(start), near[at])[:-1]
         if site.reads:
@@ -393,13 +393,13 @@ class Flags:
         self.add(location, positions, to_all[-1], near)
 
     def add(self, location: Location, positions: Index, wide: Rows, near: Rows) -> None:
-        """Threads have released to a location. wide: to all, together; near: each to its own CTA."""
+        """Threads have released to a location. wide: to all, together; near: each to whom any scope of it reaches."""
         location.wide = self.frontiers.raised_one(location.wide, wide)
         if not self.facts.narrow:
             return
-        cta = self.lanes.full["cta"][positions]
-        for one in distinct(cta).tolist():
-            rows = near[cta == one].max(axis=0)
+        group = self.order.reached(self.lanes.full["cta"][positions])
+        for one in distinct(group).tolist():
+            rows = near[group == one].max(axis=0)
             location.near[one] = self.frontiers.raised_one(location.near.get(one, NOTHING), rows)
 
     def weak_write(self, shadow: Shadow, cells: Index) -> None:

@@ -313,6 +313,13 @@ class Order:
         result: NDArray[np.bool_] = cta == other if ranks == 1 else cta // ranks == other // ranks
         return result
 
+    def reached(self, cta: Index) -> Index:
+        """What a scope that isn't wide reaches, by a CTA: the same number for all CTAs of its cluster, or its own.
+
+        Where a kernel has scopes of both kinds, it is its own: a race may be told of that there isn't.
+        """
+        return cta if self.lanes.ranks == 1 or self.facts.within else cta // self.lanes.ranks
+
     def is_agent(self, who: int) -> bool:
         """Whether somebody that a record names is no thread."""
         return self.clocks is not None and bool(self.clocks.is_agent(np.array([who]))[0])

@@ -40,8 +40,10 @@ class Precedence:
         reaching = self.strong if one_cta else self.wide
         return bool(np.count_nonzero(reaching[self.pcs(records)]) == records.size)
 
-    def same_cta(self, record: Record, me: Record) -> NDArray[np.bool_]:
-        result: NDArray[np.bool_] = self.order.home(who(record))[0] == self.order.home(who(me))[0]
+    def near(self, record: Record, me: Record) -> NDArray[np.bool_]:
+        """Whether any scope of one reaches the other."""
+        here, there = (self.order.reached(self.order.home(who(each))[0]) for each in (me, record))
+        result: NDArray[np.bool_] = here == there
         return result
 
     def ordered(self, record: Record, me: Record, strong: Site | None) -> NDArray[np.bool_]:
@@ -51,7 +53,7 @@ class Precedence:
         if strong is not None:
             pcs = self.order.pcs_of(event)
             reach = self.strong[pcs]
-            near = self.same_cta(record, me)
+            near = self.near(record, me)
             reach &= (self.wide[pcs] | near) if strong.wide else near
             result |= reach
         return result

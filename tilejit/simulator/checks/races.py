@@ -310,9 +310,9 @@ class AccessChecker:
         self.mark_several(shadow, cells[lost], stamp[lost], winner[lost])
 
     def examine_scope(self, region: MemoryRegion, cells: Index, me: Record, lost: Index, site: Site) -> None:
-        """Strong accesses to one place by one instruction, whose scope is a CTA's."""
+        """Strong accesses to one place by one instruction, whose scope isn't wide."""
         winner = region.shadow.writes[cells[lost]]
-        foreign = lost[~self.precedence.same_cta(winner, me[lost])]
+        foreign = lost[~self.precedence.near(winner, me[lost])]
         self.report.race(region, cells, me, region.shadow.writes[cells], foreign, site, "wrote")
 
     def make_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:

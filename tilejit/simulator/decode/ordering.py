@@ -19,10 +19,10 @@ _BARRIERS = ("bar", "barrier")
 class Ordering:
     """Facts of each instruction, and one more at the end for no instruction; and of all.
 
-    strong, wide, constant: whether it is an ordered access, whether its scope reaches other CTAs, and whether it is a
-    load of what nobody writes.
+    strong, wide, constant: whether it is an ordered access, whether its scope reaches other clusters, and whether it is
+    a load of what nobody writes.
     operation: a number that the instructions of one operation of the source share.
-    any_constant: some load is constant. narrow: some scope is no wider than a CTA.
+    any_constant: some load is constant. narrow: some scope is no wider than a cluster; within: than a CTA.
     consistent: some fence is sequentially consistent.
     partial: something orders a part of a CTA's threads, or threads of several CTAs: named barriers or releases.
     clocks: something orders a part of a CTA's warps, or those of a cluster: named barriers, mbarriers, asynchronous
@@ -36,6 +36,7 @@ class Ordering:
     operation: NDArray[np.int64]
     any_constant: bool
     narrow: bool
+    within: bool
     consistent: bool
     partial: bool
     clocks: bool
@@ -56,10 +57,12 @@ class Ordering:
         parts |= any(site.kind == "barrier" for site in sites)
         parts |= any(x.root == "barrier" and x.suffix.startswith(".cluster") for x in body)
         proxies = any(is_proxy(x) for x in body)
-        narrow = any(not x.suffix.endswith((".gpu", ".sys", ".gl")) for x in fences)
+        narrow = [x for x in fences if not x.suffix.endswith((".gpu", ".sys", ".gl"))]
+        narrow += [body[site.pc] for site in sites if site.strong and not site.wide]
         return cls(
             strong, wide, constant, np.array([*operation, -1]), bool(constant.any()),
-            narrow=narrow or any(site.strong and not site.wide for site in sites),
+            narrow=bool(narrow),
+            within=any("cta" in x.suffix.split(".") for x in narrow),
             consistent=any(x.root == "membar" or ".sc" in x.suffix for x in fences),
             partial=parts or proxies or bool(fences) or any(site.release for site in sites),
             clocks=parts or proxies,

@@ -58,7 +58,7 @@ class Site:
     kind: "load" | "store" | "atomic", or "barrier" where it uses an mbarrier.
     reads: what other threads wrote, which reductions don't tell.
     strong: ordered accesses, which don't race with each other if the scope of both reaches the other thread.
-    wide: the scope reaches other CTAs; constant: reads only what nobody writes while the kernel runs (.nc).
+    wide: the scope reaches all CTAs; constant: reads only what nobody writes while the kernel runs (.nc).
     part: moves a part of a wider access, so that its width says nothing about the kernel's elements.
     """
 
