@@ -303,6 +303,24 @@ def test_updates_of_what_is_sure_to_lie_outside_are_refused(place: str) -> None:
         tj.kernel(threads=32)(source_of(text)).compile(tj.spec((8, 4), tj.float32), target="sm_90a")
 
 
+@pytest.mark.parametrize("pinned", ["", " = tj.spec((3, 40), tj.float32)"])
+def test_an_update_of_more_rows_than_there_are_is_outside_wherever_it_begins(pinned: str) -> None:
+    # one row more than there are, and several: what remains behind the region's start is below 0 then
+    text = f"""def k(n: tj.int32, H: tj.Tensor{pinned}):
+    if n < 10:
+        tj.atomic.add(H[n : n + 4, 0:32], tj.warp.full((4, 32), 1, tj.float32))
+    else:
+        tj.atomic.add(H[n - 10 : n - 1, 0:32], tj.warp.full((9, 32), 1, tj.float32))
+"""
+    k = tj.kernel(threads=32)(source_of(text))
+    whole = np.zeros((64, 40), np.float32)
+    with tj.use_device("sim"):
+        for n, rows in ((-1, "-1 : 3"), (0, "0 : 4"), (1, "1 : 5"), (10, "0 : 9"), (12, "2 : 11"), (15, "5 : 14")):
+            with pytest.raises(tj.OutOfBoundsError, match=rf"\[{rows}\] leaves dimension 0 of H, whose extent is 3"):
+                k[1](n, whole[20:23])
+    assert not whole.any()
+
+
 def test_masked_updates_that_are_proved_inside_are_not_checked() -> None:
     text = """def k(H: tj.Tensor = tj.spec((8, 40), tj.float32)):
     tj.atomic.add(H[0:4, 8:24], tj.cta.full((4, 16), 1, tj.float32), mask=tj.cta.indices((4, 16), 0) < 2)

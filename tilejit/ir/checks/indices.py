@@ -77,7 +77,8 @@ def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
     for d in region.box_dims:
         start, count, size = region.starts[d], region.counts[d], region.buffer.shape[d]
         extent: Expr = build.const(size, start.dtype) if isinstance(size, int) else build.cast(size, start.dtype)
-        cond = _within(start, build.add(build.sub(extent, count), 1), conditions)
+        may_be_larger = count > (size if isinstance(size, int) else 1)
+        cond = _within(start, build.add(build.sub(extent, count), 1), conditions, may_be_negative=may_be_larger)
         if cond is None:
             continue
         first = _number(start)
@@ -90,8 +91,8 @@ def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
         yield Assert(cond, message, "bounds", values, region.span)
 
 
-def _within(index: Expr, limit: Expr, conditions: Conditions) -> Expr | None:
-    """Whether 0 <= index < limit, as a condition; None where that is proved."""
+def _within(index: Expr, limit: Expr, conditions: Conditions, *, may_be_negative: bool = False) -> Expr | None:
+    """Whether 0 <= index < limit, as a condition; None where that is proved. may_be_negative: whether the limit may."""
     is_below = conditions.is_below(index, limit)
     low, _ = facts.bounds(index)
     if low is not None and low >= 0:
@@ -100,9 +101,12 @@ def _within(index: Expr, limit: Expr, conditions: Conditions) -> Expr | None:
     if is_below or conditions.holds(build.greater_equal(index, least)):
         cond = build.greater_equal(index, least) if is_below else build.less(index, limit)
         return None if conditions.holds(cond) else cond
-    # a negative index is greater than any extent, without its sign
-    unsigned = uint64 if index.dtype.bits == 64 else uint32
-    cond = build.less(build.cast(index, unsigned), build.cast(limit, unsigned))
+    if may_be_negative:
+        cond = build.logical_and(build.greater_equal(index, least), build.less(index, limit))
+    else:
+        # a negative index is greater than any extent, without its sign
+        unsigned = uint64 if index.dtype.bits == 64 else uint32
+        cond = build.less(build.cast(index, unsigned), build.cast(limit, unsigned))
     return None if conditions.holds(cond) else cond
 
 
