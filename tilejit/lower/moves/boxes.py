@@ -437,9 +437,9 @@ def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas
     for d in reversed(range(len(extents))):
         if extents[d] % ctas == 0 and extents[d] // ctas * inner[d] % _unit(atoms) == 0:
             return d
-    rows = " x ".join(map(str, reversed(extents))) or "1"
+    rows = f"{' x '.join(map(str, reversed(extents)))} rows" if extents else "1 row"
     raise LayoutError(
-        f"multicast: {counted(ctas, 'CTA')} can't share {rows} rows in {counted(atoms.blocks, 'block')} of columns "
+        f"multicast: {counted(ctas, 'CTA')} can't share {rows} in {counted(atoms.blocks, 'block')} of columns "
         f"evenly, by parts that begin at multiples of {_unit(atoms) * atoms.element_bits // 8} bytes",
         hint=f"copy {ctas * ATOM_ROWS} rows or a multiple, or leave multicast= out: each CTA copies what it needs",
     )
