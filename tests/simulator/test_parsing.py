@@ -34,6 +34,18 @@ def test_undeclared_names_are_refused(text):
     refuse(text, "not a declared|not declared|not an address|not understood")
 
 
+@pytest.mark.parametrize("text", [
+    ".reg .b32 %z, %z;", ".reg .b32 %z<3>; .reg .f32 %z1;", "{ .reg .pred p; .reg .b32 p; }",
+])
+def test_registers_declared_twice_in_a_scope_are_refused(text):
+    refuse(text, "is declared twice in one scope")
+
+
+def test_a_name_may_be_another_register_in_an_inner_scope():
+    body = ".reg .b32 %z; mov.u32 %z, 1; { .reg .f32 %z; mov.f32 %z, 0f00000000; } { .reg .pred %z; }\nret;"
+    run(kernel(body), "k", (1,), (1,), [])
+
+
 def test_unknown_labels_are_refused():
     refuse("bra NOWHERE;", "NOWHERE")
 

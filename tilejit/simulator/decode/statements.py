@@ -177,7 +177,10 @@ class _Body(Cursor):
         for item in (x.strip() for x in match[2].split(",")):
             many = re.fullmatch(r"([%\w$]+?)<(\d+)>", item)
             names = [f"{many[1]}{i}" for i in range(int(many[2]))] if many else [item]
+            there = self.function.registers if len(self.scopes) == 1 else self.scopes[-1].names
             for name in names:
+                if name in there:
+                    raise self.refusal(f"{name} is declared twice in one scope", match.start())
                 self.function.registers[self.declare(name)] = bits
 
     def declare(self, name: str) -> str:
