@@ -149,6 +149,27 @@ def test_registers_that_hold_padding_alone_need_no_value():
         np.testing.assert_array_equal(b[:, i, :, :17], np.concatenate([x, x + 1], axis=1))
 
 
+def test_padding_is_computed_with_where_only_some_ways_wrote_it():
+    """Fragments of 24 of 32 rows have some, which a transpose leaves as it was, and a branch does or doesn't."""
+
+    @tj.kernel(threads=32)
+    def turned(A, Out, n):
+        a = tj.cta.load(A[0:24, 0:24])
+        z = tj.cta.zeros((24, 24), tj.float32)
+        for _ in range(n):
+            if n > 2:
+                for _ in range(1):
+                    z = z.T + z
+                z = z + 1
+        x = a @ a
+        tj.cta.store(Out[0:24, 0:24], x + z)
+
+    a, out = np.ones((24, 24), np.float16), np.zeros((24, 24), np.float32)
+    with tj.use_device("sim"):
+        turned[1](a, out, 3)
+    assert (out == 24 + 7).all()
+
+
 def test_flags_count_for_no_limit():
     @tj.kernel(threads=1)
     def large(A, n):

@@ -232,7 +232,8 @@ def _registers(buffer: Buffer) -> Registers:
     bits = 16 if size == 2 else max(buffer.dtype.bits, 32)
     narrow = buffer.dtype.bits < bits
     words, kind = -(-size * 8 // bits), f"i{bits}" if narrow else register_type(buffer.dtype)
-    return Registers(words, bits, kind)
+    # padding may be written on no way, and is computed with like all else
+    return Registers(words, bits, kind, zeroed=bool(buffer.slots))
 
 
 def _name_sums(emission: Emission) -> None:

@@ -78,18 +78,19 @@ class Word:
 class Registers:
     """A local buffer's words in a thread: `number` of `bits` bits, with LLVM type `kind`.
 
-    prefix: what the names of PTX's registers begin with; "" where the words are values.
+    zeroed: all of them start as zero. prefix: what the names of PTX's registers begin with; "" where the words are values.
     """
 
     number: int
     bits: int
     kind: str
+    zeroed: bool = False
     prefix: str = field(default="", init=False)
     words: list[Word] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         for _ in range(self.number):
-            self.words.append(Word(self.kind))
+            self.words.append(Word(self.kind, self.zeroed))
 
     def give_names(self, prefix: str) -> None:
         """Makes the words registers of PTX, before anything was written to them."""
