@@ -78,7 +78,8 @@ class Word:
 class Registers:
     """A local buffer's words in a thread: `number` of `bits` bits, with LLVM type `kind`.
 
-    zeroed: all of them start as zero. prefix: what the names of PTX's registers begin with; "" where the words are values.
+    zeroed: all of them start as zero. prefix: what the names of PTX's registers begin with; "" where the words are
+    values.
     """
 
     number: int
