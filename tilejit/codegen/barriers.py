@@ -62,8 +62,8 @@ def wait(emission: Emission, stmt: WaitPhase) -> None:
     """Asks again and again whether the phase is complete, or once where a variable gets the answer.
 
     Where assertions are compiled in, a thread that has failed won't arrive: who waits for it ends, too. It asks once
-    more after it has learnt of that, which takes some time, for copies may still be under way: threads that wait for
-    one phase all go on, or all end.
+    more after it has learnt of that, which takes some time: what is under way may still complete the phase, and of
+    threads that wait for it some should not end where others go on.
     """
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     w = emission.writer

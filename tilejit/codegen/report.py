@@ -80,7 +80,10 @@ def _string(emission: Emission, text: str) -> str:
 
 
 def some_thread_failed(emission: Emission) -> str:
-    """Whether there is a record of an assertion by now, of some thread of the launch."""
+    """Whether there is a record by now: of a thread of this launch, or of one before it that hasn't been told of.
+
+    It begins with the code, which is 0 as long as no assertion has failed.
+    """
     w = emission.writer
     code = w.value(f"load volatile i32, ptr addrspace(1) {emission.record}, align 4")
     return w.value(f"icmp ne i32 {code}, 0")

@@ -113,7 +113,7 @@ class SlotLayout:
         written = Packing([*(_POINTER for _ in text.arrays), *numbers, *(field_of(p) for p in maps)])
         once = [p for p in executable.params if argument_of(p) is None]
         constants = Packing([field_of(p) for p in once])
-        self._pack_into, self._values = written.pack_into, len(text.arrays) + len(numbers)
+        self._pack_into, self._count = written.pack_into, len(text.arrays) + len(numbers)
         arrays = [i for i, _ in text.arrays]
         self._maps = [(index[p.of], arrays.index(index[p.of]), workspace.maps(p)) for p in maps]
         self._getters = [getter(p, index, workspace) for p in once]
@@ -140,7 +140,7 @@ class SlotLayout:
         maps = [(k, each.of(view.facts)) for i, k, each in self._maps if type(view := arguments[i]) is ArrayView]
         names = {f"map{n}": of_address for n, (_, of_address) in enumerate(maps)}
         pack: Callable[..., None] = eval(
-            mapped_packer(self._values, [k for k, _ in maps]), {"pack_into": self._pack_into, **names}
+            mapped_packer(self._count, [k for k, _ in maps]), {"pack_into": self._pack_into, **names}
         )
         return pack
 
