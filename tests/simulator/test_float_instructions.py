@@ -1,12 +1,15 @@
 """Floating-point instructions against exact arithmetic."""
 
 from fractions import Fraction
+from itertools import product
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from tests.simulator.small_kernels import bits, evaluate, interesting, pairs, same_bits
+from tilejit.simulator.numerics.floats import fma_f32
+from tilejit.simulator.numerics.integer import sel
 
 BF16 = ml_dtypes.bfloat16
 FORMATS = {"f16": (np.dtype("f2"), 11, -14, 15), "bf16": (np.dtype("u2"), 8, -126, 127),
@@ -129,6 +132,36 @@ def test_fma_rounds_once(t):
     check(f"fma.rn.{t} {{d}}, {{a}}, {{b}}, {{c}};", t, FMA, *hard_fma(t, 3))
 
 
+@pytest.mark.parametrize("shared", [s for s in product((False, True), repeat=3) if any(s)])
+def test_fma_takes_operands_that_all_threads_share(shared):
+    a, b = operands("f32", 1500, seed=7)
+    c = np.roll(a, 11)
+    hard = hard_fma("f32", 3)
+    for x, y, z in ((a, b, c), hard):
+        for at in range(0, x.size, 97):
+            each = [v[at] if one else v for one, v in zip(shared, (x, y, z), strict=True)]
+            with np.errstate(all="ignore"):
+                got = fma_f32(*each)
+                expected = fma_f32(*(np.broadcast_to(v, x.shape).copy() for v in each))
+            same_bits(np.broadcast_to(got, x.shape), expected)
+
+
+@pytest.mark.parametrize("t", ["u4", "f4", "f8", "u2"])
+@pytest.mark.parametrize("size", [3, 2048])
+def test_a_selection_that_no_thread_or_every_thread_makes_is_the_one_operand(t, size):
+    a, b = np.arange(size).astype(t), (np.arange(size) + 7).astype(t)
+    for p in (np.zeros(size, bool), np.ones(size, bool), np.arange(size) % 3 == 0):
+        for x, y in ((a, b), (a[1], b), (a, b[1]), (a[0], b[1])):
+            selected = sel(p, x, y)
+            assert selected.shape == (size,) and selected.dtype == a.dtype
+            assert (selected == np.where(p, x, y)).all()
+
+
+def test_a_selection_between_types_is_of_the_wider_one():
+    never = np.zeros(4, bool)
+    assert sel(never, np.zeros(4, "f8"), np.ones(4, "f4")).dtype == "f8"
+
+
 def test_fma_f64_survives_extreme_exponents():
     rng = np.random.default_rng(2)
     scale = 2.0 ** rng.integers(-1070, 1023, 300).astype("f8")
@@ -182,7 +215,8 @@ def test_minimum_prefers_numbers_and_negative_zero(t):
 
 def test_minimum_of_two_nans_is_the_canonical_nan():
     a = np.array([0xFFC12345, 0x7F800001], "u4").view("f4")
-    assert bits(evaluate("min.f32 {d}, {a}, {a};", a, out="f4")).tolist() == [0x7FFFFFFF] * 2
+    for opcode in ("min.f32", "max.f32", "min.NaN.f32", "max.NaN.f32"):
+        assert bits(evaluate(f"{opcode} {{d}}, {{a}}, {{a}};", a, out="f4")).tolist() == [0x7FFFFFFF] * 2
 
 
 @pytest.mark.parametrize("t", ["f16", "bf16", "f32", "f64"])

@@ -16,6 +16,8 @@ import numpy as np
 from .integer import PerThread, sel
 
 U2, U4, U8, F2, F4, F8 = np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64
+I8 = np.int64
+_LEAST = I8(-(1 << 63))
 NAN16 = U2(0x7FFF)
 _TINY32 = F4(2.0**-126)
 
@@ -95,32 +97,51 @@ def make_odd(s: PerThread, error: PerThread) -> PerThread:
 def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     """fma.rn.f32: the product is exact in float64; only sums next to a rounding boundary need care."""
     s = _multiply_add(a, b, c)
-    result = s.astype(F4)
     if not np.ndim(s):
         return add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)).astype(F4)
-    bits = s.view(U8)
-    # Candidates for double rounding: float32-subnormal sums (a coarser grid), and those exactly on a midpoint.
-    tiny = None
-    if np.minimum.reduce(result.view(U4) & U4(0x7FFFFFFF)) <= U4(0x00800000):
-        tiny = (bits << U8(1)) - U8(1) < U8((897 << 53) - 1)
-    bits &= U8(0x1FFFFFFF)
-    risky = bits == U8(0x10000000)
-    if tiny is not None:
-        risky |= tiny
-    if np.count_nonzero(risky):
-        at = np.flatnonzero(risky)
-        x, y, z = (v[at].astype(F8) if np.ndim(v) else v.astype(F8) for v in (a, b, c))
-        result[at] = add_odd(x * y, z).astype(F4)
+    result = s.astype(F4)
+    # candidates for double rounding: sums on float32's coarser grid of subnormals, and those exactly on a midpoint
+    at = _subnormal(result, s)
+    # the 29 bits that float32 lacks, moved to the top: a midpoint's are 1 and zeros, which is the least number
+    bits = s.view(I8)
+    bits <<= I8(35)
+    if np.minimum.reduce(bits) == _LEAST:
+        at = np.concatenate((at, np.flatnonzero(bits == _LEAST)))
+    if not at.size:
+        return result
+    x, y, z = (v[at].astype(F8) if np.ndim(v) else v.astype(F8) for v in (a, b, c))
+    s, error = two_sum(x * y, z)
+    if np.count_nonzero(error != 0):
+        result[at] = make_odd(s, error).astype(F4)
     return result
 
 
+_NOWHERE = np.zeros(0, np.int64)
+
+
+def _subnormal(result: PerThread, s: PerThread) -> PerThread:
+    """Where sums are subnormal as float32; zeros, which are frequent where errors are computed, are none."""
+    magnitude = np.abs(result)
+    # not so of NaN either
+    if np.minimum.reduce(magnitude) > _TINY32:
+        return _NOWHERE
+    at = np.flatnonzero(magnitude <= _TINY32)
+    return at[s[at] != 0]
+
+
 def _multiply_add(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """a * b + c in float64 without intermediate arrays where possible; the caller may overwrite the result."""
-    if not (np.ndim(a) and np.ndim(b)):
-        return a.astype(F8) * b.astype(F8) + c.astype(F8)
-    s, other = a.astype(F8), b.astype(F8)
+    """a * b + c in float64, in as little memory as possible; the caller may overwrite the result."""
+    if not np.ndim(a):
+        a, b = b, a
+    s = a.astype(F8)
+    if not np.ndim(a):
+        return s * b.astype(F8) + c.astype(F8)
+    other = b.astype(F8)
     s *= other
-    np.copyto(other, c)
+    if np.ndim(b):
+        np.copyto(other, c)
+    else:
+        other = c.astype(F8)
     s += other
     return s
 
@@ -240,10 +261,9 @@ def max_float(a: PerThread, b: PerThread) -> PerThread:
 
 
 def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[[PerThread, PerThread], PerThread]) -> PerThread:
-    zero = (a == 0) & (b == 0)
-    if np.count_nonzero(zero):
+    if np.count_nonzero(r == 0):
         unsigned = np.dtype(f"u{r.dtype.itemsize}")
-        r = sel(zero, join(a.view(unsigned), b.view(unsigned)).view(r.dtype), r)
+        r = sel((a == 0) & (b == 0), join(a.view(unsigned), b.view(unsigned)).view(r.dtype), r)
     return canonical(r)
 
 
@@ -260,11 +280,11 @@ def canonical(r: PerThread) -> PerThread:
 
 def min_nan(a: PerThread, b: PerThread) -> PerThread:
     """min.NaN: NaN wins."""
-    return sel((a != a) | (b != b), canonical(a + b), min_float(a, b))
+    return _fix_zero(np.minimum(a, b), a, b, lambda x, y: x | y)
 
 
 def max_nan(a: PerThread, b: PerThread) -> PerThread:
-    return sel((a != a) | (b != b), canonical(a + b), max_float(a, b))
+    return _fix_zero(np.maximum(a, b), a, b, lambda x, y: x & y)
 
 
 def f16_low(x: PerThread) -> PerThread:

@@ -19,7 +19,15 @@ def sel(p: PerThread, a: PerThread, b: PerThread) -> PerThread:
     """a where p else b; stays a scalar where p is one."""
     if isinstance(p, np.bool_):
         return a if p else b
-    if p.size < _MANY or a.dtype.itemsize not in (4, 8) or a.dtype != b.dtype:
+    if a.dtype != b.dtype:
+        return np.where(p, a, b)
+    # what a kernel selects is often an exception, which no thread has
+    chosen = np.count_nonzero(p)
+    if chosen in (0, p.size):
+        only = a if chosen else b
+        if only.ndim:
+            return only
+    if p.size < _MANY or a.dtype.itemsize not in (4, 8):
         return np.where(p, a, b)
     # Without a branch per element: np.where takes six times as long where p is unpredictable.
     signed = np.dtype(f"i{a.dtype.itemsize}")
