@@ -87,13 +87,15 @@ class AccessChecker:
         base = self.base(shadow, site, cells.size)
         again: Index | None = None
         if since(shadow.wrote, base) or since(shadow.read, base):
-            touched = shadow.writes[cells] + ONE > base
+            writes = shadow.writes[cells]
+            touched = writes + ONE > base
             if since(shadow.read, base):
                 touched |= shadow.first_reads[cells] >= base
+            if np.count_nonzero(touched) and not self.facts.partial and not self.facts.any_constant:
+                touched &= self.touched_by_others(shadow, cells, me, writes, base)
             if np.count_nonzero(touched):
-                writes = recent(shadow.writes[cells], base)
                 again = self.examine_store(
-                    region, cells, me, writes, np.flatnonzero(touched), (index, value, view), site
+                    region, cells, me, recent(writes, base), np.flatnonzero(touched), (index, value, view), site
                 )
         view[index] = value
         stamp = self.stamp_write(shadow, me, site.pc)
@@ -198,6 +200,17 @@ class AccessChecker:
         others = np.flatnonzero((first[cells] & LOW) != me)
         if others.size:
             shadow.last_reads[cells[others]] = stamp[others]
+
+    def touched_by_others(
+        self, shadow: Shadow, cells: Index, me: Record, writes: Record, base: Any
+    ) -> NDArray[np.bool_]:
+        """Which cells have a recent record of another thread: a thread's own accesses come one after the other."""
+        foreign: NDArray[np.bool_] = (writes >= base) & ((writes & LOW) != me)
+        if since(shadow.read, base):
+            for column in (shadow.first_reads, shadow.last_reads):
+                reads = column[cells]
+                foreign |= (reads >= base) & ((reads & LOW) != me)
+        return foreign
 
     def examine_load(
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, bad: Index, site: Site
