@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import warnings
 import weakref
 from pathlib import Path
@@ -334,7 +335,7 @@ def test_equal_texts_that_capture_different_values_are_told_apart(compiler, tmp_
 
 def test_another_tilejit_compiles_again(compiler, monkeypatch):
     result(scale)
-    monkeypatch.setattr(disk, "fingerprint", lambda: "another")
+    monkeypatch.setattr(disk, "fingerprint", lambda store: "another")
     result(scale)
     assert compiler["compiled"] == 2
 
@@ -355,21 +356,84 @@ def test_the_fingerprint_tells_every_edit_of_the_package(tmp_path):
         after = fingerprint.source_digest(package)
         assert after != before
         before = after
-    assert str(np.__version__) in fingerprint.fingerprint()
+    assert str(np.__version__) in fingerprint.fingerprint(current())
 
 
-def test_the_fingerprint_tells_another_llvm(monkeypatch, tmp_path):
-    before = fingerprint._llvm()
-    package = tmp_path / "llvmlite"
+@pytest.fixture
+def settled(tmp_path, monkeypatch):
+    """A package whose last change is long past; files that are changed from now on are, too."""
+    package = tmp_path / "package"
+    (package / "part").mkdir(parents=True)
+    (package / "one.py").write_text("a = 1\n")
+    (package / "part" / "two.py").write_text("b = 2\n")
+    now = time.time()
+    monkeypatch.setattr(fingerprint.time, "time", lambda: now + 3600)
+    return package
+
+
+@pytest.mark.skipif(os.name == "nt", reason="on Windows the contents are read each time")
+def test_what_a_package_holds_is_read_again_only_where_a_file_was_touched(store, settled, monkeypatch):
+    read = []
+    digest = fingerprint.source_digest
+    monkeypatch.setattr(fingerprint, "source_digest", lambda package: read.append(package) or digest(package))
+    first = fingerprint._kept_digest(settled, store)
+    assert first == digest(settled) and fingerprint._kept_digest(settled, store) == first and len(read) == 1
+
+    file = settled / "part" / "two.py"
+    facts = file.stat()
+    file.write_text("b = 3\n")
+    # as an installer does that gives all files one time
+    os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (facts.st_size, facts.st_mtime_ns)
+    second = fingerprint._kept_digest(settled, store)
+    assert second == digest(settled) != first and len(read) == 2
+
+    (settled / "part" / "three.py").write_text("")
+    third = fingerprint._kept_digest(settled, store)
+    assert third == digest(settled) not in (first, second)
+    (settled / "part" / "three.py").unlink()
+    assert fingerprint._kept_digest(settled, store) == second
+
+
+@pytest.mark.skipif(os.name == "nt", reason="on Windows the contents are read each time")
+def test_what_was_changed_just_now_is_read_each_time(store, settled, monkeypatch):
+    changed = settled.joinpath("one.py").stat().st_ctime
+    for seconds in (0, 5, -5):
+        monkeypatch.setattr(fingerprint.time, "time", lambda now=changed + seconds: now)
+        fingerprint._kept_digest(settled, store)
+        assert not list(store.entries())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="on Windows the contents are read each time")
+def test_what_is_changed_while_it_is_read_is_not_kept(store, settled, monkeypatch):
+    digest = fingerprint.source_digest
+
+    def late(package):
+        result = digest(package)
+        (package / "one.py").write_text("a = 7, 8\n")
+        return result
+
+    monkeypatch.setattr(fingerprint, "source_digest", late)
+    fingerprint._kept_digest(settled, store)
+    assert not list(store.entries())
+
+
+@pytest.mark.parametrize("name", ["llvmlite", "ml_dtypes"])
+def test_the_fingerprint_tells_another_library(name, monkeypatch, tmp_path):
+    before = fingerprint._library(name)
+    package = tmp_path / name
     (package / "binding").mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (package / "_version.py").write_text("version = '99'")
+    (package / "__init__.py").write_text("version = '98'")
     monkeypatch.setattr(fingerprint, "find_spec", lambda name: importlib.util.spec_from_file_location(
         name, package / "__init__.py"
     ))
-    other = fingerprint._llvm()
-    (package / "binding" / "libllvmlite.so").write_text("another library")
-    assert len({before, other, fingerprint._llvm()}) == 3
+    told = {before, fingerprint._library(name)}
+    (package / "_version.py").write_text("version = '99'")
+    told.add(fingerprint._library(name))
+    compiled = package / ("binding/libllvmlite.so" if name == "llvmlite" else "_ml_dtypes_ext.so")
+    compiled.write_text("another library")
+    told.add(fingerprint._library(name))
+    assert len(told) == 4 and "none" not in told
 
 
 def test_what_a_kernel_was_before_it_changed_while_it_was_compiled_is_not_kept(monkeypatch, store):

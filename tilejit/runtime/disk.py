@@ -61,7 +61,7 @@ class Shelf:
             arguments = tuple([(name, _argument(kind)) for name, kind in typed.arguments])
             captured = captures(self._source)
             text = json.dumps(_written((
-                _FORMAT, fingerprint(), self._source.text, captured, places, arguments, target.name, threads, debug,
+                _FORMAT, fingerprint(store), self._source.text, captured, places, arguments, target.name, threads, debug,
                 self._options,
             )))
         except _NoKey:
