@@ -1,5 +1,6 @@
 """The dispatcher's verdicts as text and as a table."""
 
+import json
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
@@ -7,13 +8,13 @@ import pytest
 
 import tilejit as tj
 from tests.support.programs import source_of
-from tilejit.codegen.census import Census
-from tilejit.explain import Density, Explanation, LocalTile
+from tilejit.executable.census import Census
+from tilejit.explain import row
+from tilejit.explanation import Decisions, Density, Explanation, LocalTile
 from tilejit.ir.nodes import TileOp
 from tilejit.lower import Plan, Variant, Verdict
 from tilejit.lower.plans import VectorPlan
 from tilejit.source import Span
-from tilejit.target import target
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def verdict(plan=WIDE, name="gmem_smem", declines=None, line=7):
 
 
 def explained(*verdicts):
-    return Explanation.of("sqrt_tile", target("sm_90a"), verdicts)
+    return Explanation("sqrt_tile", "sm_90a", Decisions(tuple(map(row, verdicts))))
 
 
 def test_every_operation_is_a_line_with_its_numbers():
@@ -64,8 +65,7 @@ def test_every_operation_is_a_line_with_its_numbers():
 
 
 def test_tiles_in_local_memory_follow_with_the_line_that_makes_them():
-    span = verdict().span
-    shown = Explanation.of("sqrt_tile", target("sm_90a"), [], [LocalTile("r", 4096, span)])
+    shown = Explanation("sqrt_tile", "sm_90a", Decisions(local=(LocalTile("r", 4096, "kernel.py:7"),)))
     assert str(shown).splitlines()[-1].startswith("kernel.py:7: r goes through local memory: 4,096 bytes a thread")
     assert "r goes through local memory" in shown._repr_html_()
 
@@ -129,7 +129,7 @@ def test_a_kernel_without_tile_operations_says_so():
 def test_instructions_per_byte_and_element_follow_as_data_and_text():
     density = Density(Census({"ld.global.v4.b32": 2, "fma.rn.f32": 62}, loaded_bytes=32, stored_bytes=16), tj.float16)
     assert density.per_byte == 64 / 48 and density.per_element == 64 / 8
-    shown = Explanation.of("sqrt_tile", target("sm_90a"), [], density=density)
+    shown = Explanation("sqrt_tile", "sm_90a", Decisions(), density)
     line = "64 PTX instructions for 48 bytes of global memory: 1.3 per byte, 8 per float16 written"
     assert str(shown).splitlines()[-1].startswith(line)
     assert line in shown._repr_html_()
@@ -248,6 +248,31 @@ def test_a_kernel_without_copies_by_tma_lists_no_maps_and_insertions():
     explanation = copied.explain(tj.spec((64,), tj.float16), tj.spec((64,), tj.float16))
     assert explanation.maps == explanation.inserted == ()
     assert "tensor map" not in str(explanation) and "inserted" not in str(explanation)
+
+
+@tj.kernel(threads=128)
+def everything(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    s = tj.alloc_shared((128, 9), X.dtype)
+    r = tj.alloc_local((64,), tj.float32, layout=tj.S[(64,) : (1,)])
+    tj.thread.fill(r, 1.0)
+    x = tj.cta.load(X[0:128, 0:9])
+    tj.cta.store(s, x)
+    tj.cta_sync()
+    Y[tj.thread_id()] = r[n] + s[tj.thread_id(), 0]
+    tj.atomic.add(Y[n], tj.sum(x))
+
+
+def test_what_was_decided_comes_back_from_json_as_it_was():
+    arrays = tj.spec((128, 9), tj.float32), tj.spec((128,), tj.float32)
+    decisions = [
+        everything.compile(*arrays, 3, target="sm_90a").decisions,
+        boxes.compile(tj.spec((512, 512), tj.float16), tj.spec((512, 512), tj.float16, strides=(1, 512)), 1).decisions,
+    ]
+    for name in Decisions.__match_args__:
+        assert any(getattr(each, name) for each in decisions), f"no example has {name}"
+    for each in decisions:
+        again = Decisions.from_json(json.loads(json.dumps(each.to_json())))
+        assert again == each and repr(again) == repr(each)
 
 
 @pytest.mark.parametrize(

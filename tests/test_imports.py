@@ -30,12 +30,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "codegen": COMPILER | {"executable"},
     # what a launch needs of what the compiler made: the runtime knows no more of it
     "executable": COMPILER,
+    # how a kernel was made
+    "derivation": COMPILER | {"lower"},
     # verdicts and counts as text: `Compiled.explain()` answers with it
-    "explain": COMPILER | {"lower", "codegen"},
-    "compiled": COMPILER | {"executable", "lower", "codegen", "explain"},
-    "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "compiled"},
+    "explanation": COMPILER | {"executable"},
+    # makes it of a compilation
+    "explain": COMPILER | {"lower", "codegen", "derivation", "explanation"},
+    "compiled": COMPILER | {"executable", "lower", "codegen", "derivation", "explanation", "explain"},
+    "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "derivation", "compiled"},
     "simulator": {"errors", "dataclass", "distinct", "progress", "cells"},
-    "runtime": COMPILER | {"frontend", "executable", "compiled", "pipeline", "simulator"},
+    "runtime": COMPILER | {
+        "frontend", "executable", "derivation", "explanation", "compiled", "pipeline", "simulator",
+    },
     "launches": COMPILER | {"frontend", "compiled", "runtime"},
 }
 ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "pytest_plugin", "__main__", "__init__")

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .compiled import Compiled, Derivation
+from .compiled import Compiled
 from .dataclass import replace
+from .derivation import Derivation
 from .errors import LaunchError, TilejitError, assert_never, entry_point
 from .executable import Executable
 from .executable.files import SUFFIXES, read_executable

@@ -5,49 +5,35 @@ Only who asks how it was made imports what that takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .cells import box, facts_table
 from .dataclass import dataclass, field, replace
+from .derivation import Derivation
 from .errors import TilejitError, entry_point
 from .executable import Executable, MachineCode
 from .ir.params import PointerParam
 from .ir.types import Signature
-from .source import Span
 from .target import Target
 from .usage import Measurement, Usage
 from .wording import counted
 
 if TYPE_CHECKING:
-    from .explain import Explanation
-    from .ir.analyses.pressure import Pressure
+    from .explanation import Decisions, Explanation
     from .ir.nodes import Kernel
     from .lower import Verdict
-    from .lower.open import LayoutChoice
 
-__all__ = ["Compiled", "Derivation"]
+__all__ = ["Compiled", "DecisionShelf"]
 
 
-@dataclass(frozen=True, slots=True)
-class Derivation:
-    """How an executable was made.
+class DecisionShelf(Protocol):
+    """Keeps what the compiler decided about one kernel."""
 
-    open: the kernel as it came. tile: with layouts. lane: what code generation gets.
-    addressed: the local buffers that live in local memory, each with the place in the source that makes them.
-    layouts: how those of open tiles were chosen.
-    pressure: of the local tiles, None where all of them together fit in registers.
-    """
+    def decisions(self) -> Decisions | None: ...
 
-    open: Kernel
-    tile: Kernel
-    lane: Kernel
-    llvm_ir: str
-    verdicts: tuple[Verdict[Any], ...]
-    addressed: Mapping[str, Span | None] = field(default_factory=dict)
-    layouts: tuple[LayoutChoice, ...] = ()
-    pressure: Pressure | None = None
+    def keep_decisions(self, decisions: Decisions) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +42,8 @@ class Compiled:
 
     executable: what a launch needs. timings: milliseconds by stage. made: how it was made, or what finds out by
     compiling it, where it came from the disk. measurement: what a driver said that has loaded it.
-    assemble: gives the machine code that a driver makes of it.
+    assemble: gives the machine code that a driver makes of it. shelf: where it is kept on disk, None where it isn't.
+    decided: what the compiler decided, None until somebody asks.
 
     Example:
         @tj.kernel(threads=32)
@@ -72,6 +59,8 @@ class Compiled:
     made: Derivation | Callable[[], Derivation] = field(repr=False)
     measurement: Measurement = field(default_factory=Measurement, repr=False)
     assemble: Callable[[Executable], MachineCode] | None = field(default=None, repr=False)
+    shelf: DecisionShelf | None = field(default=None, repr=False)
+    decided: Decisions | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"<compiled {self.name} for {self.target.name}, {counted(self.threads, 'thread')}>"
@@ -184,23 +173,29 @@ class Compiled:
     def llvm_ir(self) -> str:
         return self.derivation.llvm_ir
 
+    @property
+    def decisions(self) -> Decisions:
+        """What the compiler decided; of a kernel from the disk that is known where anybody has asked before."""
+        if self.decided is None:
+            self.decided = None if self.shelf is None else self.shelf.decisions()
+        if self.decided is None:
+            from .explain import decisions
+
+            self.decided = decisions(self.derivation)
+            if self.shelf is not None:
+                self.shelf.keep_decisions(self.decided)
+        return self.decided
+
     def explain(self) -> Explanation:
         """Which variant each tile operation got, and why not another."""
-        from .codegen.census import census
-        from .codegen.storage import local_memory
-        from .explain import Density, Explanation, LocalTile, element_accesses, insertions, map_lines, repetitions
+        from .executable.census import census
+        from .explanation import Density, Explanation, map_lines
 
-        made, params = self.derivation, self.executable.params
-        buffers = [b for b in local_memory(made.lane.body) if b.name in made.addressed]
-        tiles = [LocalTile(b.name, b.size_bytes, made.addressed[b.name]) for b in buffers]
+        params = self.executable.params
         written = [p.buffer.dtype for p in params if isinstance(p, PointerParam) and p.written]
         density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
-        elements = element_accesses(made.tile)
-        notes = (*repetitions(made.tile), *self.measurement.notes)
-        maps, inserted = map_lines(made.lane), insertions(made.tile, made.lane)
-        return Explanation.of(
-            self.name, self.target, made.verdicts, tiles, made.layouts, density, elements, notes, maps, inserted
-        )
+        maps, remarks = map_lines(params), self.measurement.notes
+        return Explanation(self.name, self.target.name, self.decisions, density, maps, remarks)
 
     @entry_point
     def save(self, path: str | Path) -> tuple[Path, ...]:

@@ -41,7 +41,7 @@ from .wording import shown
 
 if TYPE_CHECKING:
     from .compiled import Compiled
-    from .explain import Explanation
+    from .explanation import Explanation
     from .ir.nodes import Kernel as TileKernel
     from .simulator import Checks, Report
 

@@ -21,9 +21,9 @@ from tests.bench.bench_compile import demonstrations
 from tests.support.example_sizes import EXAMPLES
 from tests.support.ptx import length
 from tilejit import pipeline
-from tilejit.codegen.census import census
 from tilejit.compiled import Compiled
 from tilejit.dataclass import replace
+from tilejit.executable.census import census
 from tilejit.ir.nodes import Buffer
 from tilejit.lower.open import lay_out
 from tilejit.runtime import devices

@@ -134,6 +134,35 @@ def test_what_comes_from_the_disk_is_what_was_compiled(compiler):
     assert kept.usage == made.usage and compiler["compiled"] == 2
 
 
+def test_what_was_decided_is_kept_once_somebody_has_asked(compiler, monkeypatch):
+    arguments = tj.spec((64, 8), tj.float32), tj.spec((64, 8), tj.float32), 2
+    made, *kept = (fresh(scale_rows).compile(*arguments, target="sm_90a") for _ in range(3))
+    told = made.explain()
+    assert compiler["compiled"] == 1 and len(told.rows) == 3 and told.notes
+    for compiled in kept:
+        assert compiled.explain() == told and compiled.explain()._repr_html_() == told._repr_html_()
+        assert str(compiled.explain()) == str(told)
+    assert compiler["compiled"] == 1 and not any(compiled.is_derived for compiled in kept)
+
+
+def test_a_process_that_explains_a_kernel_from_the_disk_imports_no_compiler(store, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nimport numpy as np\nimport tilejit as tj\n"
+        "@tj.kernel(threads=32)\ndef one(A: tj.Tensor):\n    tj.cta.store(A[0:32], tj.cta.load(A[0:32]) + 1)\n"
+        "a = np.zeros(32, np.float32)\none[1](a)\nassert (a == 1).all()\nprint(one.explain(a))\n"
+        "compiler = ('llvmlite', 'tilejit.pipeline', 'tilejit.lower', 'tilejit.ir.nodes', 'tilejit.isa')\n"
+        "print(*(m for m in compiler if m in sys.modules), file=sys.stderr)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TILEJIT_DEVICE": "sim"}
+    first, second = (
+        subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    )
+    assert "script.py:6" in first.stdout and first.stdout == second.stdout
+    assert "llvmlite" in first.stderr and second.stderr.strip() == ""
+
+
 @tj.kernel(threads=32)
 def scale_rows(A: tj.Tensor, B: tj.Tensor, by: tj.constexpr):
     x = tj.cta.load(A[0:64, 0:8])
@@ -146,6 +175,21 @@ def test_how_a_kernel_was_made_cant_be_asked_when_what_it_captures_has_changed(m
     kept = fresh(scale).compile(*arguments, target="sm_90a")
     monkeypatch.setitem(globals(), "SCALE", 4.0)
     with pytest.raises(tj.LaunchError, match=r"came from the disk, .* changed since: SCALE 4.0, compiled was 3.0"):
+        kept.explain()
+
+
+def test_nor_where_it_changes_while_that_is_found_out(monkeypatch):
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 1
+    fresh(scale).compile(*arguments, target="sm_90a")
+    kept = fresh(scale).compile(*arguments, target="sm_90a")
+    build = frontend.build
+
+    def changing(*args, **kwargs):
+        monkeypatch.setitem(globals(), "SCALE", 4.0)
+        return build(*args, **kwargs)
+
+    monkeypatch.setattr(frontend, "build", changing)
+    with pytest.raises(tj.LaunchError, match="changed since"):
         kept.explain()
 
 
@@ -307,6 +351,25 @@ def test_a_kernel_that_has_moved_to_another_file_is_found_and_names_that_file(co
     old, new = (module(tmp_path / name, KERNELS).kernel.compile(*arguments, target="sm_90a") for name in ("old", "new"))
     assert compiler["compiled"] == 2 and f'"{tmp_path / "new" / "kernels.py"}"' in new.ptx
     assert new.ptx == old.ptx.replace(str(tmp_path / "old"), str(tmp_path / "new"))
+
+
+def test_what_was_decided_about_a_kernel_names_the_file_in_which_it_is_now(compiler, tmp_path):
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 0
+    (tmp_path / "other").mkdir()
+    places = ((tmp_path, "old"), (tmp_path, "new"), (tmp_path / "other", "new"))
+    told = [str(module(folder, ROWS, name).kernel.explain(*arguments, target="sm_90a")) for folder, name in places]
+    # the third is called as the second
+    assert compiler["compiled"] == 2
+    assert "old.py:6" in told[0] and told[1] == told[2] == told[0].replace("old.py", "new.py")
+
+
+ROWS = """import tilejit as tj
+
+
+@tj.kernel(threads=32)
+def kernel(A: tj.Tensor, B: tj.Tensor, by: tj.constexpr):
+    tj.cta.store(B[0:32], tj.cta.load(A[0:32]) * 2)
+"""
 
 
 def test_a_kernel_whose_helper_has_moved_to_a_file_of_its_own_is_compiled(compiler, tmp_path):

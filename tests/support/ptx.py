@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from tests.support.ptxas import ptxas_accepts
 from tilejit.codegen import Generated, generate
-from tilejit.codegen.census import census
+from tilejit.executable.census import census
 from tilejit.ir.nodes import Kernel
 from tilejit.target import target
 

@@ -17,7 +17,7 @@ from tilejit.__main__ import _parser
 from tilejit.dtypes import DType
 from tilejit.environment import VARIABLES
 from tilejit.errors import TilejitError
-from tilejit.explain import Explanation, VerdictRow
+from tilejit.explanation import Explanation, VerdictRow
 from tilejit.frontend.language import REQUIRED, Intrinsic
 from tilejit.frontend.vocabulary import Namespace, intrinsics
 from tilejit.layout.axes import Axis

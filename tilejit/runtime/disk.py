@@ -1,8 +1,10 @@
 """What is kept on disk of kernels: what a launch needs of them, and which arguments they write.
 
 ```
-program:   kernel text, captured values, signature, target, options, compiler ─▶ PTX and its record
-written:   the same, with all arrays that overlap ─▶ names of the arguments that the kernel writes
+program:     kernel text, captured values, signature, target, options, compiler ─▶ PTX and its record
+decisions:   the same, and the names of its files ─▶ what `explain` tells of it
+written:     the same, with all arrays that overlap ─▶ names of the arguments that the kernel writes
+source:      sizes and times of the compiler's files ─▶ the digest of what they hold
 ```
 The names that a kernel reads from outside are known when its decorator runs, so that their values stand in the key.
 
@@ -15,12 +17,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Hashable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass, field
 from ..dtypes import DType
+from ..errors import shown_file
 from ..executable import Executable
 from ..frontend import KernelSource, captures, functions, token
 from ..frontend.language import Function, LanguageName
@@ -29,6 +33,9 @@ from ..layout import Swizzle, TileLayout
 from ..target import Target
 from .fingerprint import fingerprint
 from .store import DiskStore, current
+
+if TYPE_CHECKING:
+    from ..explanation import Decisions
 
 __all__ = ["Place", "Shelf"]
 
@@ -61,8 +68,8 @@ class Shelf:
             arguments = tuple([(name, _argument(kind)) for name, kind in typed.arguments])
             captured = captures(self._source)
             text = json.dumps(_written((
-                _FORMAT, fingerprint(store), self._source.text, captured, places, arguments, target.name, threads, debug,
-                self._options,
+                _FORMAT, fingerprint(store), self._source.text, captured, places, arguments, target.name, threads,
+                debug, self._options,
             )))
         except _NoKey:
             return None
@@ -100,6 +107,22 @@ class Place:
         record["sources"] = [numbers.get(file) for file in self.files]
         text = json.dumps(record, separators=(",", ":")).encode()
         self.store.put(f"program:{self.digest}", text + b"\n" + executable.ptx.encode())
+
+    def decisions(self) -> Decisions | None:
+        """What the compiler decided, where that was kept for a kernel in files of these names."""
+        from ..explanation import Decisions
+
+        payload = self.store.get(self._decisions)
+        return None if payload is None else Decisions.from_json(json.loads(payload))
+
+    def keep_decisions(self, decisions: Decisions) -> None:
+        self.store.put(self._decisions, json.dumps(decisions.to_json(), separators=(",", ":")).encode())
+
+    @property
+    def _decisions(self) -> str:
+        """The key, in which the files stand as what was decided names them."""
+        names = [os.path.basename(shown_file(file)) for file in self.files]
+        return f"decisions:{self.digest} {json.dumps(names)}"
 
     def written(self) -> frozenset[str] | None:
         """The arguments that the kernel writes, where that was kept."""

@@ -29,7 +29,8 @@ from .devices import machine_code
 from .disk import Place, Shelf
 
 if TYPE_CHECKING:
-    from ..compiled import Compiled, Derivation
+    from ..compiled import Compiled
+    from ..derivation import Derivation
     from ..ir.nodes import Kernel as TileKernel
 
 #: reads a kernel's source into tile IR: build(signature, target, threads, debug)
@@ -77,6 +78,7 @@ class Maker:
             compiled = self._compile(order, draft, compiler)
             if place is not None and self._belongs(place, order, captured):
                 place.keep(compiled.executable)
+                compiled.shelf = place
                 if order.debug and not compiled.executable.is_checked:
                     self._keep_plain(order, compiled)
         return compiled
@@ -121,17 +123,23 @@ class Maker:
             return None
         derive = partial(self._derivation, order, self._captured.number())
         timings = {"disk": 1e3 * (time.perf_counter() - began)}
-        return Compiled(executable, timings, derive, assemble=machine_code)
+        return Compiled(executable, timings, derive, assemble=machine_code, shelf=place)
 
     def _derivation(self, order: Order, captured: int) -> Derivation:
         """How a variant that came from the disk was made, by compiling it now."""
+        self._check_unchanged(captured)
+        derivation = self._compile(order, None, None).derivation
+        self._check_unchanged(captured)
+        return derivation
+
+    def _check_unchanged(self, captured: int) -> None:
+        """Raises LaunchError where a captured value has changed since a variant came from the disk."""
         if self._captured.number() != captured:
             changes = " and ".join(self._captured.changes(captured, self._captured.number()))
             raise LaunchError(
                 f"{self._source.name} came from the disk, and what it captures has changed since: {changes}",
                 hint="ask how it was made before that, or compile it again",
             )
-        return self._compile(order, None, None).derivation
 
     def _compile(self, order: Order, draft: Draft | None, compiler: Compiler | None) -> Compiled:
         with _uncollected:

@@ -28,7 +28,7 @@ from .search import Question, Search
 from .trials import Config, Tuning, Tunings
 
 if TYPE_CHECKING:
-    from ..explain import Explanation
+    from ..explanation import Explanation
 
 _MODES = ("", "print", "off")
 
@@ -111,7 +111,7 @@ class TunedKernel(Kernel):
         _, tuning = self._asked(args, constexprs, target, threads)
         explanation = self.compile(*args, target=target, threads=threads, **constexprs).explain()
         remark = "not tuned for these arguments yet: this is the first configuration" if tuning is None else str(tuning)
-        return replace(explanation, remarks=(remark,))
+        return replace(explanation, remarks=(*explanation.remarks, remark))
 
     def open_values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """The arguments without the configuration's, in order."""

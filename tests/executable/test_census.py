@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tilejit as tj
-from tilejit.codegen.census import census
 from tilejit.dtypes import DType
+from tilejit.executable.census import census
 
 KERNEL = """
 .visible .entry k(
