@@ -481,6 +481,35 @@ def test_what_is_changed_while_it_is_read_is_not_kept(store, settled, monkeypatc
     assert not list(store.entries())
 
 
+def test_the_fingerprint_is_of_the_package_its_libraries_and_the_interpreter(settled, tmp_path, monkeypatch):
+    told = []
+
+    def tell():
+        # each store is asked once
+        told.append(fingerprint.fingerprint(DiskStore(tmp_path / f"store{len(told)}")))
+
+    tell()
+    tell()
+    monkeypatch.setattr(fingerprint, "_PACKAGE", settled)
+    tell()
+    for name in ("llvmlite", "ml_dtypes"):
+        find, package = fingerprint.find_spec, tmp_path / name
+        package.mkdir()
+        (package / "__init__.py").write_text("version = '98'")
+        other = importlib.util.spec_from_file_location(name, package / "__init__.py")
+        monkeypatch.setattr(
+            fingerprint, "find_spec", lambda asked, name=name, other=other, find=find: (
+                other if asked == name else find(asked)
+            )
+        )
+        tell()
+    monkeypatch.setattr(fingerprint.np, "__version__", "98.0")
+    tell()
+    monkeypatch.setattr(fingerprint.sys.implementation, "cache_tag", "python-98")
+    tell()
+    assert told[0] == told[1] and len(set(told)) == len(told) - 1 == 6
+
+
 @pytest.mark.parametrize("name", ["llvmlite", "ml_dtypes"])
 def test_the_fingerprint_tells_another_library(name, monkeypatch, tmp_path):
     before = fingerprint._library(name)
