@@ -25,8 +25,8 @@ from .machine.printf import Printer
 from .machine.settings import Settings
 from .placing import Allocation, ParameterValue, Placing, Pointer, Resident
 
-# Past 16 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
-CHUNK_THREADS = 16384
+# Past 24 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
+CHUNK_THREADS = 24576
 CHUNK_BYTES = 1 << 28
 # source: PTX ISA, "Cluster of Cooperative Thread Arrays"; more than 8 are up to the GPU
 MOST_RANKS = 16
