@@ -146,6 +146,18 @@ def test_fma_takes_operands_that_all_threads_share(shared):
             same_bits(np.broadcast_to(got, x.shape), expected)
 
 
+@pytest.mark.parametrize("exponent", [-20, -60, -69, -70, -71, -80, -100, -118, -126, -140])
+def test_fma_that_cancels_a_shared_summand_is_exact_or_rounded_once(exponent):
+    rng = np.random.default_rng(-exponent)
+    c = np.float32(rng.uniform(1, 2) * 2.0**exponent)
+    # products of c's size, of which many leave no more than their last bits
+    a = np.ldexp(rng.uniform(1, 2, 4000), rng.integers(-40, 40, 4000)).astype("f4")
+    b = np.nextafter((-c.astype("f8") / a).astype("f4"), np.float32(0))
+    got = fma_f32(a, b, c)
+    same_bits(got, reference("f32", FMA, a, b, np.full(a.size, c)))
+    same_bits(got, fma_f32(a, b, np.full(a.size, c)))
+
+
 @pytest.mark.parametrize("t", ["u4", "f4", "f8", "u2"])
 @pytest.mark.parametrize("size", [3, 2048])
 def test_a_selection_that_no_thread_or_every_thread_makes_is_the_one_operand(t, size):

@@ -19,7 +19,7 @@ U2, U4, U8, F2, F4, F8 = np.uint16, np.uint32, np.uint64, np.float16, np.float32
 I8 = np.int64
 _LEAST = I8(-(1 << 63))
 NAN16 = U2(0x7FFF)
-_TINY32 = F4(2.0**-126)
+_TINY32, _LARGEST32 = np.finfo(F4).tiny, np.finfo(F4).max
 
 
 def ftz(x: PerThread) -> PerThread:
@@ -101,7 +101,7 @@ def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
         return add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)).astype(F4)
     result = s.astype(F4)
     # candidates for double rounding: sums on float32's coarser grid of subnormals, and those exactly on a midpoint
-    at = _subnormal(result, s)
+    at = _NOWHERE if _keeps_sums_normal(c) else _subnormal(result, s)
     # the 29 bits that float32 lacks, moved to the top: a midpoint's are 1 and zeros, which is the least number
     bits = s.view(I8)
     bits <<= I8(35)
@@ -117,6 +117,14 @@ def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 _NOWHERE = np.zeros(0, np.int64)
+
+
+def _keeps_sums_normal(c: PerThread) -> bool:
+    """Whether no sum of a product and c is subnormal: one near zero is a multiple of the last bits of both.
+
+    The product is as large as c then, and its 48 bits end at 2^-118 where c is 2^-70.
+    """
+    return not np.ndim(c) and bool(2.0**-70 <= abs(c) <= _LARGEST32)
 
 
 def _subnormal(result: PerThread, s: PerThread) -> PerThread:
