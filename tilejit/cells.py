@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["box", "facts_table", "rows_table", "text_box"]
+__all__ = ["box", "escaped", "facts_table", "rows_table", "text_box"]
 
 #: a screen shows the beginning of what is higher or wider, and scrolls
 _BOX = "max-height:32em;max-width:100%;overflow:auto"
@@ -12,7 +12,8 @@ _BOX = "max-height:32em;max-width:100%;overflow:auto"
 _LEFT = "style='text-align:left'"
 
 
-def _escaped(content: object) -> str:
+def escaped(content: object) -> str:
+    """Text as HTML shows it, in elements and in quoted attributes."""
     # 2 ms to import, and most programs show no cells
     import html
 
@@ -21,7 +22,7 @@ def _escaped(content: object) -> str:
 
 def text_box(content: str) -> str:
     """Plain text, a part of which is shown."""
-    return f"<pre style='{_BOX}'>{_escaped(content)}</pre>"
+    return f"<pre style='{_BOX}'>{escaped(content)}</pre>"
 
 
 def box(title: str, *parts: str) -> str:
@@ -31,15 +32,15 @@ def box(title: str, *parts: str) -> str:
 
 def facts_table(named: Mapping[str, object]) -> str:
     """A table of two columns."""
-    rows = "".join(f"<tr><th>{what}</th><td>{_escaped(fact)}</td></tr>" for what, fact in named.items())
+    rows = "".join(f"<tr><th>{what}</th><td>{escaped(fact)}</td></tr>" for what, fact in named.items())
     return f"<table>{rows}</table>"
 
 
 def rows_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, is_html: bool = False) -> str:
     """Rows of cells below their headings. is_html: the cells of the rows are."""
-    heads = "".join(f"<th {_LEFT}>{_escaped(heading)}</th>" for heading in headings)
+    heads = "".join(f"<th {_LEFT}>{escaped(heading)}</th>" for heading in headings)
     body = "".join(
-        "<tr>" + "".join(f"<td {_LEFT}>{cell if is_html else _escaped(cell)}</td>" for cell in row) + "</tr>"
+        "<tr>" + "".join(f"<td {_LEFT}>{cell if is_html else escaped(cell)}</td>" for cell in row) + "</tr>"
         for row in rows
     )
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"

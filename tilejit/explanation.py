@@ -5,11 +5,10 @@ What it holds is text and numbers: `explain` makes it of a compilation, and it i
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from typing import Any
 
-from .cells import box, rows_table
+from .cells import box, escaped, rows_table
 from .dataclass import dataclass
 from .dtypes import DType
 from .executable.census import Census
@@ -286,8 +285,8 @@ class Explanation:
     def _repr_html_(self) -> str:
         operations = rows_table((*_HEADINGS, "why not another"), map(_html_cells, self.rows), is_html=True)
         others = [rows_table(headings, rows) for headings, rows in self._tables]
-        notes = "".join(f"<p style='white-space:pre-wrap'>{html.escape(note)}</p>" for note in self.notes)
-        title = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
+        notes = "".join(f"<p style='white-space:pre-wrap'>{escaped(note)}</p>" for note in self.notes)
+        title = f"<b>{escaped(self.kernel)}</b> for {escaped(self.target)}"
         return box(title, operations, *others, notes)
 
 
@@ -308,9 +307,9 @@ def _reasons(r: VerdictRow) -> list[str]:
 def _html_cells(r: VerdictRow) -> tuple[str, ...]:
     """The cells of a row in HTML, the source where the line is pointed at, and why the other variants declined."""
     wider = [("wider", (r.limit,))] if r.limit else []
-    cuts = [f"by elements: {html.escape(r.cuts)}"] if r.cuts else []
+    cuts = [f"by elements: {escaped(r.cuts)}"] if r.cuts else []
     others = "<br>".join((*cuts, *(
-        f"not <b>{html.escape(name)}</b>: {html.escape('; '.join(reasons))}" for name, reasons in (*wider, *r.declines)
+        f"not <b>{escaped(name)}</b>: {escaped('; '.join(reasons))}" for name, reasons in (*wider, *r.declines)
     )))
-    line, *shown = map(html.escape, r.cells)
-    return f"<span title='{html.escape(r.source, quote=True)}'>{line}</span>", *shown, others
+    line, *shown = map(escaped, r.cells)
+    return f"<span title='{escaped(r.source)}'>{line}</span>", *shown, others

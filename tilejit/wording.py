@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,6 +37,9 @@ def counted(number: int, noun: str) -> str:
 
 def guessed(name: str, names: Iterable[str], otherwise: str) -> str:
     """What a hint says of a name that isn't there: which of these is much like it, else something else."""
+    # 2 ms to import, and only mistakes need it
+    import difflib
+
     close = difflib.get_close_matches(name, names, 1, _ALIKE)
     return f"did you mean {close[0]}?" if close else otherwise
 

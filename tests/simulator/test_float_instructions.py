@@ -239,6 +239,17 @@ def test_sign_operations_touch_only_the_sign_bit(t):
     assert (bits(evaluate(f"abs.{t} {{d}}, {{a}};", a, out=a.dtype)) == bits(a) & ~top).all()
 
 
+@pytest.mark.parametrize("t, register, zero", [("f32", "%r20", "0f80000000"), ("f64", "%x20", "0d8000000000000000")])
+def test_sign_operations_on_results_of_arithmetic_touch_only_the_sign_bit(t, register, zero):
+    every = interesting(FORMATS[t][0])
+    for a in (every, every[:7], every[:1]):
+        top = bits(a).dtype.type(1 << (8 * a.dtype.itemsize - 1))
+        add = f"add.rn.{t} {register}, {{a}}, {zero};"
+        plain = bits(evaluate(f"{add} mov.b{t[1:]} {{d}}, {register};", a, out=a.dtype))
+        assert (bits(evaluate(f"{add} neg.{t} {{d}}, {register};", a, out=a.dtype)) == plain ^ top).all()
+        assert (bits(evaluate(f"{add} abs.{t} {{d}}, {register};", a, out=a.dtype)) == plain & ~top).all()
+
+
 @pytest.mark.parametrize("t", ["f16", "bf16", "f32", "f64"])
 def test_comparisons_treat_nan_as_unordered(t):
     a, b = operands(t, 300)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from .floats import F4, F8, U4, U8, add_odd, fma_exact, make_odd, two_product, two_sum
+from .floats import F4, F8, U4, U8, add_odd, make_odd, two_product, two_sum
 from .integer import PerThread, sel
 
 
@@ -100,75 +99,33 @@ def add_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
 
 
 def mul_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    return _each(lambda x, y, m: _round_fraction(x * y, lambda: Fraction(x) * Fraction(y), m), mode, a, b)
+    return _each("mul", mode, a, b)
 
 
 def fma_dir_f64(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThread:
-    return _each(_fma_dir_exact, mode, a, b, c)
+    return _each("fma", mode, a, b, c)
 
 
 def div_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    return _each(lambda x, y, m: _round_fraction(x / y, lambda: Fraction(x) / Fraction(y), m), mode, a, b)
+    return _each("div", mode, a, b)
 
 
 def sqrt_dir_f64(a: PerThread, mode: str) -> PerThread:
-    return _each(_sqrt_dir_exact, mode, a)
+    return _each("sqrt", mode, a)
 
 
-def _each(function: Callable[..., float], mode: str, *operands: PerThread) -> PerThread:
-    """Directed float64 roundings are rare: exact arithmetic, thread by thread."""
+def _each(name: str, mode: str, *operands: PerThread) -> PerThread:
+    """Directed float64 roundings are rare: exact arithmetic, thread by thread. name: of `exact.DIRECTED`."""
+    # rational numbers take 3 ms to import
+    from .exact import DIRECTED
+
+    function = DIRECTED[name]
     arrays = np.broadcast_arrays(*operands)
     out = np.empty(arrays[0].shape, F8)
     flat = out.reshape(-1)
     for i, values in enumerate(zip(*(x.reshape(-1) for x in arrays), strict=True)):
-        flat[i] = function(*values, mode)
+        flat[i] = function(*map(float, values), mode)
     return out if out.ndim else out[()]
-
-
-def _fma_dir_exact(a: Any, b: Any, c: Any, mode: str) -> float:
-    near = fma_exact(float(a), float(b), float(c))
-    if near == 0 and mode == "rm" and Fraction(float(a)) * Fraction(float(b)) == -Fraction(float(c)):
-        return -0.0 if np.signbit(a) != np.signbit(b) or np.signbit(c) else 0.0
-    return _round_fraction(near, lambda: Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)), mode)
-
-
-def _sqrt_dir_exact(a: Any, mode: str) -> float:
-    near = float(np.sqrt(a))
-    if not np.isfinite(near) or near == 0:
-        return near
-    square = Fraction(near) ** 2
-    error = Fraction(float(a)) - square
-    return _step(near, error, mode)
-
-
-def _round_fraction(nearest: Any, exact: Callable[[], Fraction], mode: str) -> float:
-    """The exact value rounded by `mode`; `nearest` is its nearest float64, or what special operands give."""
-    near = float(nearest)
-    if np.isnan(near):
-        return near
-    if np.isinf(near):
-        try:
-            value = exact()
-        except (OverflowError, ValueError, ZeroDivisionError):
-            return near
-        largest = float(np.nextafter(near, 0))
-        return _step(largest, value - Fraction(largest), mode)
-    try:
-        return _step(near, exact() - Fraction(near), mode)
-    except (OverflowError, ValueError, ZeroDivisionError):
-        return near
-
-
-def _step(near: float, error: Fraction, mode: str) -> float:
-    """Move a float64 one step where its error says that `mode` rounds to the other side."""
-    if error == 0:
-        return near
-    down = mode == "rm" or (mode == "rz" and (near > 0 or (near == 0 and error > 0)))
-    if down and error < 0:
-        return float(np.nextafter(near, -np.inf))
-    if not down and error > 0:
-        return float(np.nextafter(near, np.inf))
-    return near
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

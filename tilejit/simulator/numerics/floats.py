@@ -8,7 +8,6 @@ Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -181,12 +180,15 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     hard = _hard_f64(a, b, c, p) & ~simple
     if not np.count_nonzero(hard):
         return result
+    # rational numbers take 3 ms to import, and few kernels need them
+    from . import exact
+
     if not np.ndim(result):
-        return F8(fma_exact(float(a), float(b), float(c)))
+        return F8(exact.fma(float(a), float(b), float(c)))
     a, b, c = (np.broadcast_to(x, result.shape) for x in (a, b, c))
     result = result.copy()
     for i in np.flatnonzero(np.broadcast_to(hard, result.shape)):
-        result[i] = fma_exact(float(a[i]), float(b[i]), float(c[i]))
+        result[i] = exact.fma(float(a[i]), float(b[i]), float(c[i]))
     return result
 
 
@@ -196,26 +198,6 @@ def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThre
     magnitude = np.abs(p)
     easy = (np.abs(a) < big) & (np.abs(b) < big) & (np.abs(c) < big) & (magnitude < big)
     return ~(easy & (magnitude > small))
-
-
-def fma_exact(a: float, b: float, c: float) -> float:
-    plain = F8(a) * F8(b) + F8(c)
-    if not (np.isfinite(a) and np.isfinite(b)):
-        return float(plain)
-    if not np.isfinite(c):
-        return c
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
-    if exact == 0:
-        return float(F8(a) * F8(b) + F8(c)) if a == 0 or b == 0 or c == 0 else 0.0
-    return fraction_to_float(exact)
-
-
-def fraction_to_float(x: Fraction) -> float:
-    """Nearest float64; overflow gives an infinity."""
-    try:
-        return x.numerator / x.denominator
-    except OverflowError:
-        return float("inf") if x > 0 else float("-inf")
 
 
 def fma_f16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:

@@ -101,9 +101,15 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def sign(e: BlockWriter, m: Match) -> None:
-    """neg and abs: bit operations, so that NaN's sign follows too."""
+    """neg and abs: of floats at hand NumPy changes the sign bit alone, NaN's too; of others it is changed as a bit."""
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
+    if t in ("f32", "f64") and not m.get("ftz"):
+        dtype = e.either(unsigned, PTX_DTYPE[t], 1)
+        if dtype != unsigned:
+            value = e.src(1, dtype)
+            e.dst(0, dtype, f"-{value}" if e.ins.root == "neg" else f"abs({value})")
+            return
     mask = {"f16": 0x8000, "bf16": 0x8000, "f32": 1 << 31, "f64": 1 << 63}.get(t, 0x80008000)
     bits = 8 * int(unsigned[1])
     value = e.src(1, unsigned, "f32" if t == "f32" else "f64" if t == "f64" else "")
