@@ -178,11 +178,18 @@ def triton_matmul() -> None:
 
 
 def quickstart() -> None:
-    """On the simulator."""
+    """The example's picture on the simulator: to the first result, and to what `explain` says of it."""
     import runpy
 
-    runpy.run_path(str(Path.cwd() / "examples" / "quickstart.py"), run_name="__main__")
+    example = runpy.run_path(str(Path.cwd() / "examples" / "quickstart.py"), run_name="quickstart")
+    mark("imported")
+    image, kernel, cdiv = example["picture"](example["HEIGHT"], example["WIDTH"]), example["tone_map"], example["tj"].cdiv
+    out = example["np"].empty_like(image)
+    mark("picture")
+    kernel[cdiv(example["WIDTH"], example["TILE"][1]), cdiv(example["HEIGHT"], example["TILE"][0])](image, out, 0.8, 0.5)
     mark("result")
+    assert str(kernel.explain(image, out, 0.8, 0.5)).startswith("tone_map for ")
+    mark("explained")
 
 
 PROGRAMS: dict[str, Callable[[], None]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from tests.bench.bench_start import CACHES, GPU, ROWS, Medians, medians, table
+from tests.bench.bench_start import CACHES, GPU, ROWS, Medians, comparison, medians, table
 from tests.bench.start_programs import PROGRAMS
 
 
@@ -43,3 +43,10 @@ def test_medians_are_taken_mark_by_mark() -> None:
     assert medians({"a": [{"x": 1.0, "y": 5.0}, {"x": 3.0, "y": 4.0}, {"x": 2.0, "y": 9.0}]}) == {
         "a": {"x": 2.0, "y": 5.0}
     }
+
+
+def test_the_simulators_start_is_judged_against_another_checkouts() -> None:
+    measured = {"here": {"result": 0.6, "explained": 0.8}, "there": {"result": 1.0, "explained": 1.0}}
+    lines = comparison(measured)
+    assert lines[2:] == ["to result: 0.60 of 0.70: reached", "to explained: 0.80 of 0.70: MISSED"]
+    assert len(comparison({"here": {"result": 0.6}})) == 1
