@@ -1,5 +1,6 @@
 """`python -m tilejit`, and what importing the package costs."""
 
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import tilejit as tj
 from tilejit.__main__ import main
 from tilejit.environment import VARIABLES
+from tilejit.runtime.store import DiskStore
 
 PINNED = """
 import tilejit as tj
@@ -107,7 +109,9 @@ def test_doctor_tells_of_an_llvm_that_compiles_nothing(run, monkeypatch):
 def test_doctor_says_where_kernels_are_kept(run, cache, monkeypatch):
     assert f"kernels        kept in {cache}\n" in run("doctor")[1]
     monkeypatch.setenv("TILEJIT_CACHE", "0")
-    assert "kernels        not kept on disk (TILEJIT_CACHE=0)\n" in run("doctor")[1]
+    assert "kernels        not kept on disk: TILEJIT_CACHE=0\n" in run("doctor")[1]
+    monkeypatch.setenv("TILEJIT_CACHE", "no")
+    assert "kernels        not kept on disk: TILEJIT_CACHE='no' is none of 0, 1\n" in run("doctor")[1]
 
 
 def test_doctor_tells_of_a_device_that_is_not_there(run, monkeypatch):
@@ -125,32 +129,113 @@ def test_doctor_tells_of_checks_that_are_neither_on_nor_off(run, monkeypatch):
 
 
 @pytest.mark.parametrize("action", [[], ["info"], ["clear"], ["verify"]])
-def test_cache_says_that_it_is_off(run, action):
-    status, out, _ = run("cache", *action)
-    assert status == 0 and "the cache on disk is off" in out.lower()
+def test_cache_says_that_it_is_off_and_why(run, action, monkeypatch):
+    for value, reason in (("0", "TILEJIT_CACHE=0"), ("no", "TILEJIT_CACHE='no' is none of 0, 1")):
+        monkeypatch.setenv("TILEJIT_CACHE", value)
+        status, out, err = run("cache", *action)
+        assert status == 0 and not err and out.startswith("The cache on disk is off") and f": {reason}.\n" in out
+
+
+ALIASED = """
+import numpy as np
+import tilejit as tj
+
+@tj.autotune(configs=[tj.Config({"N": 1}), tj.Config({"N": 2})], key=[])
+@tj.kernel(threads=32)
+def add(A: tj.Tensor, B: tj.Tensor, N: tj.constexpr):
+    B[tj.thread_id()] = A[tj.thread_id()] + N
+
+a = np.zeros(32, np.float32)
+add[1](a, a)
+"""
+
+
+def kinds_kept(folder):
+    """kind -> the sizes of its entries"""
+    found = {}
+    for path in folder.iterdir():
+        found.setdefault(path.suffix[1:], []).append(path.stat().st_size)
+    return found
 
 
 def test_cache_says_what_is_kept_and_where(run, file, cache):
-    assert run("cache")[1].startswith(f"Compiled kernels are kept in {cache}: 0 of at most 536,870,912 bytes.")
+    assert run("cache")[1].startswith(f"Compiled kernels are kept in {cache}: 0 of at most 536,870,912 bytes.\n")
     run("explain", file(PINNED))
     run("explain", file(LAUNCHED), "--run")
+    run("explain", file(ALIASED), "--run")
+    DiskStore(cache).put("source:of a package", b"digest")
+    DiskStore(cache).put("later:of another version", b"something")
+    kept = kinds_kept(cache)
+    assert {"program", "decisions", "written", "tuning", "source"} | {"later"} == set(kept)
     _, out, _ = run("cache", "info")
-    sizes = [path.stat().st_size for path in cache.iterdir()]
-    assert f"{sum(sizes):,} of at most" in out and f"program         {len(sizes)} entries, {sum(sizes):,} bytes" in out
-    assert len(sizes) >= 2
+    assert f"{sum(map(sum, kept.values())):,} of at most" in out
+    for kind, sizes in kept.items():
+        count = "1 entry" if len(sizes) == 1 else f"{len(sizes)} entries"
+        line = rf"^{kind} +{count}, {sum(sizes):,} bytes{'' if kind == 'later' else ': .*a.*'}$"
+        assert re.search(line, out, re.MULTILINE), (line, out)
+    assert len(kept["program"]) >= 2
 
 
 def test_cache_removes_what_is_damaged_and_then_everything(run, file, cache):
     run("explain", file(PINNED))
     run("explain", file(PINNED), "--target", "sm_80")
-    damaged, sound = cache.iterdir()
-    assert run("cache", "verify")[1].startswith("2 entries are sound")
-    damaged.write_bytes(damaged.read_bytes()[:-1])
+    entries = sorted(cache.iterdir())
+    assert run("cache", "verify")[1] == f"{len(entries)} entries are sound in {cache}.\n"
+    damaged, sound = entries[:-1], entries[-1]
+    for path in damaged:
+        path.write_bytes(path.read_bytes()[:-1])
     status, out, _ = run("cache", "verify")
-    assert status == 0 and out == f"removed {damaged.name}: damaged\n1 entry is sound in {cache}.\n"
-    assert list(cache.iterdir()) == [sound]
+    *removed, last = out.splitlines()
+    assert status == 0 and sorted(removed) == [f"removed {path.name}: damaged" for path in damaged]
+    assert last == f"1 entry is sound in {cache}." and list(cache.iterdir()) == [sound]
     assert run("cache", "clear")[1] == f"1 entry was removed from {cache}.\n"
     assert not list(cache.iterdir()) and run("cache", "clear")[1].startswith("0 entries were removed")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows trusts the profile's folder")
+def test_a_cache_that_nobody_uses_is_told_as_such(run, cache):
+    DiskStore(cache).put("program:one", b"payload")
+    cache.chmod(0o777)
+    reason = f"{cache} can be written by others"
+    assert run("cache")[1].startswith(f"The cache on disk is off: {reason}.\n")
+    assert run("cache", "verify")[1] == f"The cache on disk is off, so nothing was verified: {reason}.\n"
+    assert f"kernels        not kept on disk: {reason}\n" in run("doctor")[1]
+    assert run("cache", "clear")[1] == f"1 entry was removed from {cache}.\n"
+
+
+def test_a_file_where_the_cache_should_be_is_told_of(run, cache):
+    cache.write_text("")
+    reason = f"{cache} is no folder"
+    assert run("cache")[1].startswith(f"The cache on disk is off: {reason}.\n")
+    assert run("cache", "verify")[1] == f"The cache on disk is off, so nothing was verified: {reason}.\n"
+    assert f"kernels        not kept on disk: {reason}\n" in run("doctor")[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders have no such right there")
+def test_a_cache_that_takes_no_more_is_told_as_such(run, cache, monkeypatch):
+    DiskStore(cache).put("program:one", b"payload")
+    # root may write to it all the same
+    monkeypatch.setattr(DiskStore, "is_writable", False)
+    told = "which can't be written: what is compiled now isn't kept"
+    assert f"kernels        kept in {cache}, {told}\n" in run("doctor")[1]
+    assert f"bytes, {told}.\n" in run("cache")[1]
+
+
+def test_a_size_that_is_no_number_is_told_of(run, cache, monkeypatch):
+    monkeypatch.setenv("TILEJIT_CACHE_MAXSIZE", "1 GB")
+    _, out, err = run("cache")
+    assert out.startswith("TILEJIT_CACHE_MAXSIZE='1 GB' is no number of bytes") and not err
+
+
+def test_cache_leaves_what_belongs_to_another_user(run, cache):
+    if not hasattr(os, "geteuid") or os.geteuid():
+        pytest.skip("only root can give a file to somebody")
+    for n in range(2):
+        DiskStore(cache).put(f"program:{n}", b"payload")
+    foreign, own = cache.iterdir()
+    os.chown(foreign, 65534, 65534)
+    left = f"left {foreign.name}: belongs to another user\n1 entry is sound in {cache}.\n"
+    assert run("cache", "verify")[1] == left and {*cache.iterdir()} == {foreign, own}
 
 
 UNPINNED = """

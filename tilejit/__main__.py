@@ -127,8 +127,11 @@ def doctor() -> Iterator[str]:
     except LaunchError as error:
         checks = f"neither on nor off: {error.message}"
     yield f"simulator      checks are {checks}"
-    kept = store.current()
-    yield f"kernels        {'not kept on disk (TILEJIT_CACHE=0)' if kept is None else f'kept in {kept.folder}'}"
+    asked = store.asked()
+    if asked.store is None or asked.unused is not None:
+        yield f"kernels        not kept on disk: {asked.unused}"
+    else:
+        yield f"kernels        kept in {asked.store.folder}{'' if asked.store.is_writable else _READ_ONLY}"
     try:
         used = devices.default()
     except DeviceError as error:
@@ -156,42 +159,64 @@ def operations() -> Iterator[str]:
         yield f"{call:<26} {op.meaning}{error}"
 
 
+#: kind of an entry -> what it holds
+_KINDS = {
+    "program": "what a launch needs of a kernel: its PTX and how its parameters are packed",
+    "decisions": "what explain tells of a kernel",
+    "written": "which arguments a kernel writes, where arrays overlap",
+    "tuning": "how long a kernel takes in each configuration",
+    "source": "a digest of this package's own files, by their sizes and times",
+}
+
+
+_READ_ONLY = ", which can't be written: what is compiled now isn't kept"
+
+
 def cache_info() -> Iterator[str]:
     """Where compiled kernels are kept, and how many."""
-    kept = store.current()
-    if kept is None:
-        yield "Compiled kernels are kept in the memory of the process that compiled them: the cache on disk is off."
+    kept, problem = asked = store.asked()
+    if kept is None or asked.unused is not None:
+        yield f"The cache on disk is off: {asked.unused}."
+        yield "Compiled kernels are kept in the memory of the process that compiled them."
     else:
         sizes: dict[str, list[int]] = {}
         for entry in kept.entries():
             sizes.setdefault(entry.kind, []).append(entry.size_bytes)
         total = sum(map(sum, sizes.values()))
-        yield f"Compiled kernels are kept in {kept.folder}: {total:,} of at most {kept.limit_bytes:,} bytes."
+        if problem is not None:
+            yield f"{problem}."
+        end = "." if kept.is_writable else f"{_READ_ONLY}."
+        yield f"Compiled kernels are kept in {kept.folder}: {total:,} of at most {kept.limit_bytes:,} bytes{end}"
         for kind, each in sorted(sizes.items()):
-            yield f"{kind:<10} {len(each):>6,} entries, {sum(each):,} bytes"
+            meaning = f": {_KINDS[kind]}" if kind in _KINDS else ""
+            yield f"{kind:<10} {_entries(len(each)):>13}, {sum(each):,} bytes{meaning}"
     yield "The CUDA driver keeps its own cache of what it made of PTX; CUDA_CACHE_DISABLE=1 turns it off."
 
 
 def cache_clear() -> Iterator[str]:
-    """Removes what is kept."""
-    kept = store.current()
+    """Removes what is kept, also from a folder that isn't used."""
+    kept, problem = store.asked()
     if kept is None:
-        yield "The cache on disk is off: there is nothing to clear."
+        yield f"The cache on disk is off, so nothing was removed: {problem}."
         return
     count = kept.clear()
-    yield f"{count:,} {'entry was' if count == 1 else 'entries were'} removed from {kept.folder}."
+    yield f"{_entries(count)} {'was' if count == 1 else 'were'} removed from {kept.folder}."
 
 
 def cache_verify() -> Iterator[str]:
     """Removes what is damaged."""
-    kept = store.current()
-    if kept is None:
-        yield "The cache on disk is off: there is nothing to verify."
+    kept, _ = asked = store.asked()
+    if kept is None or asked.unused is not None:
+        yield f"The cache on disk is off, so nothing was verified: {asked.unused}."
         return
-    problems = kept.verify()
-    yield from (f"removed {problem}" for problem in problems)
-    count = sum(1 for _ in kept.entries())
-    yield f"{count:,} {'entry is' if count == 1 else 'entries are'} sound in {kept.folder}."
+    unsound = kept.verify()
+    yield from (f"{'removed' if each.is_removed else 'left'} {each.name}: {each.problem}" for each in unsound)
+    count = sum(1 for _ in kept.entries()) - sum(not each.is_removed for each in unsound)
+    yield f"{_entries(count)} {'is' if count == 1 else 'are'} sound in {kept.folder}."
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"
 
 
 #: what `python -m tilejit cache` can do

@@ -30,7 +30,7 @@ VARIABLES = (
     Variable(
         "TILEJIT_SCHEDULES", "a number", "orders of the threads under which tilejit.testing.check runs a kernel", "1"
     ),
-    Variable("TILEJIT_CACHE", "0", "nothing is kept on disk", "compiled kernels are kept"),
+    Variable("TILEJIT_CACHE", "0, 1", "whether compiled kernels are kept on disk", "1"),
     Variable("TILEJIT_CACHE_DIR", "a folder", "where kernels are kept", "the user's folder for caches"),
     Variable("TILEJIT_CACHE_MAXSIZE", "bytes", "how much is kept; what wasn't used for longest goes first", "512 MiB"),
     Variable("TILEJIT_PROGRESS", "0", "no line says how far long work has come", "on terminals and in notebooks"),

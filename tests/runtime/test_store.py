@@ -3,23 +3,60 @@
 import errno
 import os
 import stat
+import subprocess
 import sys
+import tempfile
+import textwrap
 import threading
 import time
 import warnings
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tilejit as tj
 from tilejit.runtime import store as stores
 from tilejit.runtime.store import CacheWarning, DiskStore
 
 KEY, OTHER = "program:one", "program:two"
 
-as_another_user = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows trusts the profile's folder")
+#: a user who has nothing, and may read what everybody may
+NOBODY = 65534
+
+has_users = hasattr(os, "geteuid")
+is_root = has_users and os.geteuid() == 0
 
 
-@pytest.fixture
-def store(tmp_path):
+def as_another_user(test):
+    """Only where there are users: Windows trusts the profile's folder."""
+    test = pytest.mark.parametrize("store", ["users"], indirect=True)(test)
+    return pytest.mark.skipif(not has_users, reason="Windows trusts the profile's folder")(test)
+
+
+class Windows:
+    """The module `os` as far as the store sees on Windows what it doesn't elsewhere. opened: files that are read."""
+
+    name = "nt"
+
+    def __init__(self):
+        self.opened = set()
+
+    def __getattr__(self, name):
+        if name in ("geteuid", "getuid", "O_NOFOLLOW", "O_NONBLOCK", "mkfifo"):
+            raise AttributeError(name)
+        return getattr(os, name)
+
+    def replace(self, source, target):
+        if target in self.opened:
+            raise PermissionError(errno.EACCES, "Access is denied")
+        os.replace(source, target)
+
+
+@pytest.fixture(params=["users", "Windows"] if has_users else ["users"])
+def store(request, tmp_path, monkeypatch):
+    if request.param == "Windows":
+        monkeypatch.setattr(stores, "os", Windows())
     return DiskStore(tmp_path / "kept")
 
 
@@ -76,7 +113,7 @@ def test_an_entry_of_which_any_byte_is_altered_is_not_given(store):
     for place in range(len(whole)):
         altered = bytearray(whole)
         altered[place] ^= 1 << place % 8
-        (store.folder / stores.DiskStore(store.folder)._path(KEY).name).write_bytes(bytes(altered))
+        store._path(KEY).write_bytes(bytes(altered))
         assert quiet(store) is None, place
     store.put(KEY, b"payload")
     entry(store).write_bytes(entry(store).read_bytes() + b"more")
@@ -102,22 +139,41 @@ def test_an_entry_of_another_kind_of_the_same_digest_is_not_given(store):
     assert quiet(store) is None and len(store.verify()) == 1
 
 
+def give_away(path, monkeypatch):
+    """Makes it another user's; who may not do that becomes another user himself."""
+    if is_root:
+        os.chown(path, NOBODY, NOBODY)
+    else:
+        user = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+
+
 @as_another_user
-@pytest.mark.parametrize("what", ["folder", "entry"])
-def test_what_belongs_to_another_user_is_not_read(store, what, monkeypatch):
+def test_an_entry_of_another_user_is_not_read_and_is_made_again(store, monkeypatch):
+    store.put(KEY, b"payload")
+    with monkeypatch.context() as patched:
+        again = DiskStore(store.folder)
+        assert again.get(KEY) is not None
+        give_away(entry(store), patched)
+        with pytest.warns(CacheWarning, match="belongs to another user: it is not used") as caught:
+            assert again.get(KEY) is None
+            assert again.get(KEY) is None and again.get(OTHER) is None
+        assert len(caught) == 1 and len(list(store.entries())) == 1
+    store.put(KEY, b"again")
+    assert quiet(store) == b"again"
+
+
+@as_another_user
+def test_a_folder_of_another_user_is_not_used(store, monkeypatch):
     store.put(KEY, b"payload")
     again = DiskStore(store.folder)
-    if what == "entry":
-        assert again.get(KEY) is not None
-    # everything here is a stranger's to another user
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.warns(CacheWarning, match="belongs to another user") as caught:
+    assert again.problem() is None
+    give_away(store.folder, monkeypatch)
+    with pytest.warns(CacheWarning, match="belongs to another user: nothing is kept on disk") as caught:
         assert again.get(KEY) is None
-        assert again.get(KEY) is None and again.get(OTHER) is None
-    assert len(caught) == 1
-    if what == "folder":
         again.put(OTHER, b"payload")
-    assert len(list(store.entries())) == 1
+    assert len(caught) == 1 and len(list(store.entries())) == 1
+    assert again.problem() == f"{store.folder} belongs to another user"
 
 
 @as_another_user
@@ -130,6 +186,7 @@ def test_a_folder_that_others_may_write_is_not_used(store, bits):
         assert again.get(KEY) is None
         again.put(OTHER, b"payload")
     assert len(caught) == 1 and len(list(store.entries())) == 1
+    assert again.problem() == f"{store.folder} can be written by others"
 
 
 @as_another_user
@@ -144,21 +201,34 @@ def test_an_entry_that_others_may_write_is_not_read_and_is_made_again(store, bit
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+@pytest.mark.parametrize("store", ["users"], indirect=True)
 def test_neither_a_link_nor_a_pipe_nor_a_folder_is_an_entry(store, tmp_path):
     store.put(KEY, b"payload")
     path = entry(store)
     os.replace(path, tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    assert store.get(KEY) is None
+    assert quiet(store) is None
     path.unlink()
-    os.mkfifo(path)
-    with pytest.warns(CacheWarning, match="something else"):
-        assert store.get(KEY) is None
+    for make in (os.mkfifo, os.mkdir):
+        make(path)
+        with pytest.warns(CacheWarning, match="is no file: it is not used"):
+            assert DiskStore(store.folder).get(KEY) is None
+        path.unlink() if make is os.mkfifo else path.rmdir()
+    store.put(OTHER, b"payload")
+    assert quiet(store, OTHER) == b"payload"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no list of open files")
+def test_what_is_not_read_is_closed(store):
+    store.put(KEY, b"payload")
+    path = entry(store)
     path.unlink()
     path.mkdir()
-    assert store.get(KEY) is None
-    store.put(OTHER, b"payload")
-    assert store.get(OTHER) == b"payload"
+    before = len(os.listdir("/proc/self/fd"))
+    with warnings.catch_warnings(record=True):
+        for _ in range(5):
+            store.get(KEY)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def failing(error):
@@ -183,39 +253,62 @@ def test_where_nothing_can_be_written_one_warning_says_so(store, error, call, mo
     assert [path.name for path in store.folder.iterdir()] == [entry(store).name]
 
 
-def test_a_disk_that_fills_up_while_an_entry_is_written_leaves_nothing(store, monkeypatch):
-    class Full:
-        def __init__(self, file):
-            self.file = file
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            self.file.close()
-
-        def write(self, content):
-            self.file.write(content[:10])
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    store.put(OTHER, b"payload")
-    original = os.fdopen
-    monkeypatch.setattr(os, "fdopen", lambda fd, mode: Full(original(fd, mode)) if mode == "wb" else original(fd, mode))
-    with pytest.warns(CacheWarning, match="No space left"):
-        store.put(KEY, b"payload")
-    assert quiet(store) is None and len(list(store.folder.iterdir())) == 1
+def in_a_process(program, folder):
+    """What a program prints, in a process of its own, to which a limit or a loss of rights stays."""
+    head = """
+        import os, resource, sys, warnings
+        from pathlib import Path
+        from tilejit.runtime.store import DiskStore
+        store = DiskStore(Path(sys.argv[1]))
+    """
+    text = textwrap.dedent(head) + textwrap.dedent(program)
+    command = [sys.executable, "-c", text, str(folder)]
+    done = subprocess.run(command, cwd=Path(tj.__file__).parents[1], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes everywhere")
-def test_a_read_only_folder_is_read(store):
-    store.put(KEY, b"payload")
-    store.folder.chmod(0o500)
-    try:
-        with pytest.warns(CacheWarning, match="Permission denied"):
-            store.put(OTHER, b"payload")
-        assert store.get(KEY) == b"payload"
-    finally:
-        store.folder.chmod(0o700)
+@pytest.mark.skipif(not has_users, reason="no limits for files")
+def test_a_disk_that_fills_up_while_an_entry_is_written_leaves_nothing(tmp_path):
+    """A limit for the size of files ends a write in its midst, as a full disk does."""
+    kept = DiskStore(tmp_path / "kept")
+    kept.put(OTHER, b"payload")
+    program = """
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        for _ in range(2):
+            store.put("program:one", bytes(10_000))
+            print(store.get("program:one"), store.get("program:two"))
+    """
+    shown, warned = in_a_process(program, kept.folder)
+    assert shown == ["None b'payload'"] * 2
+    assert warned.count("CacheWarning") == 1 and "can't be written (File too large)" in warned
+    assert [path.name for path in kept.folder.iterdir()] == [entry(kept).name]
+
+
+@pytest.mark.skipif(not has_users, reason="Windows has other rights")
+def test_a_read_only_folder_is_read():
+    with tempfile.TemporaryDirectory() as parent:
+        kept = DiskStore(Path(parent, "kept"))
+        kept.put(KEY, b"payload")
+        os.utime(entry(kept), (0, 0))
+        kept.folder.chmod(0o500)
+        if is_root:
+            # who may write anywhere becomes somebody who owns that folder
+            for path in (parent, kept.folder, entry(kept)):
+                os.chown(path, NOBODY, NOBODY)
+        program = f"""
+            if {is_root}:
+                os.setgroups([])
+                os.setgid({NOBODY})
+                os.setuid({NOBODY})
+            for _ in range(2):
+                store.put("program:two", b"payload")
+                print(store.get("program:one"), store.get("program:two"), store.problem(), store.is_writable)
+        """
+        shown, warned = in_a_process(program, kept.folder)
+        kept.folder.chmod(0o700)
+    assert shown == ["b'payload' None None False"] * 2
+    assert warned.count("CacheWarning") == 1 and "can't be written (Permission denied)" in warned
 
 
 def test_a_folder_that_cant_be_made_is_a_warning(tmp_path):
@@ -224,6 +317,59 @@ def test_a_folder_that_cant_be_made_is_a_warning(tmp_path):
     with pytest.warns(CacheWarning, match="can't be written"):
         store.put(KEY, b"payload")
     assert store.get(KEY) is None and not list(store.entries()) and store.clear() == 0 and store.verify() == []
+    assert store.problem() == f"{store.folder} can't be read (Not a directory)"
+
+
+def test_a_file_where_the_folder_should_be_is_a_warning(tmp_path):
+    (tmp_path / "kept").write_text("")
+    store = DiskStore(tmp_path / "kept")
+    with pytest.warns(CacheWarning, match="kept is no folder: nothing is kept on disk"):
+        store.put(KEY, b"payload")
+    assert store.problem() == f"{store.folder} is no folder" and store.get(KEY) is None
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no /proc")
+def test_a_folder_that_cant_be_made_because_it_is_not_found_is_a_warning():
+    store = DiskStore(Path("/proc/x/y"))
+    with pytest.warns(CacheWarning, match="/proc/x/y can't be written .No such file or directory.") as caught:
+        store.put(KEY, b"payload")
+        store.put(KEY, b"payload")
+    assert len(caught) == 1 and store.get(KEY) is None
+
+
+def test_a_folder_that_is_not_there_is_no_problem(store):
+    assert store.problem() is None and store.is_writable and not store.folder.exists()
+    store.put(KEY, b"payload")
+    assert store.problem() is None and store.is_writable
+
+
+def test_on_windows_an_entry_that_another_process_reads_stays(tmp_path, monkeypatch):
+    windows = Windows()
+    monkeypatch.setattr(stores, "os", windows)
+    store = DiskStore(tmp_path / "kept")
+    store.put(KEY, b"payload")
+    windows.opened.add(entry(store))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.put(KEY, b"payload")
+        store.put(OTHER, b"payload")
+    assert quiet(store) == quiet(store, OTHER) == b"payload" and len(list(store.folder.iterdir())) == 2
+
+
+def test_on_windows_a_folder_that_cant_be_written_is_a_warning(tmp_path, monkeypatch):
+    windows = Windows()
+    monkeypatch.setattr(stores, "os", windows)
+    store = DiskStore(tmp_path / "kept")
+    windows.opened.add(store._path(KEY))
+    with pytest.warns(CacheWarning, match="can't be written .Access is denied."):
+        store.put(KEY, b"payload")
+    assert not list(store.folder.iterdir())
+
+
+def test_a_key_may_hold_the_name_of_a_file_that_is_not_utf_8(store):
+    key = f"source:{os.fsdecode(b'/home/' + bytes([255]))}"
+    store.put(key, b"payload")
+    assert quiet(store, key) == b"payload" and store.verify() == []
 
 
 def test_a_folder_that_is_removed_meanwhile_is_made_again(store):
@@ -283,10 +429,11 @@ def test_what_nobody_goes_on_writing_is_removed_in_time(store):
 
 def test_files_of_others_stay_and_are_in_nobodys_way(store):
     store.put(KEY, b"payload")
-    names = ["README", "notes.txt", ".hidden", "a.b.c.tmp", "f" * 64]
+    names = ["README", "notes.txt", ".hidden", "a.b.c.tmp", "f" * 64, f"{'f' * 64}.json", f"{'f' * 64}.json.1-2.tmp"]
     for name in names:
         (store.folder / name).write_text("not an entry")
-    store.sweep()
+        os.utime(store.folder / name, (0, 0))
+    DiskStore(store.folder, limit_bytes=100).sweep()
     assert store.verify() == [] and store.clear() == 1
     assert sorted(os.listdir(store.folder)) == sorted(names)
 
@@ -297,8 +444,35 @@ def test_verify_removes_what_is_damaged_and_says_so(store):
     one, two, *_ = sorted(e.path for e in store.entries())
     one.write_bytes(one.read_bytes()[:-1])
     two.write_bytes(b"nonsense")
-    assert sorted(store.verify()) == [f"{one.name}: damaged", f"{two.name}: damaged"]
+    assert sorted(store.verify()) == [(one.name, "damaged", True), (two.name, "damaged", True)]
     assert len(list(store.entries())) == 2 and store.verify() == []
+
+
+@as_another_user
+def test_verify_and_clear_leave_what_belongs_to_another_user(store, monkeypatch):
+    store.put(KEY, b"payload")
+    foreign = entry(store)
+    if is_root:
+        store.put(OTHER, b"payload")
+    give_away(foreign, monkeypatch)
+    assert store.verify() == [(foreign.name, "belongs to another user", False)]
+    assert store.clear() == is_root and [e.path for e in store.entries()] == [foreign]
+
+
+def test_verify_says_what_it_cant_remove(store):
+    store.put(KEY, b"payload")
+    path = entry(store)
+    path.unlink()
+    path.mkdir()
+    assert store.verify() == [(path.name, "is no file", False)] and path.is_dir()
+
+
+@as_another_user
+def test_verify_removes_what_others_may_have_written(store):
+    store.put(KEY, b"payload")
+    path = entry(store)
+    path.chmod(0o666)
+    assert store.verify() == [(path.name, "can be written by others", True)] and not path.exists()
 
 
 def test_an_interrupted_write_leaves_nothing(store, monkeypatch):
@@ -334,6 +508,11 @@ def test_threads_that_put_and_get_one_key_see_one_of_the_payloads(store):
     assert seen <= set(payloads) and len(seen) > 1
 
 
+@tj.kernel(threads=32)
+def counted(A: tj.Tensor):
+    A[tj.lane_id()] = tj.lane_id()
+
+
 class TestEnvironment:
     @pytest.fixture(autouse=True)
     def environment(self, monkeypatch, tmp_path):
@@ -341,9 +520,23 @@ class TestEnvironment:
             monkeypatch.delenv(name, raising=False)
         self.set = monkeypatch.setenv
         self.patch, self.set_item = monkeypatch.setattr, monkeypatch.setitem
-        stores._store.cache_clear()
+        for cached in (stores._store, stores._tell):
+            cached.cache_clear()
         yield
-        stores._store.cache_clear()
+        for cached in (stores._store, stores._tell):
+            cached.cache_clear()
+
+    def is_refused(self, words):
+        """Whether nothing is kept, which one warning says, and a launch works."""
+        with pytest.warns(CacheWarning) as caught:
+            assert stores.current() is None and stores.current() is None
+        (warned,) = caught
+        assert str(warned.message) == f"{words}: nothing is kept on disk\nhelp: {stores._HINT}"
+        assert stores.asked().unused == words
+        a = np.zeros(32, np.int32)
+        with tj.use_device("sim"):
+            tj.Kernel(counted.__wrapped__, counted.options)[1](a)
+        return a[31] == 31
 
     def test_it_is_where_the_system_keeps_caches(self, tmp_path):
         platformdirs = pytest.importorskip("platformdirs")
@@ -355,7 +548,12 @@ class TestEnvironment:
         self.set("TILEJIT_CACHE_DIR", str(tmp_path))
         self.set("TILEJIT_CACHE_MAXSIZE", "12345")
         assert stores.current().folder == tmp_path and stores.current().limit_bytes == 12345
-        assert stores.current() is stores.current()
+        assert stores.current() is stores.current() and stores.asked().unused is None
+
+    def test_it_can_be_below_the_users_home(self, tmp_path):
+        self.set("HOME", str(tmp_path))
+        self.set("TILEJIT_CACHE_DIR", "~/kept")
+        assert stores.current().folder == tmp_path / "kept"
 
     def test_it_stays_where_it_is_when_the_program_changes_its_directory(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -364,15 +562,51 @@ class TestEnvironment:
 
     def test_it_can_be_off(self):
         self.set("TILEJIT_CACHE", "0")
-        assert stores.current() is None
+        assert stores.current() is None and stores.asked().unused == "TILEJIT_CACHE=0"
+
+    @pytest.mark.parametrize("value", ["", "1"])
+    def test_it_is_on_where_nothing_or_1_asks_for_it(self, value, tmp_path):
+        self.set("TILEJIT_CACHE", value)
+        self.set("TILEJIT_CACHE_DIR", str(tmp_path))
+        assert stores.current().folder == tmp_path
+
+    @pytest.mark.parametrize("value", ["off", "false", "no", "on", "00"])
+    def test_a_switch_that_is_neither_on_nor_off_is_a_warning_and_off(self, value):
+        self.set("TILEJIT_CACHE", value)
+        assert self.is_refused(f"TILEJIT_CACHE={value!r} is none of 0, 1")
+
+    def test_a_home_that_nobody_has_is_a_warning(self):
+        self.set("TILEJIT_CACHE_DIR", "~nosuchuser/x")
+        assert self.is_refused("~nosuchuser/x is no folder that can be found (Could not determine home directory.)")
+
+    @pytest.mark.skipif(os.name == "nt", reason="Windows keeps the directory in which a program runs")
+    def test_a_folder_in_a_directory_that_was_removed_is_a_warning(self, tmp_path, monkeypatch):
+        (tmp_path / "gone").mkdir()
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        self.set("TILEJIT_CACHE_DIR", "kept")
+        words = "kept is no folder that can be found ([Errno 2] No such file or directory)"
+        assert self.is_refused(words)
 
     def test_a_size_that_is_no_number_is_a_warning(self, tmp_path):
         self.set("TILEJIT_CACHE_DIR", str(tmp_path))
         self.set("TILEJIT_CACHE_MAXSIZE", "1 GB")
-        with pytest.warns(CacheWarning, match="'1 GB' is no number of bytes"):
+        with pytest.warns(CacheWarning, match="'1 GB' is no number of bytes: at most 536,870,912 are kept") as caught:
             assert stores.current().limit_bytes == stores.DEFAULT_LIMIT
+            stores.current()
+        assert len(caught) == 1 and stores.asked().unused is None
 
     def test_without_platformdirs_it_is_a_warning(self):
         self.set_item(sys.modules, "platformdirs", None)
-        with pytest.warns(CacheWarning, match="platformdirs isn't installed"):
-            assert stores.current() is None
+        assert self.is_refused("platformdirs isn't installed")
+
+    def test_warnings_name_the_line_of_the_users(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        lines = []
+        for folder in ("~nosuchuser/x", str(tmp_path / "file")):
+            self.set("TILEJIT_CACHE_DIR", folder)
+            with pytest.warns(CacheWarning) as caught, tj.use_device("sim"):
+                again = tj.Kernel(counted.__wrapped__, counted.options)
+                again[1](np.zeros(32, np.int32)); lines.append(sys._getframe().f_lineno)  # noqa: E702
+            lines.append((caught[0].filename, caught[0].lineno))
+        assert lines == [lines[0], (__file__, lines[0])] * 2
