@@ -208,7 +208,7 @@ class Kernel:
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
     ) -> Request:
         """What compiling for these arguments means, which may be specs."""
-        values = specified(self.name, self.parameters, args, named)
+        values = standing_in(self.parameters, specified(self.name, self.parameters, args, named))
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
@@ -274,10 +274,14 @@ class Kernel:
 def specified(
     name: str, declared: Sequence[Parameter], args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> list[Any]:
-    """Arguments in order where nothing is launched: specs stand for arrays, dtypes for scalars, pins for nothing."""
+    """Arguments in order where nothing is launched, which may be specs and dtypes; pins are those that aren't given."""
     pinned = {p.name: p.spec for p in declared[len(args) :] if p.spec is not None}
-    bound = bind(name, declared, args, {**pinned, **named})
-    return [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(declared, bound, strict=True))]
+    return bind(name, declared, args, {**pinned, **named})
+
+
+def standing_in(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
+    """Arguments of a launch that could be: arrays for specs, and numbers for dtypes."""
+    return [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(declared, values, strict=True))]
 
 
 def _is_kept(configuration: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from .dataclass import dataclass
@@ -96,6 +96,10 @@ class LaunchBase(ABC):
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
         """The grid, where it isn't fixed; a grid function is called with the arguments by name."""
 
+    def bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
+        """The arguments in the order of the parameters; ABSENT for those that the launcher chooses."""
+        return bind(self.kernel.name, self.kernel.parameters, args, named)
+
     def start(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Launches by the generated function for arguments of these types, else the usual way."""
         kernel = self.kernel
@@ -104,7 +108,7 @@ class LaunchBase(ABC):
             self.memory.ready(generated)
             generated.launch(self, *args, **named)
             return
-        values = bind(kernel.name, kernel.parameters, args, named)
+        values = self.bound(args, named)
         resolved = self.run(values, None)
         generated = kernel.generated.notice(args, named, values, resolved)
         if generated is not None:
@@ -147,7 +151,9 @@ class Launcher(LaunchBase):
 
     def __init__(self, kernel: Launchable, grid: Any, threads: int, stream: Any) -> None:
         super().__init__(kernel, threads, stream, kernel.memory)
-        self.grid = GridFunction(grid) if callable(grid) else check_grid(grid)
+        if callable(grid) and not isinstance(grid, GridFunction):
+            grid = GridFunction(grid)
+        self.grid: GridFunction | tuple[int, int, int] = grid if isinstance(grid, GridFunction) else check_grid(grid)
 
     @entry_point
     def __call__(self, *args: Any, **constexprs: Any) -> None:

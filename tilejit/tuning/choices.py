@@ -1,13 +1,13 @@
-"""The decorator: what a kernel's configurations are, and which of them make no sense."""
+"""The decorator: what a kernel's configurations are, and by what they are chosen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .. import frontend
 from ..errors import KernelSyntaxError, LaunchError, entry_point
 from ..jit import Kernel
-from .kernel import Choices, Prune, TunedKernel, check_configs
+from .kernel import TunedKernel
+from .options import Choices, Prune, check_configs, check_names
 from .trials import Config
 
 
@@ -24,13 +24,15 @@ def autotune(
     leave out; grid functions see them (`lambda meta: (tj.cdiv(meta["M"], meta["BM"]),)`).
     key: names of parameters: other values are tuned anew; of an array it is its shape that counts. So are other
     signatures (types, alignment), devices and texts of the kernel.
-    prune: takes the configurations and the arguments by name, returns the configurations to try.
+    prune: takes the configurations and the arguments by name, returns the configurations to try; it is asked once for
+    each key.
     reset: names of arrays that each run changes for the next one, such as those that are added to: they are restored
     before each timing and in the end. Others are left as the last run wrote them.
 
     All configurations are compiled at the same time, then timed in turn on the arguments of the launch, as
     `tilejit.testing.do_bench` does; on the simulator their cost is counted. The table is kept on the disk; `k.tuning`
-    and `k.explain` show it. One that can't be compiled or launched is a row with the reason.
+    and `k.explain` show it. One that can't be compiled, or takes more than the device has, is a row with the reason;
+    whatever else goes wrong, the launch raises, and the next one goes on where it was.
     TILEJIT_AUTOTUNE=print prints each table, TILEJIT_AUTOTUNE=off takes the first configuration and times nothing.
 
     Example:
@@ -52,37 +54,14 @@ def autotune(
             )
         check_configs(kernel.name, kernel.parameters, configs)
         restored = () if reset is None else reset
-        _check_names(kernel, configs[0], key, restored)
+        for what, names in (("key", key), ("reset", restored)):
+            check_names(kernel.name, kernel.parameters, configs[0], what, names)
         if prune is not None and not callable(prune):
             raise LaunchError(
                 f"prune={prune!r} is not a function",
                 hint="it takes the configurations and the arguments by name, and returns configurations",
             )
-        names = frozenset(configs[0].values)
-        return TunedKernel(kernel, Choices(tuple(configs), names, tuple(key), prune, tuple(restored)))
+        chosen = frozenset(configs[0].values)
+        return TunedKernel(kernel, Choices(tuple(configs), chosen, tuple(key), prune, tuple(restored)))
 
     return decorate
-
-
-def _check_names(kernel: Kernel, config: Config, key: Sequence[str], reset: Sequence[str]) -> None:
-    """Refuses a key or a reset that names what can't be one."""
-    runtime = {p.name: p for p in kernel.parameters if p.name not in config.values}
-    for what, names in (("key", key), ("reset", reset)):
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise LaunchError(f"{what}={names!r} of {kernel.name} is no list of names", hint=f'write {what}=["A", "B"]')
-        for name in names:
-            if name in config.values:
-                raise LaunchError(
-                    f"{what} of {kernel.name} names {name!r}, which the configurations give values to",
-                    hint="name parameters that launches give arguments to",
-                )
-            if name not in runtime:
-                raise LaunchError(
-                    f"{what} of {kernel.name} names {name!r}, which is no parameter of it",
-                    hint=f"its parameters: {', '.join(runtime)}",
-                )
-    for name in reset:
-        if runtime[name].kind not in (frontend.ParameterKind.ARRAY, frontend.ParameterKind.ANY):
-            raise LaunchError(
-                f"reset of {kernel.name} names {name!r}, which is no array", hint="name arrays that the kernel writes"
-            )

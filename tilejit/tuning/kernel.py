@@ -2,49 +2,59 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dataclass import dataclass, replace
 from ..errors import LaunchError, entry_point
-from ..frontend import Parameter, ParameterKind
 from ..ir.types import compile_time
-from ..jit import Kernel, specified
-from ..launches import Launcher, PreparedLaunch
+from ..jit import Kernel, specified, standing_in
+from ..launches import Launcher
 from ..runtime import devices
+from ..runtime.arrays import ArrayView
 from ..runtime.device import Device
 from ..runtime.disk import Shelf
-from ..runtime.grid import GridArguments, GridFunction, check_threads, split
+from ..runtime.grid import GridArguments, check_threads, split
+from ..runtime.launcher.generated import Choosing, GeneratedLaunchers
+from ..runtime.launcher.memory import LaunchMemory
 from ..runtime.once import Once
 from ..runtime.signature import Call, bind, freeze, signature
 from ..runtime.variants import Request, refuse_compiling
 from ..target import Target
 from ..target import target as find_target
+from .launcher import TunedLauncher
+from .options import Choices, captured_of, check_configs
 from .search import Question, Search
 from .trials import Config, Tuning, Tunings
 
 if TYPE_CHECKING:
+    from ..compiled import Compiled
     from ..explanation import Explanation
 
-_MODES = ("", "print", "off")
+_MODE, _MODES = "TILEJIT_AUTOTUNE", ("", "print", "off")
 
-#: takes the configurations and the arguments by name, and returns those that are worth trying
-Prune = Callable[[list[Config], Mapping[str, Any]], Sequence[Config]]
+#: launches whose configurations are remembered
+_CHOSEN = 4096
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """What `autotune` was told. names: of the parameters that the configurations give values to."""
+class Pick:
+    """A configuration, and in words why it is this one. tuning: the table that says so, where one does."""
 
-    configs: tuple[Config, ...]
-    names: frozenset[str]
-    key: tuple[str, ...]
-    prune: Prune | None
-    reset: tuple[str, ...]
+    config: Config
+    why: str
+    tuning: Tuning | None = None
+
+    def __str__(self) -> str:
+        return f"configuration {self.config}: {self.why}"
 
 
 class TunedKernel(Kernel):
@@ -60,17 +70,28 @@ class TunedKernel(Kernel):
         self.choices = choices
         self.shelf = Shelf(kernel.source, kernel.options.made)
         self.open_parameters = tuple(p for p in kernel.parameters if p.name not in choices.names)
+        # but not what launches it
+        vars(self).pop("_launcher_type", None)
+        self._functions_of_configs = choices.functions
+        self._besides = _besides(self._functions_of_configs)
+        choosing = Choosing(frozenset(choices.key), self._besides)
+        self.generated = GeneratedLaunchers(self.name, self.parameters, choosing)
+        self.memory = LaunchMemory()
         self._launchers = {}
         self._tunings: Once[tuple[Any, ...], Tuning] = Once()
         self._chosen: dict[tuple[Any, ...], Config] = {}
+
+    @functools.cached_property
+    def _launcher_type(self) -> type[Launcher]:
+        return type("TunedLauncher", (TunedLauncher,), {"__slots__": ()})
+
+    def _configured(self, configuration: Any) -> Launcher:
+        return self._launcher_type(self, *split(configuration))
 
     @property
     def tuning(self) -> Tunings:
         """What was tried so far, a table for each key."""
         return Tunings(self._tunings.values)
-
-    def _configured(self, configuration: Any) -> Launcher:
-        return TunedLauncher(self, *split(configuration))
 
     def launched(
         self, grid: Any, threads: int | None, args: tuple[Any, ...], named: Mapping[str, Any], target: Target
@@ -85,33 +106,109 @@ class TunedKernel(Kernel):
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
     ) -> Request:
         """In the configuration that is known to be the fastest, else in the first."""
-        question, tuning = self._asked(args, named, target, threads)
-        config = question.candidates[0] if tuning is None else tuning.best.config
-        values = self.complete(question.values, config)
-        count = self.threads_of(config, threads)
-        return Request(question.target, count, values, Call(self.parameters, values), self.options.debug)
-
-    def _asked(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
-    ) -> tuple[Question, Tuning | None]:
-        """What a launch with arguments like these would ask, and the answer where it is known."""
         self._refuse_values(named)
-        values = specified(self.name, self.open_parameters, args, named)
-        device = devices.default()
-        chosen = find_target(target) if target is not None else self.options.target or device.target
-        count = self.options.threads if threads is None else check_threads(threads)
-        question = self._question(device, chosen, count, values, Call(self.open_parameters, values))
-        return question, self._answer(question)
+        self.refuse_threads(threads)
+        return self._request(self.pick(args, named, target, threads), args, named, target, threads)
+
+    def _request(
+        self, pick: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
+        threads: int | None,
+    ) -> Request:
+        config = pick.config
+        values = self.complete(specified(self.name, self.open_parameters, args, named), config)
+        return self.kernel.request(tuple(values), {}, target, threads if config.threads is None else config.threads)
 
     @entry_point
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Explanation:
         """As of any kernel, in the fastest configuration, with the table of all."""
-        _, tuning = self._asked(args, constexprs, target, threads)
-        explanation = self.compile(*args, target=target, threads=threads, **constexprs).explain()
-        remark = "not tuned for these arguments yet: this is the first configuration" if tuning is None else str(tuning)
-        return replace(explanation, remarks=(*explanation.remarks, remark))
+        self._refuse_values(constexprs)
+        self.refuse_threads(threads)
+        compiled, pick = self.compile_picked(args, constexprs, target, threads)
+        explanation = compiled.explain()
+        tables = () if pick.tuning is None else (str(pick.tuning),)
+        return replace(explanation, remarks=(*explanation.remarks, str(pick), *tables))
+
+    def compile_picked(
+        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
+        given: Mapping[str, Any] = _NOTHING,
+    ) -> tuple[Compiled, Pick]:
+        """Compiles for arguments like these in a configuration that has certain values; says which, and why.
+
+        given: the values; `threads`, too, choose where configurations say them.
+        """
+        pick = self.pick(args, named, target, threads, given)
+        return self.variants.variant(self._request(pick, args, named, target, threads)).compiled, pick
+
+    def pick(
+        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
+        given: Mapping[str, Any] = _NOTHING,
+    ) -> Pick:
+        """The configuration for arguments like these, which may be specs: the fastest that is known, else the first.
+
+        given: values that it must have; and so many threads where configurations say them.
+        """
+        matching = self.choices.matching(given, threads)
+        if not matching:
+            return self._of_its_own(given, threads)
+        limits = [f"{name}={value!r}" for name, value in given.items()]
+        limits += [] if threads is None or matching == self.choices.matching(given, None) else [f"threads={threads}"]
+        among = f"of {len(matching)}" + (f" with {', '.join(limits)}" if limits else "")
+        if len(matching) == 1:
+            return Pick(matching[0], f"the only one {'with ' + ', '.join(limits) if limits else 'that there is'}")
+        values = specified(self.name, self.open_parameters, args, named)
+        unknown = self._unknown(values)
+        if unknown:
+            asks = "which it is tuned by" if set(unknown) <= set(self.choices.key) else "which prune may ask"
+            return Pick(matching[0], f"the first {among}: no value is given for {', '.join(unknown)}, {asks}")
+        question = self._question_without_launch(values, target, threads)
+        left = [config for config in matching if config in question.candidates] or matching
+        if len(left) == 1:
+            return Pick(left[0], f"the only one {among} that prune leaves")
+        if _mode() == "off":
+            return Pick(left[0], f"the first {among}, as {_MODE}=off says")
+        where = f"for {question.key} on {question.device.name}" if question.key else f"on {question.device.name}"
+        tuning = self._answer(question)
+        best = None if tuning is None else tuning.best_of(left)
+        if best is not None:
+            return Pick(best.config, f"the fastest {among}, {where}", tuning)
+        return Pick(left[0], f"the first {among}: not tuned {where} yet")
+
+    def _of_its_own(self, given: Mapping[str, Any], threads: int | None) -> Pick:
+        """A configuration that isn't one of the kernel's.
+
+        raises: LaunchError where values are missing.
+        """
+        wanted = Config(dict(given))
+        text = ", ".join([*filter(None, [str(wanted)]), *([] if threads is None else [f"threads={threads}"])])
+        if given.keys() == self.choices.names:
+            return Pick(wanted, f"none of the {len(self.choices.configs)} that are tuned has {text}")
+        raise LaunchError(
+            f"no configuration of {self.name} has {text}",
+            hint=f"give a value to each of {', '.join(sorted(self.choices.names))}, or choose one of:\n"
+            + "\n".join(f"  {config}" for config in self.choices.configs),
+        )
+
+    def _unknown(self, values: Sequence[Any]) -> list[str]:
+        """Names of numbers that only have a type, where their values decide. values: as they are specified."""
+        likes = standing_in(self.open_parameters, values)
+        open_ones = [
+            p.name
+            for p, value, like in zip(self.open_parameters, values, likes, strict=True)
+            if like is not value and not isinstance(like, ArrayView)
+        ]
+        return [name for name in open_ones if self.choices.prune is not None or name in self.choices.key]
+
+    def _question_without_launch(
+        self, values: Sequence[Any], target: str | Target | None, threads: int | None
+    ) -> Question:
+        """What a launch with arguments like these would ask. values: as they are specified."""
+        device = devices.default()
+        chosen = find_target(target) if target is not None else self.options.target or device.target
+        count = self.options.threads if threads is None else check_threads(threads)
+        likes = standing_in(self.open_parameters, values)
+        return self._question(device, chosen, count, values, likes, Call(self.open_parameters, likes))
 
     def open_values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """The arguments without the configuration's, in order."""
@@ -127,42 +224,43 @@ class TunedKernel(Kernel):
                     hint=f"leave it out, or use {self.name}.kernel, which isn't tuned",
                 )
 
+    def refuse_threads(self, threads: int | None) -> None:
+        """Raises LaunchError for a launch's own threads where configurations say how many there are."""
+        if threads is not None and any(config.threads is not None for config in self.choices.configs):
+            raise LaunchError(
+                f"the threads of {self.name} come from its configurations and can't be given",
+                hint=f"leave them out, or use {self.name}.kernel, which isn't tuned",
+            )
+
     def complete(self, values: Sequence[Any], config: Config) -> list[Any]:
         """All arguments, in order."""
         remaining = iter(values)
         return [config.values[p.name] if p.name in config.values else next(remaining) for p in self.parameters]
 
-    def threads_of(self, config: Config, threads: int | None) -> int:
-        """Threads of a CTA. threads: the launch's own, None for none."""
-        if config.threads is None:
-            return self.options.threads if threads is None else threads
-        if threads is not None:
-            raise LaunchError(
-                f"the threads of {self.name} come from its configurations and can't be given",
-                hint=f"leave them out, or use {self.name}.kernel, which isn't tuned",
-            )
-        return config.threads
-
     def choose(self, values: Sequence[Any], launcher: TunedLauncher) -> Config:
-        """The fastest configuration for these arguments; tuned now, as `launcher` launches, where that isn't known."""
+        """The configuration for these arguments; tuned now, as `launcher` launches, where the fastest isn't known."""
         call = Call(self.open_parameters, values)
         device = devices.of(call)
-        quick = (device, launcher.threads, self.captured.number(), call.key, self._key(values))
+        by_name = {p.name: value for p, value in zip(self.open_parameters, values, strict=True)}
+        key = tuple([_key_value(by_name[name], name) for name in self.choices.key])
+        quick = (device, launcher.threads, self.captured.number(), call.key, key, self._besides())
         config = self._chosen.get(quick)
-        return config if config is not None else self._choose(quick, device, values, call, launcher)
+        if config is None:
+            config = self._choose(device, values, call, launcher)
+            if len(self._chosen) >= _CHOSEN:
+                self._chosen.clear()
+            self._chosen[quick] = config
+        return config
 
-    def _choose(
-        self, quick: tuple[Any, ...], device: Device, values: Sequence[Any], call: Call, launcher: TunedLauncher
-    ) -> Config:
-        mode = os.environ.get("TILEJIT_AUTOTUNE", "")
-        if mode not in _MODES:
-            raise LaunchError(
-                f"TILEJIT_AUTOTUNE={mode!r} is none of print, off",
-                hint="print shows what was tried, off takes the first configuration and times nothing",
-            )
-        question = self._question(device, self.options.target or device.target, launcher.threads, values, call)
+    def _choose(self, device: Device, values: Sequence[Any], call: Call, launcher: TunedLauncher) -> Config:
+        mode = _mode()
+        target = self.options.target or device.target
+        question = self._question(device, target, launcher.threads, values, values, call)
         if mode == "off" or len(question.candidates) == 1:
             return question.candidates[0]
+        # what is wrong with the launch and not with a configuration, as any launch says it
+        device.check(target)
+        devices.check_environment(call)
         tuning = self._tunings.get(
             question.identity,
             lambda: self._tuned(question, launcher),
@@ -170,24 +268,18 @@ class TunedKernel(Kernel):
         )
         if mode == "print":
             print(tuning, file=sys.stderr)
-        config = self._chosen[quick] = tuning.best.config
-        return config
-
-    def _key(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """The values of the parameters that `key` names; of an array its shape."""
-        by_name = {p.name: value for p, value in zip(self.open_parameters, values, strict=True)}
-        return tuple([_key_value(by_name[name], name) for name in self.choices.key])
+        return tuning.best.config
 
     def _question(
-        self, device: Device, target: Target, threads: int, values: Sequence[Any], call: Call
+        self, device: Device, target: Target, threads: int, values: Sequence[Any], likes: Sequence[Any], call: Call
     ) -> Question:
+        """likes: the values, with what stands for them where they are specs. call: of these."""
         named = GridArguments({p.name: value for p, value in zip(self.open_parameters, values, strict=True)})
         aliased = frozenset(position for pair in call.overlaps for position in pair)
-        typed = signature(self.open_parameters, values, call.arguments, target, aliased)
+        typed = signature(self.open_parameters, likes, call.arguments, target, aliased)
         key = ", ".join(f"{name}={_text(named[name])}" for name in self.choices.key)
-        candidates = self._pruned(named)
-        captured = self.captured.number()
-        return Question(device, target, threads, tuple(values), call, typed, captured, key, candidates)
+        captured = self.captured.number(), captured_of(self._functions_of_configs)
+        return Question(device, target, threads, tuple(likes), call, typed, captured, key, self._pruned(named))
 
     def _pruned(self, named: Mapping[str, Any]) -> tuple[Config, ...]:
         choices = self.choices
@@ -219,86 +311,38 @@ class TunedKernel(Kernel):
         search = Search(self, question)
         if not search.table.is_done:
             search.run(launcher)
-        # where nothing can run, the next launch looks again
-        assert search.table.best
         return search.table
 
 
-class TunedLauncher(Launcher):
-    """A tuned kernel with its grid, threads and stream."""
+def _mode() -> str:
+    """What the environment says of tuning.
 
-    __slots__ = ("_by_config", "_threads")
+    raises: LaunchError where that makes no sense.
+    """
+    mode = os.environ.get(_MODE, "")
+    if mode not in _MODES:
+        raise LaunchError(
+            f"{_MODE}={mode!r} is none of print, off",
+            hint="print shows what was tried, off takes the first configuration and times nothing",
+        )
+    return mode
 
-    def __init__(self, kernel: TunedKernel, grid: Any, threads: int | None, stream: Any) -> None:
-        super().__init__(kernel, grid, kernel.options.threads if threads is None else threads, stream)
-        self._threads = None if threads is None else check_threads(threads)
-        self._by_config: dict[Config, Launcher] = {}
 
-    @entry_point
-    def __call__(self, *args: Any, **constexprs: Any) -> None:
-        """Launches in the fastest configuration, which the first launch with such arguments finds out."""
-        launcher, values = self._chosen(args, constexprs)
-        launcher(*values)
-
-    @entry_point
-    def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
-        """Resolves everything now, so that `p()` only launches; the configuration stays what it is."""
-        launcher, values = self._chosen(args, constexprs)
-        return launcher.bind(*values)
-
-    def _chosen(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Launcher, list[Any]]:
-        kernel = self.kernel
-        assert isinstance(kernel, TunedKernel)
-        values = kernel.open_values(args, named)
-        config = kernel.choose(values, self)
-        return self.of(config), kernel.complete(values, config)
-
-    def of(self, config: Config) -> Launcher:
-        """What launches in one configuration."""
-        launcher, kernel = self._by_config.get(config), self.kernel
-        if launcher is None:
-            assert isinstance(kernel, TunedKernel)
-            grid = self.grid.function if isinstance(self.grid, GridFunction) else self.grid
-            launcher = kernel.kernel[grid, kernel.threads_of(config, self._threads), self.stream]
-            self._by_config[config] = launcher
-        return launcher
+def _besides(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
+    """What else than a launch and what its kernel captures decides which configuration it takes."""
+    # 1 us, which tells at each launch that the variable was set meanwhile
+    mode = functools.partial(os.environ.get, _MODE)
+    return (lambda: (mode(), captured_of(functions))) if functions else mode
 
 
 def _key_value(value: Any, name: str) -> Any:
-    return tuple(value.shape) if _is_array(value) else freeze(value, name)
+    return tuple(value.shape) if _has_shape(value) else freeze(value, name)
 
 
 def _text(value: Any) -> str:
-    return str(tuple(value.shape)) if _is_array(value) else repr(compile_time(value))
+    return str(tuple(value.shape)) if _has_shape(value) else repr(compile_time(value))
 
 
-def _is_array(value: Any) -> bool:
+def _has_shape(value: Any) -> bool:
+    """Whether it is an array, or a spec of one."""
     return hasattr(value, "shape") and not isinstance(value, np.generic)
-
-
-def check_configs(name: str, parameters: Sequence[Parameter], configs: Sequence[Config]) -> None:
-    """Refuses configurations of which some aren't ones of this kernel."""
-    if not isinstance(configs, (list, tuple)) or not all(isinstance(config, Config) for config in configs):
-        raise LaunchError(
-            f"configs of {name} is {configs!r}", hint='write configs=[tj.Config({"BM": 128}, threads=256), ...]'
-        )
-    if not configs:
-        raise LaunchError(f"{name} has no configurations to tune", hint="give configs= at least one tj.Config")
-    constexprs = [p.name for p in parameters if p.kind is ParameterKind.CONSTEXPR]
-    for number, config in enumerate(configs):
-        for unknown in config.values.keys() - set(constexprs):
-            raise LaunchError(
-                f"configuration {number} of {name} ({config}) gives {unknown!r} a value, which is no constexpr of it",
-                hint=f"its constexprs: {', '.join(constexprs) or 'none'}; one is annotated `{unknown}: tj.constexpr`",
-            )
-        if config.values.keys() != configs[0].values.keys():
-            differing = ", ".join(sorted(config.values.keys() ^ configs[0].values.keys()))
-            raise LaunchError(
-                f"configurations 0 and {number} of {name} give values to different parameters: {differing}",
-                hint="let each configuration name all parameters that any of them names",
-            )
-        if config in configs[:number]:
-            raise LaunchError(
-                f"configurations {configs.index(config)} and {number} of {name} are the same: {config}",
-                hint="leave one of them out",
-            )

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass
-from ..errors import TilejitError
+from ..errors import (
+    DeviceError,
+    DispatchError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LaunchError,
+    LayoutError,
+    ResourceError,
+    TilejitError,
+    for_users,
+)
 from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
 from ..runtime.device import Bench, Device
@@ -20,10 +30,26 @@ from ..target import Target
 from .trials import Config, Trial, Tuning
 
 if TYPE_CHECKING:
-    from .kernel import TunedKernel, TunedLauncher
+    from .kernel import TunedKernel
+    from .launcher import TunedLauncher
 
 #: timings of a configuration at most, and the sum of its times, in ms, from which on five do
 _MOST, _ENOUGH = 30, 100.0
+
+#: what says that a configuration can't be compiled, by us or by the driver, or takes more than there is
+_UNFIT = (KernelSyntaxError, KernelTypeError, LayoutError, DispatchError, ResourceError, DeviceError)
+
+#: as the driver says at the launch that it takes more than a multiprocessor has
+_TOO_MUCH = ("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "CUDA_ERROR_INVALID_CLUSTER_SIZE")
+
+
+def is_unfit(error: TilejitError) -> bool:
+    """Whether an error is the configuration's own, so that it comes whenever that is tried.
+
+    What is wrong with the call (its grid, its arrays, the environment) or with the machine isn't: another launch may
+    be right.
+    """
+    return isinstance(error, _UNFIT) or isinstance(error, LaunchError) and error.message.startswith(_TOO_MUCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +57,7 @@ class Question:
     """Which configuration is the fastest, for what, among which.
 
     values, call, signature: of the arguments without the configuration's. key: as text.
-    threads: of a CTA, where the configurations leave them open. captured: number of the captured values.
+    threads: of a CTA, where the configurations leave them open. captured: equal where captured values are.
     """
 
     device: Device
@@ -40,7 +66,7 @@ class Question:
     values: tuple[Any, ...]
     call: Call
     signature: Signature
-    captured: int
+    captured: Hashable
     key: str
     candidates: tuple[Config, ...]
 
@@ -63,6 +89,8 @@ class Search:
     def __init__(self, kernel: TunedKernel, question: Question) -> None:
         self._kernel = kernel
         self._question = question
+        # of this run, by which a mistake that is in every configuration is shown in its place
+        self._errors: list[TilejitError] = []
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
         # all that the variants depend on, and what else their times do
@@ -74,7 +102,10 @@ class Search:
             self.table.resume(stored)
 
     def run(self, launcher: TunedLauncher) -> None:
-        """Times what isn't timed yet; what is known is kept on the disk at every step."""
+        """Times what isn't timed yet; what is known is kept on the disk at every step.
+
+        raises: LaunchError where no configuration can run; and what is wrong with the launch itself.
+        """
         kernel, question, trials = self._kernel, self._question, self.table.trials
         names = [p.name for p in kernel.parameters]
         kept = [names.index(name) for name in kernel.choices.reset]
@@ -82,14 +113,18 @@ class Search:
         with question.device.bench(call, launcher.stream, kept) as bench:
             self.table.unit = bench.unit
             waiting = [t for t in trials if t.reason is None and not t.is_out and not (bench.is_exact and t.samples)]
-            contenders = self._contenders(bench, launcher, waiting)
-            race(bench, contenders, _MOST, _ENOUGH, lambda: self._note(waiting, contenders))
+            running = self._running(bench, launcher, waiting)
+            race(bench, [contender for _, contender in running], _MOST, _ENOUGH, lambda: self._note(running))
+        if self.table.best_of(question.candidates) is None:
+            raise self.table.none_runs() from for_users(self._errors[0])
         self.table.is_done = True
         self._keep()
 
-    def _contenders(self, bench: Bench, launcher: TunedLauncher, waiting: Sequence[Trial]) -> list[Contender]:
+    def _running(
+        self, bench: Bench, launcher: TunedLauncher, waiting: Sequence[Trial]
+    ) -> list[tuple[Trial, Contender]]:
         """Those of the trials that can run, compiled at the same time, each launched once."""
-        contenders = []
+        running = []
         tasks = [functools.partial(self._work, bench, launcher, trial.config) for trial in waiting]
         with Progress(f"tuning {self._kernel.name}", len(tasks)) as progress, closing(run_all(tasks)) as done:
             for outcome in done:
@@ -99,13 +134,16 @@ class Search:
                     contender = Contender(outcome.value, trial.samples)
                     first = bench.round([contender.work])
                 except TilejitError as error:
+                    if not is_unfit(error):
+                        raise
                     trial.fail(error)
+                    self._errors.append(error)
                 else:
-                    contenders.append(contender)
+                    running.append((trial, contender))
                     # else it warmed up
                     trial.samples.extend(first if bench.is_exact else ())
                 self._keep()
-        return contenders
+        return running
 
     def _work(
         self, bench: Bench, tuned: TunedLauncher, config: Config, compiler: Compiler | None
@@ -116,11 +154,10 @@ class Search:
         resolved = kernel.resolve(launcher.threads, values, compiler)
         return resolved.function.prepare(launcher.launch(values), bench.staged(resolved.call)).run
 
-    def _note(self, waiting: Sequence[Trial], contenders: Sequence[Contender]) -> None:
+    def _note(self, running: Sequence[tuple[Trial, Contender]]) -> None:
         """After a round."""
-        out = [contender.samples for contender in contenders if contender.is_out]
-        for trial in waiting:
-            trial.is_out = any(trial.samples is samples for samples in out)
+        for trial, contender in running:
+            trial.is_out = contender.is_out
         self._keep()
 
     def _keep(self) -> None:

@@ -77,7 +77,7 @@ class Trial:
 class Tuning:
     """What was tried of a kernel for one key. kernel, device, target: names. key: values of its parameters, as text.
 
-    unit: of the times. is_done: every configuration has its time or its reason.
+    unit: of the times. is_done: every configuration has its time or its reason, and one has a time.
     """
 
     kernel: str
@@ -94,14 +94,27 @@ class Tuning:
 
         raises: LaunchError, which lists the reasons, where no configuration can run.
         """
-        timed = [(trial.median, number) for number, trial in enumerate(self.trials) if trial.median is not None]
-        if not timed:
-            rows = "\n".join(f"  {trial.config}: {trial.reason}" for trial in self.trials)
-            raise LaunchError(
-                f"none of the {len(self.trials)} configurations of {self.kernel} can run:\n{rows}",
-                hint="give autotune a configuration that can, or compile one by itself to see where it goes wrong",
-            )
-        return self.trials[min(timed)[1]]
+        best = self.best_of([trial.config for trial in self.trials])
+        if best is None:
+            raise self.none_runs()
+        return best
+
+    def best_of(self, configs: Sequence[Config]) -> Trial | None:
+        """The fastest of some configurations; None where none of them was timed."""
+        timed = [
+            (trial.median, number)
+            for number, trial in enumerate(self.trials)
+            if trial.median is not None and trial.config in configs
+        ]
+        return self.trials[min(timed)[1]] if timed else None
+
+    def none_runs(self) -> LaunchError:
+        """That no configuration can run, and why each can't."""
+        rows = "\n".join(f"  {trial.config}: {trial.reason}" for trial in self.trials)
+        return LaunchError(
+            f"none of the {len(self.trials)} configurations of {self.kernel} can run:\n{rows}",
+            hint="give autotune a configuration that can, or compile one by itself to see where it goes wrong",
+        )
 
     @property
     def rows(self) -> Sequence[tuple[str, ...]]:
@@ -140,8 +153,13 @@ class Tuning:
         return json.dumps({"is_done": self.is_done, "unit": self.unit, "trials": trials}).encode()
 
     def resume(self, stored: bytes) -> None:
-        """Takes over what an earlier run measured of the same configurations, as far as it came."""
+        """Takes over what an earlier run measured of the same configurations, as far as it came.
+
+        Where nothing ran, all are tried again: then what kept one from running may have been none of its own.
+        """
         record = json.loads(stored)
+        if not any(earlier["samples"] for earlier in record["trials"]):
+            return
         self.unit = str(record["unit"])
         for trial, earlier in zip(self.trials, record["trials"], strict=True):
             trial.samples = [float(sample) for sample in earlier["samples"]]

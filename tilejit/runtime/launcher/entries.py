@@ -20,8 +20,9 @@ from ...ir.types import ScalarType
 from ..arrays import Argument, ArrayView
 from ..device import DirectLaunch
 from ..packing import Field, Packing, Workspace, argument_of, field_of, field_of_scalar, getter
-from ..signature import Call, overlaps
-from .text import ALIGN, ENTRY, LauncherText, mapped_packer
+from ..signature import overlaps
+from .generated import ResolvedLaunch
+from .text import ALIGN, LauncherText, mapped_packer
 
 if TYPE_CHECKING:
     from ...executable import Executable
@@ -65,31 +66,34 @@ def place_of(
 
 def special_entry(text: LauncherText, bounds: Bounds, check: Any) -> tuple[Any, ...]:
     """What tells of arrays with a key only where they end: with such that are apart nothing was launched yet."""
-    return (True, bounds, *_limits(text, bounds), *(check if name == "check" else None for name in ENTRY))
+    return (True, bounds, *_limits(text, bounds), *(check if name == "check" else None for name in text.entry))
 
 
 def entry_of(
-    text: LauncherText, layout: SlotLayout, direct: DirectLaunch, bounds: Bounds, call: Call, check: Any
+    text: LauncherText, layout: SlotLayout, direct: DirectLaunch, bounds: Bounds, resolved: ResolvedLaunch, check: Any
 ) -> tuple[Any, ...]:
     """What launches the kernel, in the order in which the text takes it apart.
 
-    check: compares tensors with those of the call, where the text asks.
+    check: compares tensors with those of the launch, where the text asks.
     """
+    call = resolved.call
     assert call.first is not None
     pool: list[Slot] = []
     fields = {
         "device": call.first.facts.device,
         "launch": direct.launch,
         "handle": direct.handle,
+        "threads": resolved.function.compiled.threads,
         "dynamic_bytes": direct.dynamic_bytes,
         "streams": direct.streams,
+        "picked": resolved.picked,
         "pack": layout.packer(call.arguments),
         "pop": pool.pop,
         "push": pool.append,
         "new": layout.maker(call.arguments),
         "check": check,
     }
-    return (False, bounds, *_limits(text, bounds), *(fields[name] for name in ENTRY))
+    return (False, bounds, *_limits(text, bounds), *(fields[name] for name in text.entry))
 
 
 def _limits(text: LauncherText, bounds: Bounds) -> Iterator[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...frontend import Parameter
@@ -18,16 +18,30 @@ if TYPE_CHECKING:
 #: functions for arguments of the same types whose kernel reads other captured places
 _MOST_PLACES = 8
 
-#: stands in a generated launcher for an argument that wasn't given
+#: stands in a generated launcher for an argument that wasn't given, or that the launcher chooses
 ABSENT = object()
 
 
 class ResolvedLaunch(NamedTuple):
-    """What the usual way found for a launch that succeeded. captured: the values that the kernel was compiled with."""
+    """What the usual way found for a launch that succeeded.
+
+    captured: the values that the kernel was compiled with. picked: those of parameters that the launcher chose.
+    """
 
     call: Call
     function: LoadedKernel
     captured: CapturedValues
+    picked: tuple[Any, ...] = ()
+
+
+class Choosing(NamedTuple):
+    """What counts where launchers choose the values of some parameters: by it the same are chosen.
+
+    numbers: names of parameters of whose numbers the value counts. besides: what else does, asked at each launch.
+    """
+
+    numbers: frozenset[str]
+    besides: Callable[[], Hashable]
 
 
 #: types of arguments: of those given by position, and of those given by name
@@ -43,11 +57,12 @@ class GeneratedLauncher(NamedTuple):
 
 
 class GeneratedLaunchers:
-    """Those of one kernel."""
+    """Those of one kernel. choosing: of one whose launchers choose."""
 
-    def __init__(self, name: str, parameters: Sequence[Parameter]) -> None:
+    def __init__(self, name: str, parameters: Sequence[Parameter], choosing: Choosing | None = None) -> None:
         self._name = name
         self._parameters = tuple(parameters)
+        self._choosing = choosing
         # by their numbers
         self._all: list[tuple[GivenTypes, GeneratedLauncher]] = []
         self._newest: dict[GivenTypes, GeneratedLauncher] = {}
@@ -67,7 +82,7 @@ class GeneratedLaunchers:
         """One that is made at the second launch of a variant with such arguments.
 
         Many are launched once; and a launch that has just compiled isn't made longer.
-        values: of all parameters.
+        values: of all parameters; ABSENT of those that the launcher chooses.
         """
         given = _given(args, named)
         if not _is_direct(resolved) or given in self._without_parts:
@@ -77,7 +92,7 @@ class GeneratedLaunchers:
             return None
         from .making import parts_of
 
-        parts = parts_of(self._parameters, values)
+        parts = parts_of(self._parameters, values, self._choosing)
         if parts is None:
             self._without_parts.add(given)
             return None
@@ -111,7 +126,7 @@ class GeneratedLaunchers:
     def _make(self, given: GivenTypes, parts: Sequence[Part], places: CapturedPlaces) -> GeneratedLauncher:
         from .making import made
 
-        generated = made(len(self._all), self._name, self._parameters, parts, given, places)
+        generated = made(len(self._all), self._name, self._parameters, parts, given, places, self._choosing)
         self._all.append((given, generated))
         return generated
 

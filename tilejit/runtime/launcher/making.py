@@ -20,8 +20,8 @@ from ..captured import MISSING, CapturedPlaces
 from ..grid import stream_handle
 from . import guards
 from .entries import meetings
-from .generated import ABSENT, GeneratedLauncher, GivenTypes
-from .parts import ArrayPart, Part, part_of
+from .generated import ABSENT, Choosing, GeneratedLauncher, GivenTypes
+from .parts import ArrayPart, ChosenPart, Part, part_of
 from .text import LauncherText
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "")
@@ -44,22 +44,28 @@ _NAMES: dict[str, Any] = {
 }
 
 
-def parts_of(parameters: Sequence[Parameter], values: Sequence[Any]) -> list[Part] | None:
+def parts_of(
+    parameters: Sequence[Parameter], values: Sequence[Any], choosing: Choosing | None = None
+) -> list[Part] | None:
     """What is done with each argument; None where one of them has no part."""
-    parts = [part_of(p, i, v) for i, (p, v) in enumerate(zip(parameters, values, strict=True))]
+    numbers = frozenset() if choosing is None else choosing.numbers
+    parts = [part_of(p, i, v, p.name in numbers) for i, (p, v) in enumerate(zip(parameters, values, strict=True))]
     of_all = [part for part in parts if part is not None]
     return of_all if len(of_all) == len(parts) else None
 
 
 def made(
     number: int, kernel: str, parameters: Sequence[Parameter], parts: Sequence[Part], given: GivenTypes,
-    places: CapturedPlaces,
+    places: CapturedPlaces, choosing: Choosing | None = None,
 ) -> GeneratedLauncher:
     """The launcher with this number. kernel: its name. given: types of the arguments. places: of captured values."""
     is_guarded = guards.are_there() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
     captured, by_name = [name for _, name in places.names], frozenset(name for name, _ in given[1])
-    text = LauncherText(number, parameters, parts, len(given[0]), by_name, captured, len(places.cells), is_guarded)
-    return GeneratedLauncher(text, places, _compiled(text, kernel, _names(text, given, places)))
+    text = LauncherText(
+        number, parameters, parts, len(given[0]), by_name, captured, len(places.cells), is_guarded,
+        chooses=choosing is not None,
+    )
+    return GeneratedLauncher(text, places, _compiled(text, kernel, _names(text, given, places, choosing)))
 
 
 def _compiled(text: LauncherText, kernel: str, names: dict[str, Any]) -> Callable[..., None]:
@@ -73,16 +79,20 @@ def _compiled(text: LauncherText, kernel: str, names: dict[str, Any]) -> Callabl
     return launch
 
 
-def _names(text: LauncherText, given: GivenTypes, places: CapturedPlaces) -> dict[str, Any]:
+def _names(
+    text: LauncherText, given: GivenTypes, places: CapturedPlaces, choosing: Choosing | None
+) -> dict[str, Any]:
     """What the text means by its own names."""
-    by_position, by_name = given[0], dict(given[1])
+    types = {**dict(zip((p.name for p in text.given), given[0], strict=False)), **dict(given[1])}
     names = dict(_NAMES)
-    for i, parameter in enumerate(text.parameters):
-        names[f"type{i}"] = by_position[i] if i < len(by_position) else by_name.get(parameter.name)
-    names |= {f"default{i}": p.default for i, p in enumerate(text.parameters)}
+    if choosing is not None:
+        names["besides"] = choosing.besides
+    for i, (parameter, part) in enumerate(zip(text.parameters, text.parts, strict=True)):
+        names[f"type{i}"] = types.get(parameter.name)
+        names[f"default{i}"] = ABSENT if isinstance(part, ChosenPart) else parameter.default
     names |= {f"get{n}": namespace.get for n, (namespace, _) in enumerate(places.names)}
     names |= {f"cell{n}": cell for n, cell in enumerate(places.cells)}
     names |= text.arrays[0][1].stream.names
     for part in text.parts:
-        names |= {} if isinstance(part, ArrayPart) else part.names
+        names |= {} if isinstance(part, (ArrayPart, ChosenPart)) else part.names
     return names

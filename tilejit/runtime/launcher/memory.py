@@ -107,7 +107,7 @@ class LaunchMemory:
             self._layouts[text.number, resolved.function] = layout
         if place is not key:
             table.setdefault(key, special_entry(text, bounds, check))
-        table[place] = entry_of(text, layout, direct, bounds, resolved.call, check)
+        table[place] = entry_of(text, layout, direct, bounds, resolved, check)
 
     def _is_second_sight(self, place: tuple[Any, ...]) -> bool:
         number = hash(place)

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ...dataclass import dataclass, field
+from ...dataclass import dataclass, field, replace
 from ...frontend import Parameter, ParameterKind
 from ..arrays import DeviceArray, interface_facts, is_array, numpy_facts, tensor_facts
 from ..packing import encoder
 from ..signature import freeze, scalar_dtype
+from .generated import ABSENT
 
 #: Python's numbers, and NumPy's whose `item()` is one
 _NUMBERS = (bool, int, float)
@@ -76,22 +77,33 @@ class ConstexprPart:
     names: Mapping[str, Any] = field(default_factory=dict)
 
 
-Part = ArrayPart | ScalarPart | ConstexprPart
+@dataclass(frozen=True, slots=True)
+class ChosenPart:
+    """A compile-time value that the launcher chooses instead of being given it: what is launched says which."""
+
+
+Part = ArrayPart | ScalarPart | ConstexprPart | ChosenPart
 
 _LEGACY_STREAM = StreamPart("0")
 
 
-def part_of(parameter: Parameter, number: int, value: Any) -> Part | None:
+def part_of(parameter: Parameter, number: int, value: Any, is_keyed: bool = False) -> Part | None:
     """What is done with arguments of the value's type; None where launches with them take the usual way.
 
-    number: the parameter's.
+    number: the parameter's. is_keyed: of a number it is its value that counts, not its type alone.
     """
     kind, name = parameter.kind, parameter.name
+    if value is ABSENT:
+        return ChosenPart()
     if kind is ParameterKind.ARRAY or (kind is ParameterKind.ANY and is_array(value)):
         return _array_part(name, number, value)
     if kind is ParameterKind.CONSTEXPR or value is None:
         return _constexpr_part(name, type(value))
-    return _scalar_part(parameter, value)
+    part = _scalar_part(parameter, value)
+    if part is None or not is_keyed:
+        return part
+    by_value = _constexpr_part(name, type(value))
+    return replace(part, key=(*part.key, *by_value.key), names={**part.names, **by_value.names})
 
 
 def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:

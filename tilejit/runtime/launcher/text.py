@@ -7,7 +7,7 @@ from itertools import chain, combinations
 from typing import NamedTuple
 
 from ...frontend import Parameter
-from .parts import ArrayPart, Part, ScalarPart
+from .parts import ArrayPart, ChosenPart, ConstexprPart, Part, ScalarPart
 
 #: with more arrays their pairs, of which there are ever more, aren't compared one by one
 _MOST_IN_PAIRS = 4
@@ -18,13 +18,17 @@ ALIGN = 32
 #: what an entry holds behind the bounds of pairs
 ENTRY = ("device", "launch", "handle", "dynamic_bytes", "streams", "pack", "pop", "push", "new", "check")
 
+#: and in front of that where the launcher chooses: the threads, and the values of parameters
+CHOICE = ("threads", "picked")
+
 
 class LauncherText(NamedTuple):
     """What the text depends on.
 
     number: the generated function's among its kernel's. positional: arguments that are given by position. named: the
     others that are given, by name. captured: names that are looked up in namespaces. cells: closure cells that are
-    read. is_guarded: torch's guards are asked first, and the key is made where they refuse.
+    read. is_guarded: torch's guards are asked first, and the key is made where they refuse. chooses: the launcher
+    chooses threads, and values of parameters.
     """
 
     number: int
@@ -35,6 +39,7 @@ class LauncherText(NamedTuple):
     captured: Sequence[str]
     cells: int
     is_guarded: bool
+    chooses: bool = False
 
     def render(self) -> str:
         """The function's source."""
@@ -66,12 +71,27 @@ class LauncherText(NamedTuple):
         """All arguments as a tuple."""
         return f"({', '.join(p.name for p in self.parameters)},)"
 
+    @property
+    def entry(self) -> tuple[str, ...]:
+        """What an entry holds behind the bounds of pairs."""
+        return (*CHOICE, *ENTRY) if self.chooses else ENTRY
+
+    @property
+    def picked(self) -> list[str]:
+        """Names of the parameters whose values the launcher chooses."""
+        return [p.name for p, part in zip(self.parameters, self.parts, strict=True) if isinstance(part, ChosenPart)]
+
+    @property
+    def given(self) -> list[Parameter]:
+        """The parameters that arguments are given for."""
+        return [p for p, part in zip(self.parameters, self.parts, strict=True) if not isinstance(part, ChosenPart)]
+
     def _missed(self, key: str = "None") -> str:
         return f"return @self.missed({self.number}, {self.values}, {key})"
 
     def _head(self) -> Iterator[str]:
         # what is given twice, or missing, is refused by the usual way, so it must get there
-        by_position = [p.name for p in self.parameters[: self.positional]]
+        by_position = [p.name for p in self.given[: self.positional]]
         by_name = [p.name for p in self.parameters if p.name in self.named]
         given, names = ([f"{name}=@absent" for name in part] for part in (by_position, by_name))
         yield f"def launch({', '.join(['@self', *given, '/', '*@more', *names, '**@named'])}):"
@@ -99,7 +119,8 @@ class LauncherText(NamedTuple):
         yield from _where([*tests, "@place is not None and @is_simulator(@place)"], self._missed())
 
     def _lookup(self) -> Iterator[str]:
-        others = ["@self.threads", *chain.from_iterable(p.key for p in self.parts if not isinstance(p, ArrayPart))]
+        others = ["@self.threads", *(["@besides()"] if self.chooses else [])]
+        others += chain.from_iterable(p.key for p in self.parts if isinstance(p, (ScalarPart, ConstexprPart)))
         key = f"({', '.join([*chain.from_iterable(part.key for _, part in self.arrays), *others])},)"
         lookup = [f"@key = {key}", "@entry = @table.get(@key)"]
         is_foreign = [part.unless for _, part in self.arrays if part.unless]
@@ -131,7 +152,7 @@ class LauncherText(NamedTuple):
         pointers = [f"@p{i}" for i, _ in self.arrays]
         every = f"({', '.join(pointers)},)"
         bounds = [name for a, b in self.pairs for name in (f"@least{a}_{b}", f"@most{a}_{b}")]
-        entry = f"    {', '.join(['@is_special', '@bounds', *bounds, *(f'@{name}' for name in ENTRY)])} = @entry"
+        entry = f"    {', '.join(['@is_special', '@bounds', *bounds, *(f'@{name}' for name in self.entry)])} = @entry"
         meetings = [f"@least{a}_{b} < @p{b} - @p{a} < @most{a}_{b}" for a, b in self.pairs]
         if len(pointers) > _MOST_IN_PAIRS:
             meetings = [f"@meetings({every}, @bounds)"]
@@ -142,9 +163,11 @@ class LauncherText(NamedTuple):
         )
         yield from _where(["@entry is None"], self._missed("@key"), 2)
         yield "    " + entry
+        if self.picked:
+            yield f"    {', '.join(self.picked)}, = @picked"
 
     def _launch(self) -> Iterator[str]:
-        stream = self.arrays[0][1].stream
+        stream, threads = self.arrays[0][1].stream, "@threads" if self.chooses else "@self.threads"
         numbers = [part.packed for part in self.parts if isinstance(part, ScalarPart)]
         packed = ", ".join([*(f"@p{i}" for i, _ in self.arrays), *numbers])
         if stream.unless:
@@ -165,7 +188,7 @@ class LauncherText(NamedTuple):
             f"@x, @y, @z = @self.fixed or @self.grid_of({self.values})",
             f"@stream = {stream.handle} if @self.stream is None else @stream_handle(@self.stream)",
             "@error, = @launch(",
-            "    @handle, @x, @y, @z, @self.threads, 1, 1, @dynamic_bytes, @streams[@stream], @address, 0",
+            f"    @handle, @x, @y, @z, {threads}, 1, 1, @dynamic_bytes, @streams[@stream], @address, 0",
             ")",
             "@push(@slot)",
             "if @error:",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,90 +12,10 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tests.tuning.kernels import Clock, adding, configs, grid
 from tilejit.runtime import simulated
 from tilejit.testing import do_bench
 from tilejit.tuning import TunedKernel
-
-
-def configs(*blocks: int, threads: int | None = None) -> list[tj.Config]:
-    return [tj.Config({"B": block}, threads=threads) for block in blocks]
-
-
-def grid(meta: Mapping[str, Any]) -> tuple[int]:
-    return (tj.cdiv(meta["N"], meta["B"]),)
-
-
-def adding(**options: Any) -> Any:
-    """A new kernel that adds 1 to N elements, B of them in a CTA, and says in T which B it was."""
-    options = {"configs": configs(32, 64, 128), "key": ["N"], **options}
-
-    @tj.autotune(**options)
-    @tj.kernel(threads=32)
-    def add_one(A: tj.Tensor, T: tj.Tensor, N: tj.int32, B: tj.constexpr):
-        start = tj.cta_id(0) * B
-        T[0] = B
-        tj.cta.store(A[start : start + B], tj.cta.load(A[start : start + B]) + 1.0)
-
-    return add_one
-
-
-@pytest.fixture(autouse=True)
-def on_the_simulator() -> Iterator[None]:
-    with tj.use_device("sim:sm_90a"):
-        yield
-
-
-@pytest.fixture
-def arrays() -> tuple[np.ndarray, np.ndarray]:
-    return np.zeros(256, np.float32), np.zeros(1, np.int32)
-
-
-class Clock:
-    """Takes a device's place as a bench: what T says that was launched takes the time that is told for it.
-
-    rounds: how many configurations each round timed. limit: rounds after which Ctrl-C is pressed.
-    """
-
-    unit, is_exact = "ms", False
-
-    def __init__(self, times: Mapping[int, float], table: np.ndarray, limit: int = 10**9) -> None:
-        self.times, self.table, self.limit = times, table, limit
-        self.rounds: list[int] = []
-        self.tried: list[int] = []
-
-    def staged(self, call: Any) -> Any:
-        return call
-
-    def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
-        if len(self.rounds) >= self.limit:
-            raise KeyboardInterrupt
-        self.rounds.append(len(works))
-        return [self.time(work) for work in works]
-
-    def time(self, work: Callable[[], object]) -> float:
-        work()
-        self.tried.append(int(self.table[0]))
-        return self.times[self.tried[-1]]
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch, arrays: Any) -> Clock:
-    made = Clock({32: 3.0, 64: 1.0, 128: 1.05}, arrays[1])
-
-    @contextmanager
-    def bench(*_: object) -> Iterator[Clock]:
-        yield made
-
-    monkeypatch.setattr(simulated.SimulatedDevice, "bench", bench)
-    return made
-
-
-@pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The folder of a cache, which is empty and used."""
-    monkeypatch.setenv("TILEJIT_CACHE", "1")
-    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 def test_the_configuration_that_costs_least_is_launched(arrays: Any) -> None:
@@ -350,12 +268,13 @@ def test_values_of_configurations_are_no_arguments(arrays: Any) -> None:
 
 def test_compile_and_explain_take_the_fastest_that_is_known(arrays: Any, clock: Clock) -> None:
     k, (a, t) = adding(), arrays
-    assert "not tuned for these arguments yet" in str(k.explain(a, t, 256))
+    assert "B=32: the first of 3: not tuned for N=256 on sim:sm_90a yet" in str(k.explain(a, t, 256))
     assert dict(k.compile(a, t, 256).signature.arguments)["B"].value == 32
     k[grid](a, t, 256)
     assert dict(k.compile(a, t, 256).signature.arguments)["B"].value == 64
     assert dict(k.compile(a, t, 100).signature.arguments)["B"].value == 32
     spec = tj.spec((256,), tj.float32), tj.spec((1,), tj.int32), tj.int32
+    assert "B=64: the fastest of 3, for N=256 on sim:sm_90a" in str(k.explain(a, t, 256))
     assert "N=256: best of 3: B=64" in str(k.explain(a, t, 256)) and "of best" in k.explain(a, t, 256)._repr_html_()
     (compiled,) = k.precompile([spec])
     assert compiled.threads == 32
@@ -461,29 +380,6 @@ def test_a_tuned_kernel_is_a_kernel() -> None:
         importable(1)
 
 
-NOT_TUNED = [
-    ({"configs": []}, "add_one has no configurations to tune"),
-    ({"configs": 3}, "configs of add_one is 3"),
-    ({"configs": [{"B": 3}]}, r"configs of add_one is \[\{'B': 3\}\]"),
-    ({"configs": configs(32, 64, 32)}, "configurations 0 and 2 of add_one are the same: B=32"),
-    ({"configs": [tj.Config({"C": 1})]}, "configuration 0 of add_one .C=1. gives 'C' a value, which is no constexpr"),
-    ({"configs": [tj.Config({"N": 1})]}, "gives 'N' a value, which is no constexpr of it"),
-    ({"configs": [*configs(1), tj.Config({})]}, "configurations 0 and 1 of add_one give values to different .*: B"),
-    ({"key": ["M"]}, "key of add_one names 'M', which is no parameter of it"),
-    ({"key": ["B"]}, "key of add_one names 'B', which the configurations give values to"),
-    ({"key": "N"}, "key='N' of add_one is no list of names"),
-    ({"reset": ["N"]}, "reset of add_one names 'N', which is no array"),
-    ({"reset": ["Z"]}, "reset of add_one names 'Z', which is no parameter of it"),
-    ({"prune": 3}, "prune=3 is not a function"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), NOT_TUNED)
-def test_what_makes_no_sense_is_refused_where_it_is_written(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(tj.LaunchError, match=message):
-        adding(**options)
-
-
 def test_autotune_stands_above_kernel() -> None:
     decorate = tj.autotune(configs(32), key=[])
     for wrong in (lambda A, B: None, importable, 3):
@@ -491,28 +387,3 @@ def test_autotune_stands_above_kernel() -> None:
             decorate(wrong)
     with pytest.raises(tj.KernelSyntaxError, match="is a kernel already"):
         tj.kernel(importable)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: tj.Config(3), "3 are no values of a configuration"),
-        (lambda: tj.Config({1: 2}), "are no values of a configuration"),
-        (lambda: tj.Config({"B": 1}, threads=0), "0 is not a number of threads"),
-        (lambda: tj.Config({"B": 1}, num_warps=4), "there is no option num_warps=\n.*threads=: 32 for each warp"),
-        (lambda: tj.kernel(num_warps=4), "there is no option num_warps="),
-        (lambda: tj.Config({"B": 1}, num_stages=3), "there is no option num_stages="),
-        (lambda: tj.Config({"B": []}), "B is a constexpr; a list can't be one"),
-    ],
-)
-def test_what_is_no_configuration(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(tj.LaunchError, match=message):
-        make()
-
-
-def test_configurations_are_told_apart_as_constexprs_are() -> None:
-    assert tj.Config({"B": 1, "C": 2}) == tj.Config({"C": 2, "B": 1})
-    assert len({tj.Config({"B": value}) for value in (1, 1.0, True, -0.0, 0.0)}) == 5
-    assert tj.Config({"B": 1}) != tj.Config({"B": 1}, threads=128) != 3
-    assert str(tj.Config({"B": 1, "C": "x"}, threads=64)) == "B=1, C='x', threads=64"
-    assert repr(tj.Config({"B": 1}, threads=64)) == "Config({'B': 1}, threads=64)"

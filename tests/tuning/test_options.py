@@ -1,0 +1,63 @@
+"""What `@autotune` and `Config` refuse, and how configurations are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tilejit as tj
+from tests.tuning.kernels import adding, configs
+
+NOT_TUNED = [
+    ({"configs": []}, "add_one has no configurations to tune"),
+    ({"configs": 3}, "configs of add_one is 3"),
+    ({"configs": [{"B": 3}]}, r"configs of add_one is \[\{'B': 3\}\]"),
+    ({"configs": configs(32, 64, 32)}, "configurations 0 and 2 of add_one are the same: B=32"),
+    ({"configs": [tj.Config({"C": 1})]}, "configuration 0 of add_one .C=1. gives 'C' a value, which is no constexpr"),
+    ({"configs": [tj.Config({"N": 1})]}, "gives 'N' a value, which is no constexpr of it"),
+    ({"configs": [*configs(1), tj.Config({})]}, "configurations 0 and 1 of add_one give values to different .*: B"),
+    ({"key": ["M"]}, "key of add_one names 'M', which is no parameter of it"),
+    ({"key": ["B"]}, "key of add_one names 'B', which the configurations give values to"),
+    ({"key": "N"}, "key='N' of add_one is no list of names"),
+    ({"key": None}, "key=None of add_one is no list of names"),
+    ({"key": 3}, "key=3 of add_one is no list of names"),
+    ({"key": {"N"}}, "key={'N'} of add_one is no list of names"),
+    ({"key": ["N", 3]}, r"key=\['N', 3\] of add_one is no list of names"),
+    ({"reset": "A"}, "reset='A' of add_one is no list of names"),
+    ({"reset": ["N"]}, "reset of add_one names 'N', which is no array"),
+    ({"reset": ["Z"]}, "reset of add_one names 'Z', which is no parameter of it"),
+    ({"prune": 3}, "prune=3 is not a function"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), NOT_TUNED)
+def test_what_makes_no_sense_is_refused_where_it_is_written(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(tj.LaunchError, match=message):
+        adding(**options)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: tj.Config(3), "3 are no values of a configuration"),
+        (lambda: tj.Config({1: 2}), "are no values of a configuration"),
+        (lambda: tj.Config({"B": 1}, threads=0), "0 is not a number of threads"),
+        (lambda: tj.Config({"B": 1}, num_warps=4), "there is no option num_warps=\n.*threads=: 32 for each warp"),
+        (lambda: tj.kernel(num_warps=4), "there is no option num_warps="),
+        (lambda: tj.Config({"B": 1}, num_stages=3), "there is no option num_stages="),
+        (lambda: tj.Config({"B": []}), "B is a constexpr; a list can't be one"),
+    ],
+)
+def test_what_is_no_configuration(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(tj.LaunchError, match=message):
+        make()
+
+
+def test_configurations_are_told_apart_as_constexprs_are() -> None:
+    assert tj.Config({"B": 1, "C": 2}) == tj.Config({"C": 2, "B": 1})
+    assert len({tj.Config({"B": value}) for value in (1, 1.0, True, -0.0, 0.0)}) == 5
+    assert tj.Config({"B": 1}) != tj.Config({"B": 1}, threads=128) != 3
+    assert str(tj.Config({"B": 1, "C": "x"}, threads=64)) == "B=1, C='x', threads=64"
+    assert repr(tj.Config({"B": 1}, threads=64)) == "Config({'B': 1}, threads=64)"
