@@ -96,6 +96,12 @@ def test_a_launch_on_the_simulator_never_touches_the_driver() -> None:
     assert not modules & (GPU | NEVER | {"cuda.bindings", "tilejit.explain"})
 
 
+def test_a_simulated_launch_imports_only_the_units_that_its_kernel_uses() -> None:
+    units = {f"tilejit.simulator.machine.{name}" for name in ("bulk", "clusters", "copies", "groups", "tensor_memory")}
+    modules = imported(KERNEL + LAUNCH, TILEJIT_DEVICE="sim")
+    assert "tilejit.simulator.machine.units" in modules and not modules & units
+
+
 def test_without_a_driver_its_bindings_are_not_imported() -> None:
     absent = "import ctypes\ndef refuse(name, *rest, **named):\n    raise OSError(name)\nctypes.CDLL = refuse\n"
     ask = "from tilejit.runtime import devices\nassert 'cuda' in devices.cuda_problem().lower()\nprint(tj.device())"

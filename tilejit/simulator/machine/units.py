@@ -5,7 +5,7 @@ Generated code has it as `S`, with what the machine adds: blocks, barriers, and 
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -14,19 +14,21 @@ from ..checks.order import Order
 from ..checks.places import PtxPlaces
 from ..decode.translate import Program
 from .access import Access
-from .bulk import BulkCopies
-from .clusters import Clusters
-from .copies import AsyncCopies
-from .far_arrivals import FarArrivals
-from .groups import Products
 from .lanes import Lanes
 from .matrix import Matrices
 from .mbarriers import MBarriers
 from .operations import Operations
 from .register_pool import RegisterPool
 from .settings import Settings
-from .tensor_memory import TensorMemory
 from .warp import Warps
+
+if TYPE_CHECKING:
+    from .bulk import BulkCopies
+    from .clusters import Clusters
+    from .copies import AsyncCopies
+    from .far_arrivals import FarArrivals
+    from .groups import Products
+    from .tensor_memory import TensorMemory
 
 
 class Units:
@@ -65,15 +67,19 @@ class Units:
 
     @property
     def copies(self) -> AsyncCopies:
-        """Made at the first use."""
+        """Made at the first use, and what it takes imported."""
         if self.made_copies is None:
+            from .copies import AsyncCopies
+
             self.made_copies = AsyncCopies(self.access, self.lanes, self.places)
         return self.made_copies
 
     @property
     def tmem(self) -> TensorMemory:
-        """Made at the first use."""
+        """Made at the first use, and what it takes imported."""
         if self.made_tmem is None:
+            from .tensor_memory import TensorMemory
+
             self.made_tmem = TensorMemory(self.lanes, self.warps, self.access, self.order, self.places)
         return self.made_tmem
 
@@ -86,8 +92,10 @@ class Units:
 
     @property
     def bulk(self) -> BulkCopies:
-        """Made at the first use."""
+        """Made at the first use, and what it takes imported."""
         if self.made_bulk is None:
+            from .bulk import BulkCopies
+
             self.made_bulk = BulkCopies(
                 self.access.memory, self.lanes, self.access, self.operations, self.mbarriers, self.far_arrivals,
                 self.places,
@@ -96,8 +104,10 @@ class Units:
 
     @property
     def products(self) -> Products:
-        """Made at the first use."""
+        """Made at the first use, and what it takes imported."""
         if self.made_products is None:
+            from .groups import Products
+
             self.made_products = Products(
                 self.program.product_registers, self.lanes, self.warps, self.access, self.operations, self.places
             )
@@ -105,8 +115,10 @@ class Units:
 
     @property
     def clusters(self) -> Clusters:
-        """Made at the first use."""
+        """Made at the first use, and what it takes imported."""
         if self.made_clusters is None:
+            from .clusters import Clusters
+
             self.made_clusters = Clusters(
                 self.lanes, self.warps, self.access, self.order, self.places, self.access.findings
             )
@@ -114,8 +126,10 @@ class Units:
 
     @property
     def far_arrivals(self) -> FarArrivals:
-        """Made at the first use."""
+        """Made at the first use, and what it takes imported."""
         if self.made_far is None:
+            from .far_arrivals import FarArrivals
+
             self.made_far = FarArrivals(self.mbarriers, self.alive)
         return self.made_far
 
