@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import __version__
+from .dataclass import replace
 from .dtypes import DTYPES
 from .environment import VARIABLES
 from .errors import DeviceError, LaunchError, TilejitError
@@ -36,6 +37,9 @@ _PACKAGES = ("tilejit", "numpy", "ml_dtypes", "llvmlite", "cuda-bindings", "cuda
 
 #: option -> the attribute of `Compiled` that it prints instead of the verdicts
 _TEXTS = {"--ptx": "ptx", "--tile-ir": "tile_ir", "--lane-ir": "lane_ir", "--llvm": "llvm_ir"}
+
+#: a compiled kernel, and what is to be said of the configuration that it was compiled in
+Remarked = tuple["Compiled", tuple[str, ...]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -102,7 +106,8 @@ def _add_signature(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--spec", action="append", default=[], metavar="NAME=VALUE",
         help="an argument: A=float32[1024, 64] an array, A=float32[64, 1024]:(1, 64) one with strides in elements, "
-        "n=int32 a number, N=64 a compile-time value; parameters that say so themselves may be left out",
+        "n=int32 a number, n=7 one that a kernel is tuned by, N=64 a compile-time value, or one of the configuration "
+        "of a tuned kernel that is wanted; parameters that say so themselves may be left out",
     )
     command.add_argument("--target", help="an architecture such as sm_100a")
     command.add_argument("--threads", type=int, help="threads of a CTA")
@@ -233,7 +238,10 @@ def compile_ahead(
     place: FILE or FILE::KERNEL. specs: `NAME=VALUE` for each argument. outputs: as `Compiled.save` takes them.
     """
     file, _, wanted = place.partition("::")
-    compiled = _compiled_for(_one_kernel(file, wanted, _kernels(file, run=False)), specs, target, threads)
+    compiled, remarks = _compiled_for(_one_kernel(file, wanted, _kernels(file, run=False)), specs, target, threads)
+    for remark in remarks[:1]:
+        # what is printed besides are the files
+        print(f"{compiled.name}: {remark}", file=sys.stderr)
     for output in outputs:
         yield from map(str, compiled.save(output))
 
@@ -250,8 +258,11 @@ def _one_kernel(file: str, wanted: str, kernels: dict[str, Kernel]) -> Kernel:
     return kernels[wanted]
 
 
-def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, threads: int | None) -> Compiled:
-    """A kernel for arguments that are given as `NAME=VALUE`."""
+def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, threads: int | None) -> Remarked:
+    """A kernel for arguments that are given as `NAME=VALUE`.
+
+    A tuned one in the configuration that they name, else in the fastest that is known, else in the first.
+    """
     kinds = {p.name: p.kind for p in kernel.parameters}
     arguments: dict[str, Any] = {}
     for text in specs:
@@ -262,7 +273,7 @@ def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, t
             )
         arguments[name] = _argument(name, kinds[name], value)
     scalars = {p.name: p.dtype for p in kernel.parameters if p.dtype is not None}
-    return kernel.compile(target=target, threads=threads, **{**scalars, **arguments})
+    return kernel.compile_named({**scalars, **arguments}, target, threads)
 
 
 #: an array's dtype, its extents and its strides in elements
@@ -305,28 +316,31 @@ def explain(
     file, _, wanted = place.partition("::")
     kernels = _kernels(file, run)
     if specs or threads is not None:
-        compiled = _compiled_for(_one_kernel(file, wanted, kernels), specs, target, threads)
-        yield _shown(compiled, text)
+        yield _shown(_compiled_for(_one_kernel(file, wanted, kernels), specs, target, threads), text)
         return
     if wanted and wanted not in kernels:
         raise LaunchError(f"{file} has no kernel {wanted!r}", hint=f"its kernels: {', '.join(kernels) or 'none'}")
     chosen = [kernels[wanted]] if wanted else list(kernels.values())
     if not chosen:
         raise LaunchError(f"{file} has no kernels", hint="decorate a function with @tj.kernel")
-    variants = [compiled for kernel in chosen for compiled in _compiled(kernel, target)]
+    variants = [remarked for kernel in chosen for remarked in _compiled(kernel, target)]
     if not variants:
         raise LaunchError(
             f"nothing says what arguments {' and '.join(k.name for k in chosen)} get in {file}",
             hint="give them, --spec 'A=float32[32, 8]', pin them, `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or "
             "pass --run to run the file as a program and explain what it launches",
         )
-    for compiled in variants:
-        yield _shown(compiled, text)
+    for remarked in variants:
+        yield _shown(remarked, text)
 
 
-def _shown(compiled: Compiled, text: str | None) -> str:
+def _shown(remarked: Remarked, text: str | None) -> str:
     """The verdicts, or the text that an attribute of `Compiled` is."""
-    return str(compiled.explain()) if text is None else str(getattr(compiled, text))
+    compiled, remarks = remarked
+    if text is not None:
+        return str(getattr(compiled, text))
+    explanation = compiled.explain()
+    return str(replace(explanation, remarks=(*explanation.remarks, *remarks)))
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
@@ -377,13 +391,13 @@ def _printing_to_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-def _compiled(kernel: Kernel, target: Target | None) -> list[Compiled]:
+def _compiled(kernel: Kernel, target: Target | None) -> list[Remarked]:
     """As its parameters pin it, else every variant that was launched."""
-    if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.parameters):
-        return [kernel.compile(target=target)]
+    if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.open_parameters):
+        return [kernel.compile_named({}, target, None)]
     if target is None:
-        return [v.compiled for v in kernel.signatures]
-    return [kernel.compile_signature(v.signature, target, v.threads) for v in kernel.signatures]
+        return [(v.compiled, ()) for v in kernel.signatures]
+    return [(kernel.compile_signature(v.signature, target, v.threads), ()) for v in kernel.signatures]
 
 
 if __name__ == "__main__":

@@ -92,6 +92,8 @@ class Kernel:
         self.source = KernelSource.of(fn)
         self.parameters = tuple(parameters(self.source))
         self.parameter_names = tuple(p.name for p in self.parameters)
+        # those that launches give arguments to
+        self.open_parameters = self.parameters
         self.captured = Captured(self.source)
         self.name: str = fn.__name__
         # no method of this object: a dropped kernel, with all that was compiled for it, would wait for the collector
@@ -189,6 +191,12 @@ class Kernel:
         Parameters whose annotation pins them may be left out.
         """
         return self.variants.variant(self.request(args, constexprs, target, threads)).compiled
+
+    def compile_named(
+        self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
+    ) -> tuple[Compiled, tuple[str, ...]]:
+        """Compiles for arguments by name; and what is to be said of what was chosen for them, a text each."""
+        return self.compile(target=target, threads=threads, **arguments), ()
 
     @entry_point
     def precompile(

@@ -53,8 +53,11 @@ class Pick:
     why: str
     tuning: Tuning | None = None
 
-    def __str__(self) -> str:
-        return f"configuration {self.config}: {self.why}"
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Which it is and why, and the table."""
+        table = () if self.tuning is None else (str(self.tuning),)
+        return f"configuration {self.config}: {self.why}", *table
 
 
 class TunedKernel(Kernel):
@@ -110,6 +113,12 @@ class TunedKernel(Kernel):
         self.refuse_threads(threads)
         return self._request(self.pick(args, named, target, threads), args, named, target, threads)
 
+    def _compiled(
+        self, pick: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
+        threads: int | None,
+    ) -> Compiled:
+        return self.variants.variant(self._request(pick, args, named, target, threads)).compiled
+
     def _request(
         self, pick: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
         threads: int | None,
@@ -125,21 +134,18 @@ class TunedKernel(Kernel):
         """As of any kernel, in the fastest configuration, with the table of all."""
         self._refuse_values(constexprs)
         self.refuse_threads(threads)
-        compiled, pick = self.compile_picked(args, constexprs, target, threads)
-        explanation = compiled.explain()
-        tables = () if pick.tuning is None else (str(pick.tuning),)
-        return replace(explanation, remarks=(*explanation.remarks, str(pick), *tables))
+        pick = self.pick(args, constexprs, target, threads)
+        explanation = self._compiled(pick, args, constexprs, target, threads).explain()
+        return replace(explanation, remarks=(*explanation.remarks, *pick.remarks))
 
-    def compile_picked(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
-        given: Mapping[str, Any] = _NOTHING,
-    ) -> tuple[Compiled, Pick]:
-        """Compiles for arguments like these in a configuration that has certain values; says which, and why.
-
-        given: the values; `threads`, too, choose where configurations say them.
-        """
-        pick = self.pick(args, named, target, threads, given)
-        return self.variants.variant(self._request(pick, args, named, target, threads)).compiled, pick
+    def compile_named(
+        self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
+    ) -> tuple[Compiled, tuple[str, ...]]:
+        """Values of the configurations' parameters, and threads, say which of them may be chosen."""
+        given = {name: value for name, value in arguments.items() if name in self.choices.names}
+        others = {name: value for name, value in arguments.items() if name not in given}
+        pick = self.pick((), others, target, threads, given)
+        return self._compiled(pick, (), others, target, threads), pick.remarks
 
     def pick(
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
