@@ -1,17 +1,42 @@
 """The C header, as C and C++ compilers read it."""
 
+import keyword
+import os
 import re
 import shutil
 import subprocess
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
+import tilejit as tj
 from tests.executable.kernels import EXECUTABLES
+from tilejit.dataclass import replace
 from tilejit.dtypes import DTYPES
 from tilejit.executable.header import C_TYPES, c_header
+from tilejit.ir.params import ScalarParam
+from tilejit.ir.values import Var
 from tilejit.runtime.packing import Packing, field_of
 
-COMPILERS = {"c": ("cc", "-std=c11", "-x", "c"), "c++": ("c++", "-std=c++11", "-x", "c++")}
+#: language -> the compiler, which dialects it is asked for, and its name for the language
+COMPILERS = {
+    "c": ("cc", ("c11", "gnu17", "gnu2x"), "c"), "c++": ("c++", ("c++11", "gnu++17", "gnu++20", "gnu++23"), "c++"),
+}
+
+#: keywords of C23 and C++23, and C++'s alternative tokens
+KEYWORDS = (
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class",
+    "co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype",
+    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int",
+    "long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register",
+    "reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch",
+    "template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using",
+    "virtual void volatile wchar_t while xor xor_eq",
+    "_Alignas _Alignof _Atomic _BitInt _Bool _Complex _Decimal128 _Decimal32 _Decimal64 _Generic _Imaginary _Noreturn",
+    "_Static_assert _Thread_local _Float16 _Float32 _Float64 _Float128",
+    "__asm__ __attribute__ __restrict __typeof__ __int128 __FILE__ __LINE__ __COUNTER__ __func__",
+)
 
 PROGRAM = """
 #include <stdio.h>
@@ -26,11 +51,12 @@ int main(void) {{
 """
 
 
-def compiles(language, source, folder):
-    """Runs a program and gives its lines."""
-    compiler, *options = COMPILERS[language]
+def compiles(language, source, folder, dialect=None, include=None):
+    """Runs a program and gives its lines. dialect: else the oldest."""
+    compiler, (oldest, *_), name = COMPILERS[language]
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
+    options = [f"-std={dialect or oldest}", "-x", name, *([] if include is None else ["-isystem", include])]
     command = [compiler, *options, "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-o", "program", "program.c"]
     (folder / "program.c").write_text(source)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -38,9 +64,32 @@ def compiles(language, source, folder):
     return subprocess.run([folder / "program"], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
+def knows(language, dialect):
+    """Whether the compiler that is here knows a dialect."""
+    compiler, _, name = COMPILERS[language]
+    command = [compiler, f"-std={dialect}", "-x", name, "-E", os.devnull]
+    return shutil.which(compiler) is None or not subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def macros(language, text=""):
+    """The macros that a compiler defines, and those of a text."""
+    compiler, _, name = COMPILERS[language]
+    if shutil.which(compiler) is None:
+        return set()
+    command = [compiler, "-dM", "-E", "-x", name, "-"]
+    listed = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^#define (\w+)", listed, re.MULTILINE))
+
+
+def with_parameters(names):
+    """The kernel `scalars` with 32-bit integers of these names instead of its parameters."""
+    params = tuple(ScalarParam(name, Var(name, DTYPES["int32"])) for name in names)
+    return replace(EXECUTABLES["scalars"]().executable, params=params)
+
+
 def fields_of(header):
     struct = header[header.index("typedef struct {") : header.index("_arguments;")]
-    return re.findall(r"^    \w+ (\w+);", struct, flags=re.MULTILINE)
+    return re.findall(r"^    .*?(\w+)(?:\[16\])?;", struct, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("language", COMPILERS)
@@ -103,3 +152,64 @@ def test_names_that_c_lacks_are_changed_and_stay_apart():
     fields = fields_of(c_header(EXECUTABLES["register"]().executable))
     assert len(set(fields)) == len(fields) and "int_" in fields and "gruf6uc3df" not in fields
     assert all(field.isascii() for field in fields) and {"A_extent_0", "A_extent_0_"} <= set(fields)
+
+
+@pytest.mark.parametrize(
+    ("language", "dialect"), [(language, dialect) for language, (_, all_, _) in COMPILERS.items() for dialect in all_]
+)
+def test_parameters_may_be_called_as_words_of_c_are(language, dialect, tmp_path):
+    """Keywords that aren't Python's, what compilers, the header and its includes define, and types that it uses."""
+    if not knows(language, dialect):
+        pytest.skip(f"this compiler knows no {dialect}")
+    defined = macros(language) | macros(language, "#include <stddef.h>\n#include <stdint.h>\n")
+    own = re.findall(r"#define (\w+)", c_header(with_parameters(["n"])))
+    others = ("int32_t", "uint64_t", "linux", "unix", "i386", "_Ours", "ours")
+    wanted = {*" ".join(KEYWORDS).split(), *defined, *own, *others}
+    names = sorted(name for name in wanted if not keyword.iskeyword(name))
+    assert {"NULL", "INT8_MAX", "SCALARS_THREADS", "TILEJIT_SCALARS_H"} <= set(names) or not defined
+    header = c_header(with_parameters(names))
+    (tmp_path / "k.h").write_text(header)
+    fields = fields_of(header)
+    assert "ours" in fields and len(set(fields)) == len(names)
+    places = compiles(language, PROGRAM.format(name="scalars", upper="SCALARS", prints=""), tmp_path, dialect)
+    assert places == [f"{4 * len(names)} {EXECUTABLES['scalars']().executable.entry} 64 0"]
+
+
+@pytest.mark.parametrize("value", ["*/ int x; /*", "*\\", "a /* b", "\n*/", "??/"])
+def test_no_value_ends_the_comment_that_tells_of_it(value, tmp_path):
+    kernel = tj.kernel(threads=32)(told)
+    compiled = kernel.compile(tj.spec((32,), tj.float32), value, target="sm_90a")
+    (tmp_path / "k.h").write_text(c_header(compiled.executable))
+    assert len(compiles("c", PROGRAM.format(name="told", upper="TOLD", prints=""), tmp_path)) == 1
+
+
+def told(A: tj.Tensor, text: tj.constexpr):
+    A[0] = 1
+
+
+def boxes(A: tj.Tensor, CUDA_VERSION: tj.int32):
+    s, full = tj.alloc_shared((8, 8), A.dtype), tj.alloc_barrier()
+    tj.warp.copy_async(s, A[CUDA_VERSION : CUDA_VERSION + 8, 0:8], barrier=full)
+    tj.warp.arrive(full)
+    full.wait(0)
+
+
+@pytest.mark.parametrize("language", COMPILERS)
+def test_a_tensor_map_of_the_drivers_header_has_its_place(language, tmp_path):
+    found = find_spec("nvidia.cu13") if find_spec("nvidia") else None
+    folders = [Path(place) / "include" for place in (found.submodule_search_locations if found else ())]
+    folders += [Path("/usr/local/cuda/include")]
+    include = next((folder for folder in folders if (folder / "cuda.h").exists()), None)
+    if include is None:
+        pytest.skip("no cuda.h")
+    array = tj.spec((64, 32), tj.float32)
+    executable = tj.kernel(threads=32)(boxes).compile(array, tj.int32, target="sm_90a").executable
+    (tmp_path / "k.h").write_text(c_header(executable))
+    fields = fields_of(c_header(executable))
+    assert {"A_map", "CUDA_VERSION_"} <= set(fields)
+    prints = "CUtensorMap map; memset(&map, 7, sizeof map); memcpy(arguments.A_map, &map, sizeof arguments.A_map);\n"
+    prints += 'printf("%zu %d\\n", sizeof map, (int) (arguments.A_map[15] & 255));\n'
+    prints += "\n".join(f'printf("%zu\\n", offsetof(boxes_arguments, {field}));' for field in fields)
+    program = "#include <string.h>\n#include <cuda.h>\n" + PROGRAM.format(name="boxes", upper="BOXES", prints=prints)
+    size, *places, _ = compiles(language, program, tmp_path, None, include)
+    assert size == "128 7" and tuple(map(int, places)) == executable.offsets

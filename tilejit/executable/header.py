@@ -6,7 +6,8 @@ The struct is laid out as the kernel's parameters are, which the header asserts;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from ..errors import assert_never
 from ..ir.params import (
@@ -33,26 +34,48 @@ C_TYPES = {
     "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t",
 }
 
-#: words of C and C++ that a parameter may be called in Python
-_RESERVED = frozenset((
-    "alignas", "alignof", "asm", "auto", "bool", "case", "catch", "char", "const", "constexpr", "default", "delete",
-    "do", "double", "enum", "explicit", "export", "extern", "float", "friend", "goto", "inline", "int", "long",
-    "mutable", "namespace", "new", "nullptr", "operator", "private", "protected", "public", "register", "restrict",
-    "short", "signed", "sizeof", "static", "static_assert", "struct", "switch", "template", "this", "thread_local",
-    "throw", "true", "false", "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using", "virtual",
-    "void", "volatile", "wchar_t",
+#: a field can't be called as a type is that others have
+_TYPES = frozenset(C_TYPES.values())
+
+#: keywords of C23 and C++26 and alternative tokens of C++ that aren't Python's
+_KEYWORDS = frozenset((
+    "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "char16_t",
+    "char32_t", "char8_t", "co_await", "co_return", "co_yield", "compl", "concept", "const", "const_cast",
+    "consteval", "constexpr", "constinit", "contract_assert", "decltype", "default", "delete", "do", "double",
+    "dynamic_cast", "enum", "explicit", "export", "extern", "false", "float", "friend", "goto", "inline", "int",
+    "long", "mutable", "namespace", "new", "noexcept", "not_eq", "nullptr", "operator", "or_eq", "private",
+    "protected", "public", "register", "reinterpret_cast", "requires", "restrict", "short", "signed", "sizeof",
+    "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw",
+    "true", "typedef", "typeid", "typename", "typeof", "typeof_unqual", "union", "unsigned", "using", "virtual",
+    "void", "volatile", "wchar_t", "xor", "xor_eq",
 ))
+
+#: macros that GNU C and C++ define by themselves, on one system or another
+_PREDEFINED = frozenset((
+    "PPC", "WIN32", "WIN64", "WINNT", "arm", "i386", "linux", "m68k", "mips", "powerpc", "sparc", "sun", "unix",
+    "vax",
+))
+
+#: macros of stddef.h and stdint.h, and of cuda.h, which programs that launch include
+_DEFINED = re.compile(
+    r"NULL|U?INT(_LEAST|_FAST)?(\d+|MAX|PTR)_(C|MAX|MIN|WIDTH)|(PTRDIFF|SIG_ATOMIC|SIZE|WCHAR|WINT)_(MAX|MIN|WIDTH)"
+    r"|CU(DA)?_\w+|CUDAAPI"
+)
+
+#: what the header defines itself, behind the kernel's name
+_MACROS = ("_ENTRY", "_THREADS", "_SHARED_BYTES")
 
 
 def c_header(executable: Executable) -> str:
     """The header as text; C11 and C++11 take it."""
     e = executable
     name = _identifier(e.name)
-    fields = _field_names(e.params)
+    own = ("TILEJIT_ASSERT", "TILEJIT_ALIGNAS", _guard(name), *(name.upper() + end for end in _MACROS))
+    fields = _field_names(e.params, own)
     lines = [*_head(e, name), "typedef struct {"]
     for field, param in zip(fields, e.params, strict=True):
-        kind, meaning = _declared(param)
-        lines.append(f"    {kind} {field};".ljust(36) + f" /* {_comment(meaning)} */")
+        declared, meaning = _declared(field, param)
+        lines.append(f"    {declared};".ljust(36) + f" /* {_comment(meaning)} */")
     if not fields:
         lines.append("    char nothing; /* the kernel has no parameters */")
     lines += [f"}} {name}_arguments;", ""]
@@ -73,17 +96,16 @@ def c_header(executable: Executable) -> str:
 def _head(e: Executable, name: str) -> Iterator[str]:
     constants = [f"{n} = {kind.value!r}" for n, kind in e.signature.arguments if isinstance(kind, ConstexprType)]
     compiled_for = f"for {e.target}" + (f", {', '.join(constants)}" if constants else "")
-    upper = name.upper()
+    entry, threads, shared = (name.upper() + end for end in _MACROS)
     yield f"/* {_comment(f'Arguments of the kernel {e.name}, compiled {compiled_for}; written by tilejit.')} */"
     yield from (f"#ifndef {_guard(name)}", f"#define {_guard(name)}", "")
     yield from ("#include <stddef.h>", "#include <stdint.h>", "")
-    if any(isinstance(p, TensorMapParam) for p in e.params):
-        yield from ("#include <cuda.h>", "")
-    yield from ("#ifndef TILEJIT_ASSERT", "#ifdef __cplusplus", "#define TILEJIT_ASSERT static_assert", "#else")
-    yield from ("#define TILEJIT_ASSERT _Static_assert", "#endif", "#endif", "")
-    yield f'#define {upper}_ENTRY "{e.entry}"'
-    yield f"#define {upper}_THREADS {e.threads} /* of a CTA, all along x */"
-    yield f"#define {upper}_SHARED_BYTES {e.shared_bytes if e.dynamic_shared else 0} /* that the launch asks for */"
+    yield from ("#ifndef TILEJIT_ASSERT", "#ifdef __cplusplus", "#define TILEJIT_ASSERT static_assert")
+    yield from ("#define TILEJIT_ALIGNAS alignas", "#else", "#define TILEJIT_ASSERT _Static_assert")
+    yield from ("#define TILEJIT_ALIGNAS _Alignas", "#endif", "#endif", "")
+    yield f'#define {entry} "{e.entry}"'
+    yield f"#define {threads} {e.threads} /* of a CTA, all along x */"
+    yield f"#define {shared} {e.shared_bytes if e.dynamic_shared else 0} /* that the launch asks for */"
     if e.cluster is not None:
         x, y, z = e.cluster
         yield f"/* the grid is a multiple of the cluster of {x} x {y} x {z} CTAs, which the kernel names itself */"
@@ -92,26 +114,30 @@ def _head(e: Executable, name: str) -> Iterator[str]:
     yield ""
 
 
-def _declared(param: Param) -> tuple[str, str]:
-    """A parameter's C type and meaning."""
+def _declared(field: str, param: Param) -> tuple[str, str]:
+    """A parameter's declaration in C and its meaning."""
     match param:
         case PointerParam(of=of, buffer=buffer):
             written = "written" if param.written else "only read"
-            return "uint64_t", f"address of {of}: {buffer.dtype.name}, a multiple of {buffer.align} bytes, {written}"
+            meaning = f"address of {of}: {buffer.dtype.name}, a multiple of {buffer.align} bytes, {written}"
+            return f"uint64_t {field}", meaning
         case ScalarParam(of=of, var=var):
-            return C_TYPES[var.dtype.name], f"{of}: {var.dtype.name}"
+            return f"{C_TYPES[var.dtype.name]} {field}", f"{of}: {var.dtype.name}"
         case ExtentParam(of=of, var=var):
-            return C_TYPES[var.dtype.name], f"extent {param.axis} of {of}"
+            return f"{C_TYPES[var.dtype.name]} {field}", f"extent {param.axis} of {of}"
         case StrideParam(of=of, var=var):
-            return C_TYPES[var.dtype.name], f"stride {param.axis} of {of}, in elements"
+            return f"{C_TYPES[var.dtype.name]} {field}", f"stride {param.axis} of {of}, in elements"
         case AddressParam(of=of, var=var):
-            return C_TYPES[var.dtype.name], f"address of {of} again, which checks compare"
+            return f"{C_TYPES[var.dtype.name]} {field}", f"address of {of} again, which checks compare"
         case AssertionsParam():
-            return "uint64_t", f"address of {AssertionsParam.RECORD_BYTES} bytes of zeros, for what fails"
-        case TensorMapParam(of=of):
-            return "CUtensorMap", _map_meaning(param)
+            return f"uint64_t {field}", f"address of {AssertionsParam.RECORD_BYTES} bytes of zeros, for what fails"
+        case TensorMapParam():
+            # not as a CUtensorMap, which one version of cuda.h aligns to 64 bytes and another one to 128
+            of_map = f"TILEJIT_ALIGNAS({param.align_bytes}) uint64_t {field}[{param.size_bytes // 8}]"
+            return of_map, f"the CUtensorMap {_map_meaning(param)}"
         case BarrierParam(buffer=buffer):
-            return "uint64_t", f"address of {buffer.dtype.bytes} bytes of zeros, which no other launch uses meanwhile"
+            meaning = f"address of {buffer.dtype.bytes} bytes of zeros, which no other launch uses meanwhile"
+            return f"uint64_t {field}", meaning
         case _:
             return assert_never(param)
 
@@ -124,8 +150,9 @@ def _map_meaning(param: TensorMapParam) -> str:
     return f"of {param.of}, by cuTensorMapEncodeTiled: {how}"
 
 
-def _field_names(params: tuple[Param, ...]) -> list[str]:
-    """A name for each parameter that C takes, no two alike."""
+def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:
+    """A name for each parameter that C takes, no two alike and none of the header's macros."""
+    taken = set(macros)
     names: list[str] = []
     for param in params:
         match param:
@@ -142,8 +169,9 @@ def _field_names(params: tuple[Param, ...]) -> list[str]:
             case _:
                 wanted = param.of
         name = _identifier(wanted)
-        while name in names:
+        while name in taken:
             name += "_"
+        taken.add(name)
         names.append(name)
     return names
 
@@ -151,7 +179,11 @@ def _field_names(params: tuple[Param, ...]) -> list[str]:
 def _identifier(name: str) -> str:
     """The name with only what C takes in one; another character becomes its code point."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name)
-    return f"{plain}_" if plain in _RESERVED else plain
+    # C keeps such names for compilers and what they include
+    if plain[:1] == "_" and (plain[1:2] == "_" or plain[1:2].isupper()):
+        return f"arg{plain}"
+    is_taken = plain in _KEYWORDS or plain in _PREDEFINED or plain in _TYPES or _DEFINED.fullmatch(plain)
+    return f"{plain}_" if is_taken else plain
 
 
 def _guard(name: str) -> str:
@@ -159,5 +191,6 @@ def _guard(name: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Text that doesn't end a comment, on one line of ASCII."""
-    return text.encode("ascii", "backslashreplace").decode().replace("*/", "* /").replace("\n", " ").replace("\\", "/")
+    """Text that neither ends nor begins a comment, on one line of ASCII."""
+    plain = text.encode("ascii", "backslashreplace").decode().replace("\n", " ").replace("\\", "/")
+    return plain.replace("*/", "* /").replace("/*", "/ *")
