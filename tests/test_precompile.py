@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import enum
 import os
+import pickle
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
 import tilejit as tj
+from tests.ops.test_tile import GIVEN, type_of
+from tests.support.programs import array, tile_ir
+from tilejit import dtypes, errors, pipeline
+from tilejit.ir import nodes as ir
+from tilejit.ir.types import Signature
+from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.progress import Progress
 from tilejit.runtime import variants, workers
+from tilejit.runtime.making import Compiler
+from tilejit.target import target
+
+ROOT = Path(tj.__file__).parent.parent
 
 ROW = tj.spec((64,), tj.float32)
 
@@ -75,6 +89,153 @@ def test_all_others_are_compiled_when_one_fails() -> None:
         assert len(k.signatures) == 3
 
 
+def example_of(name: str) -> ir.Kernel:
+    """The tile IR of an operation's example."""
+    lines = "".join(f"    {line}\n" for line in TILE_OPERATIONS[name].example.splitlines())
+    head = GIVEN if name == "gemm" else "def k(A, B):\n"
+    return tile_ir(head + lines, array(type_of(name), rank=2), array(tj.float16, rank=2), threads=128)
+
+
+def compiled_from(tile: ir.Kernel) -> workers.Task[tj.Compiled]:
+    def task(compiler: Compiler | None) -> tj.Compiled:
+        return (compiler or pipeline.compile)(tile, Signature(()), target(tile.target))
+
+    return task
+
+
+def test_processes_compile_every_tile_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = [example_of(name) for name in TILE_OPERATIONS]
+    here = [pipeline.compile(tile, Signature(()), target(tile.target)).executable for tile in tiles]
+    monkeypatch.setattr(pipeline, "compile", refused)
+    outcomes = list(workers.run_all([compiled_from(tile) for tile in tiles], 2))
+    assert len(outcomes) == len(tiles)
+    for outcome in outcomes:
+        assert outcome.value.executable == here[outcome.number], tiles[outcome.number]
+
+
+def refused(*_: object, **__: object) -> NoReturn:
+    raise AssertionError("compiled in this process")
+
+
+class Rows(enum.IntEnum):
+    FEW = 4
+
+
+def rows(few: enum.IntEnum) -> tj.Kernel:
+    """A new kernel whose tile IR holds a number of a class of the user's."""
+
+    @tj.kernel(threads=32)
+    def staged(A: tj.Tensor, K: tj.constexpr):
+        s = tj.alloc_shared((few, 8), A.dtype)
+        s[tj.thread_id() // 8, tj.thread_id() % 8] = A[tj.thread_id()] * K
+        A[tj.thread_id()] = s[tj.thread_id() // 8, tj.thread_id() % 8]
+
+    return staged
+
+
+def test_what_no_process_can_read_is_compiled_in_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Local(enum.IntEnum):
+        FEW = 4
+
+    made: list[str] = []
+    compile = pipeline.compile
+
+    def noted(tile: ir.Kernel, *rest: Any, **named: Any) -> tj.Compiled:
+        made.append(tile.name)
+        return compile(tile, *rest, **named)
+
+    monkeypatch.setattr(pipeline, "compile", noted)
+    for few in (Rows.FEW, Local.FEW):
+        here, there = rows(few), rows(few)
+        jobs = [(ROW, number) for number in range(3)]
+        expected = [compiled.executable for compiled in here.precompile(jobs, workers=0)]
+        assert len(made) == 3
+        found = tj.compile_many([(there, *job) for job in jobs], workers=2)
+        assert [compiled.executable for compiled in found] == expected and len(made) == 6
+        made.clear()
+    # pickle recurses, as all of the compiler does
+    assert workers._question(deep(10_000), target("sm_90a")) is None
+    assert pickle.loads(workers._answer(b"what another version sends")) is None
+
+
+def deep(levels: int) -> ir.Kernel:
+    """A kernel with an expression of so many levels."""
+    expr: ir.Expr = ir.Const(1, dtypes.int32)
+    for _ in range(levels):
+        expr = ir.Op("negative", (expr,), dtypes.int32)
+    return ir.Kernel("deep", (), 32, "sm_90a", (ir.Let(ir.Var("x", dtypes.int32), expr),))
+
+
+def test_processes_import_nothing_of_the_users(tmp_path: Path) -> None:
+    (tmp_path / "sizes.py").write_text(
+        "import enum\nprint('imported')\nclass Rows(enum.IntEnum):\n    FEW = 4\nFEW = Rows.FEW\n"
+    )
+    # names of Python's own modules: the program's folder is where it looks first, and another folder never
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "json.py").write_text("raise SystemExit('imported')\n")
+    (tmp_path / "elsewhere" / "signal.py").write_text("raise SystemExit('imported')\n")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import tilejit as tj\nfrom sizes import FEW\n"
+        "@tj.kernel(threads=32)\n"
+        "def k(A: tj.Tensor, K: tj.constexpr):\n"
+        "    s = tj.alloc_shared((FEW, 8), A.dtype)\n"
+        "    s[0, 0] = A[0] + K\n"
+        "    A[0] = s[0, 0]\n"
+        "print(len(k.precompile([(tj.spec((32,), tj.int32), n) for n in range(3)], 'sm_90a', workers=2)))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TILEJIT_CACHE": "0"}
+    run = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, timeout=120, env=environment,
+        cwd=tmp_path / "elsewhere",
+    )
+    assert run.stdout.split() == ["imported", "3"] and run.stderr == "", run.stderr
+
+
+ORPHANING = """
+import os, pickle, signal, sys
+from tilejit.runtime import workers
+from tests.test_precompile import deep, example_of
+process = workers.WorkerProcess()
+question = workers._question(example_of("exp"), workers.find_target("sm_90a"))
+process.ask(question, "k")
+if sys.argv[1] == "compiling":
+    workers._send(process._process.stdin, question)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("doing", ["waiting", "compiling"])
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such signal")
+def test_a_process_ends_without_a_word_when_what_started_it_is_killed(doing: str) -> None:
+    # it inherits the standard error, which ends when both have ended
+    command = [sys.executable, "-c", ORPHANING, doing]
+    run = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=120, cwd=ROOT, stdout=subprocess.DEVNULL)
+    assert run.returncode == -signal.SIGKILL and run.stderr == ""
+
+
+def test_errors_name_the_cells_of_a_notebook_as_this_process_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = tj.S[(128, 8) : (1 @ tj.tid_in_wg, 1)]
+
+    @tj.kernel(threads=128, target="sm_100a")
+    def early(A: tj.Tensor, K: tj.constexpr):
+        r = tj.alloc_local((128, 8), tj.float32, layout=rows)
+        t = tj.alloc_tmem((128, 8), tj.float32)
+        tj.wg.fill(r, K)
+        tj.wg.copy_async(t, r)
+        tj.wg.fill(r, 0.0)
+        tj.tcgen05.wait_st()
+
+    shell = SimpleNamespace(compile=SimpleNamespace(format_code_name=lambda file: ("Cell", "In[3]")))
+    monkeypatch.setattr(errors, "running_shell", lambda: shell)
+    texts = []
+    for count in (0, 2):
+        with pytest.raises(tj.TilejitError) as error:
+            tj.compile_many([(early, ROW, n) for n in range(3)], workers=count)
+        texts.append(error.value.message)
+    assert texts[0] == texts[1] and "Cell In[3]" in texts[0]
+
+
 def test_what_dispatch_refuses_in_another_process_keeps_its_reasons() -> None:
     @tj.kernel(threads=32)
     def refused(A: tj.Tensor, K: tj.constexpr):
@@ -102,7 +263,7 @@ def test_a_process_that_ends_fails_its_kernel_and_no_other(monkeypatch: pytest.M
 
     monkeypatch.setattr(workers.WorkerProcess, "__init__", broken)
     k = scale()
-    with pytest.raises(tj.TilejitError, match="the process that compiled scaled ended with status"):
+    with pytest.raises(tj.TilejitError, match=r"the process that compiled scaled was ended by signal 9 \(Killed\)"):
         tj.compile_many([(k, ROW, n) for n in range(3)], workers=1)
     assert len(k.signatures) == 2 and count == 2
 

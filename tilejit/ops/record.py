@@ -159,6 +159,10 @@ class TileOperation:
     reduction: Reduction | None = None
     is_called: bool = True
 
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        """Where it is found: it compares by identity, and its functions can't be pickled."""
+        return (_by_name, (self.name,))
+
     @cached_property
     def arity(self) -> tuple[int, int]:
         """The least and the greatest number of operands."""
@@ -254,3 +258,10 @@ class TileOperation:
             return f"{self.name} has no attribute {name!r}"
         fault = attribute.fault(value)
         return None if fault is None else f"{self.name}: {fault}"
+
+
+def _by_name(name: str) -> TileOperation:
+    # the table is made of these records
+    from .tile import TILE_OPERATIONS
+
+    return TILE_OPERATIONS[name]

@@ -9,24 +9,27 @@ that one kernel is lost.
 from __future__ import annotations
 
 import contextlib
-import json
+import gc
+import io
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import threading
 import time
-import traceback
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..dataclass import dataclass, replace
 from ..errors import TilejitError
 from ..ir.types import Signature
+from ..remember import forget
 from ..target import Target
 from ..target import target as find_target
 from .making import Compiler
@@ -34,21 +37,32 @@ from .variants import call_site, called_from
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
+    from ..executable import Executable
     from ..ir.nodes import Kernel as TileKernel
 
 T = TypeVar("T")
 
-#: what a process runs: the parent's modules are looked up where the parent found them
+#: what a process made of a kernel, and milliseconds by stage; None where it could make nothing
+Answer = tuple["Executable", dict[str, float]] | None
+
+#: what a process runs. All that it imports, of Python's own too, is looked up where this process finds it. Ctrl-C is
+#: for this process, which then ends the other. What anybody prints there is no answer.
 _PROGRAM = """
-import json, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes the pipe
-sys.path[:] = json.loads(sys.argv[1])
+import sys
+sys.path[:] = sys.argv[1:]
+import os, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+answers = os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)
 from tilejit.runtime.workers import serve
-serve()
+serve(sys.stdin.buffer, answers)
 """
 
 #: seconds that a process takes until it compiles; where less is left to do, none is started
 START_SECONDS = 0.5
+
+#: of a message's length in front of it
+_HEAD_BYTES = 8
 
 #: processes of one pool: the frontend, a fifth of the work, stays in this one, one kernel after the other
 _MOST = 8
@@ -95,22 +109,30 @@ Task = Callable[[Compiler | None], T]
 def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[Outcome[T], None, None]:
     """Does the tasks and gives each one's outcome as soon as it is known.
 
-    workers: processes that compile; 0 for none; None for as many as pay: one for each processor, up to `_MOST`, where
-    what is left takes longer than starting them, by the first task that ends well.
+    workers: processes that compile; 0 for none; None for one for each processor, up to `_MOST`, once what is left takes
+    longer than starting them, by the last task that ended well.
     """
-    remaining = list(enumerate(tasks))
-    while workers is None and remaining:
+    remaining = deque(enumerate(tasks))
+    most, pays = _most(workers), workers is not None
+    while remaining and not (most and pays and len(remaining) > 1):
         began = time.perf_counter()
-        outcome = _here(*remaining.pop(0))
+        outcome = _here(*remaining.popleft())
         expected = (time.perf_counter() - began) * len(remaining)
-        if outcome.error is None:
-            workers = min(processors(), _MOST) if expected > 2 * START_SECONDS else 0
+        pays = pays or (outcome.error is None and expected > 2 * START_SECONDS)
         yield outcome
-    if not workers or len(remaining) < 2 or not sys.executable or getattr(sys, "frozen", False):
-        yield from (_here(number, task) for number, task in remaining)
-        return
-    with Workers(min(workers, len(remaining))) as crew:
-        yield from crew.run(remaining)
+    if remaining:
+        with Workers(min(most, len(remaining))) as crew:
+            yield from crew.run(tuple(remaining))
+
+
+def _most(workers: int | None) -> int:
+    """How many processes may be started. workers: as `run_all` has it."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        return 0
+    if workers is not None:
+        return workers
+    # on a single processor they would only take turns with this one
+    return min(processors(), _MOST) if processors() > 1 else 0
 
 
 def _here(number: int, task: Task[T]) -> Outcome[T]:
@@ -157,21 +179,27 @@ class Workers:
             yield Outcome(numbers[future], None if error else future.result(), error)
 
     def _compile(self, kernel: TileKernel, signature: Signature, target: Target) -> Compiled:
+        question = _question(kernel, target)
+        answer = None if question is None else self._ask(question, kernel.name)
+        if answer is None:
+            return _compile_here(kernel, signature, target)
+        from ..compiled import Compiled
+
+        executable, timings = answer
+        # its derivation, which has functions in it, is made again where somebody asks
+        derive = lambda: _compile_here(kernel, signature, target).derivation  # noqa: E731
+        return Compiled(replace(executable, signature=signature, target=target), timings, derive)
+
+    def _ask(self, question: bytes, name: str) -> Answer:
         process = self._take()
         try:
-            compiled = process.compile(kernel, signature, target)
-        except TilejitError as error:
-            if isinstance(error, WorkerError):
-                process.end()
-            else:
-                self._free.put(process)
-            raise
+            answer = process.ask(question, name)
         except BaseException:
-            # an answer may be on its way that nobody would take
+            # it has ended, or an answer may be on its way that nobody would take
             process.end()
             raise
         self._free.put(process)
-        return compiled
+        return answer
 
     def _take(self) -> WorkerProcess:
         try:
@@ -197,43 +225,33 @@ class WorkerProcess:
             paths.insert(0, folder)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, json.dumps(paths)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                [sys.executable, "-c", _PROGRAM, *paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         except OSError as error:
             raise WorkerError(f"no process for compiling can be started: {error}", hint="use workers=0") from error
 
-    def compile(self, kernel: TileKernel, signature: Signature, target: Target) -> Compiled:
-        """As `pipeline.compile`.
+    def ask(self, question: bytes, name: str) -> Answer:
+        """What becomes of a kernel. name: its name.
 
         raises: WorkerError where the process ends.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
+        broken: Exception | None = None
         try:
-            question = pickle.dumps((kernel, target.name), pickle.HIGHEST_PROTOCOL)
-        except RecursionError:
-            return _compile_here(kernel, signature, target)
-        try:
-            self._process.stdin.write(question)
-            self._process.stdin.flush()
-            answer, error, trace = pickle.load(self._process.stdout)
-        except (EOFError, OSError, ValueError, pickle.UnpicklingError) as broken:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_PATIENCE)
-            raise WorkerError(
-                f"the process that compiled {kernel.name} ended with status {self._process.returncode}",
-                hint="compile it in this process (workers=0) to see more",
-            ) from broken
-        if error is not None:
-            # a mistake of the user's needs no lines of the compiler's
-            raise error from (RuntimeError(f"in another process:\n{trace}") if trace else None)
-        if answer is None:
-            return _compile_here(kernel, signature, target)
-        from ..compiled import Compiled
-
-        executable, timings = answer
-        # its derivation, which has functions in it, is made again where somebody asks
-        derive = lambda: _compile_here(kernel, signature, target).derivation  # noqa: E731
-        return Compiled(replace(executable, signature=signature, target=target), timings, derive)
+            _send(self._process.stdin, question)
+            answer = _received(self._process.stdout)
+        except (OSError, ValueError) as error:
+            # the pipe is broken, or `end` has closed it
+            answer, broken = None, error
+        if answer is not None:
+            made: Answer = pickle.loads(answer)
+            return made
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE)
+        raise WorkerError(
+            f"the process that compiled {name} {_ending(self._process.returncode)}",
+            hint="compile it in this process (workers=0) to see more",
+        ) from broken
 
     def end(self) -> None:
         """Ends the process, and whoever waits for its answer."""
@@ -251,30 +269,76 @@ def _compile_here(kernel: TileKernel, signature: Signature, target: Target) -> C
     return pipeline.compile(kernel, signature, target, sound=True)
 
 
-def serve() -> None:
-    """Compiles what comes through standard input, until that ends."""
-    answers = os.fdopen(os.dup(1), "wb")
-    # whatever prints something, it is no answer
-    os.dup2(2, 1)
-    while True:
+def _ending(status: int | None) -> str:
+    """How a process ended, by its status; None while it runs."""
+    if status is None:
+        return "closed its end of the pipe"
+    if status >= 0:
+        return f"ended with status {status}"
+    return f"was ended by signal {-status} ({signal.strsignal(-status)})"
+
+
+def _question(kernel: TileKernel, target: Target) -> bytes | None:
+    """A kernel as a process gets it; None where it can't be sent."""
+    try:
+        return pickle.dumps((kernel, target.name), pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        # it is deeper than pickle recurses, or has a number or a text of a class of the user's that has no name
+        return None
+
+
+def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
+    """Compiles one kernel after the other, until none comes."""
+    # it would go through what compilations remember, again and again: a sixth of the time of compiling the examples
+    gc.disable()
+    while (question := _received(questions)) is not None:
+        answer = _answer(question)
         try:
-            kernel, target = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        answers.write(_answer(kernel, target))
-        answers.flush()
+            _send(answers, answer)
+        except BrokenPipeError:
+            # nobody waits for it any more; Python would try again, and complain, when it closes the pipe
+            os._exit(1)
+        forget()
+        # what the kernel left in cycles; what is older was looked at before
+        gc.collect(0)
 
 
-def _answer(kernel: TileKernel, target: str) -> bytes:
-    """((executable, timings) or None, error or None, its traceback) as bytes; without either, it can't travel."""
+class _Unpickler(pickle.Unpickler):
+    """Reads what consists of this package's classes.
+
+    A class of the user's, such as an IntEnum that is a shape's extent, would import the user's modules.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.partition(".")[0] != __package__.partition(".")[0]:
+            raise pickle.UnpicklingError(f"{module}.{name} is not of this package")
+        return super().find_class(module, name)
+
+
+def _answer(question: bytes) -> bytes:
+    """An `Answer`, pickled."""
+    answer: Answer = None
     try:
+        kernel, target = _Unpickler(io.BytesIO(question)).load()
         compiled = _compile_here(kernel, Signature(()), find_target(target))
-    except TilejitError as error:
-        return pickle.dumps((None, error.with_traceback(None), ""), pickle.HIGHEST_PROTOCOL)
-    except Exception as error:
-        # a fault of the compiler's own: the other process tells of it with its place
-        return pickle.dumps((None, RuntimeError(str(error)), traceback.format_exc()), pickle.HIGHEST_PROTOCOL)
-    try:
-        return pickle.dumps(((compiled.executable, compiled.timings), None, ""), pickle.HIGHEST_PROTOCOL)
-    except RecursionError:
-        return pickle.dumps((None, None, ""), pickle.HIGHEST_PROTOCOL)
+        answer = compiled.executable, compiled.timings
+        return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        # whoever asked compiles it again, and tells of what happens then with all that is known there
+        return pickle.dumps(None)
+
+
+def _send(stream: IO[bytes], message: bytes) -> None:
+    stream.write(len(message).to_bytes(_HEAD_BYTES, "little"))
+    stream.write(message)
+    stream.flush()
+
+
+def _received(stream: IO[bytes]) -> bytes | None:
+    """The next message; None where the stream ends first."""
+    head = stream.read(_HEAD_BYTES)
+    if len(head) < _HEAD_BYTES:
+        return None
+    count = int.from_bytes(head, "little")
+    message = stream.read(count)
+    return message if len(message) == count else None
