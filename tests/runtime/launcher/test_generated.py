@@ -268,6 +268,23 @@ def test_a_launch_that_the_driver_refuses_says_what_it_always_said(driver):
     assert len(is_the_same(driver, quick, usual, a, b, 1)) == 1
 
 
+def floats(A: tj.Tensor, h: tj.float16, w: tj.bfloat16, e: tj.float8_e5m2, s: tj.float32, d: tj.float64, n=1.0):
+    if s > 1_000_000.0:
+        A[0, 0] = tj.float32(h) + tj.float32(w) + tj.float32(e) + s + tj.float32(d) + tj.float32(n)
+
+
+@pytest.mark.parametrize("kind", [float, np.float16, np.float32, np.float64])
+def test_numbers_that_are_not_finite_are_no_reason_to_go_back(driver, monkeypatch, kind):
+    quick, usual = pair(driver, floats)
+    a = tensor(4, 8)
+    warm(lambda: quick[4](a, *[kind(1)] * 6))
+    for value in ("nan", "-nan", "inf", "-inf", "-0.0"):
+        for place in range(6):
+            arguments = [kind(value if n == place else 1) for n in range(6)]
+            is_the_same(driver, quick, usual, a, *arguments)
+            assert is_quick(monkeypatch, quick, lambda given=arguments: quick[4](a, *given)), (value, place)
+
+
 def test_a_refused_launch_asks_the_grid_function_once(driver):
     quick, _ = pair(driver, add)
     a, b, asked = tensor(4, 8), tensor(4, 8), []
