@@ -50,6 +50,24 @@ def test_it_holds_the_whole_package(wheel: Path) -> None:
     assert held == package
 
 
+def test_it_is_for_every_python_and_machine_and_nothing_in_it_is_compiled(wheel: Path) -> None:
+    assert wheel.name == f"tilejit-{tj.__version__}-py3-none-any.whl"
+    archive = ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/WHEEL"))
+    told = message_from_bytes(archive.read(name))
+    assert told.get_all("Tag") == ["py3-none-any"] and told["Root-Is-Purelib"] == "true"
+    # whatever it is called: what isn't text isn't source
+    contents = {name: archive.read(name) for name in archive.namelist()}
+    assert not [name for name, content in contents.items() if not _is_text(content)]
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        return "\0" not in content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+
+
 def test_pytest_finds_its_plugin(wheel: Path) -> None:
     archive = ZipFile(wheel)
     (name,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
