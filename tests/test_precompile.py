@@ -21,7 +21,7 @@ import pytest
 import tilejit as tj
 from tests.ops.test_tile import GIVEN, type_of
 from tests.support.programs import array, tile_ir
-from tilejit import dtypes, errors, pipeline
+from tilejit import dtypes, errors, pipeline, precompile
 from tilejit.ir import nodes as ir
 from tilejit.ir.types import Signature
 from tilejit.ops.tile import TILE_OPERATIONS
@@ -61,6 +61,70 @@ def test_precompile_leaves_nothing_to_compile() -> None:
         with pytest.raises(tj.LaunchError, match="would be compiled again"):
             k[1](a, 5)
     assert a[:32].tolist() == [3.0] * 32
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that this process has compiled, by name."""
+    made: list[str] = []
+    compile = pipeline.compile
+
+    def noted(tile: ir.Kernel, *rest: Any, **named: Any) -> tj.Compiled:
+        made.append(tile.name)
+        return compile(tile, *rest, **named)
+
+    monkeypatch.setattr(pipeline, "compile", noted)
+    return made
+
+
+@pytest.mark.parametrize("checks", ["0", "1", "strict"])
+@pytest.mark.parametrize("name", ["", "sm_80"], ids=["its own target", "another target"])
+def test_launches_find_what_was_compiled_ahead(
+    name: str, checks: str, counted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEJIT_SIM_CHECKS", checks)
+    k = scale()
+    with tj.use_device("sim"):
+        compiled = k.precompile([(ROW, 2), (ROW, 3)], target=name or None, workers=0)
+        assert [c.executable.is_checked for c in compiled] == [checks != "0"] * 2
+        assert len(counted) == 2
+    device = f"sim:{name}" if name else "sim"
+    with tj.use_device(device), tj.no_recompile():
+        for number in (2, 3):
+            a = np.ones(64, np.float32)
+            k[1](a, number)
+            assert a[0] == number
+    assert len(counted) == 2 == len(k.signatures)
+    # what is shown of a kernel is what a GPU runs
+    assert not k.compile(ROW, 2, target=name or None).executable.is_checked
+
+
+def test_what_processes_compiled_is_launched_without_compiling(counted: list[str]) -> None:
+    k = scale()
+    with tj.use_device("sim:sm_90a"):
+        k.precompile([(ROW, number) for number in range(3)], workers=2)
+        for number in range(3):
+            k[1](np.ones(64, np.float32), number)
+    assert counted == [] and len(k.signatures) == 3
+
+
+@pytest.mark.parametrize("problem", ["no GPU", "no checks"])
+def test_for_a_gpu_the_plain_build_is_compiled(problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def default() -> Any:
+        if problem == "no GPU":
+            raise tj.DeviceError("no device cuda:0")
+        return SimpleNamespace(checks=False)
+
+    monkeypatch.setattr(precompile.devices, "default", default)
+    (compiled,) = scale().precompile([(ROW, 2)], target="sm_90a")
+    assert not compiled.executable.is_checked
+
+    @tj.kernel(threads=32, debug=True)
+    def debugged(A: tj.Tensor):
+        A[tj.thread_id()] = 1
+
+    (compiled,) = debugged.precompile([(ROW,)], target="sm_90a")
+    assert compiled.executable.is_checked
 
 
 def test_processes_compile_what_this_one_would() -> None:
@@ -133,26 +197,18 @@ def rows(few: enum.IntEnum) -> tj.Kernel:
     return staged
 
 
-def test_what_no_process_can_read_is_compiled_in_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_process_can_read_is_compiled_in_this_one(counted: list[str]) -> None:
     class Local(enum.IntEnum):
         FEW = 4
 
-    made: list[str] = []
-    compile = pipeline.compile
-
-    def noted(tile: ir.Kernel, *rest: Any, **named: Any) -> tj.Compiled:
-        made.append(tile.name)
-        return compile(tile, *rest, **named)
-
-    monkeypatch.setattr(pipeline, "compile", noted)
     for few in (Rows.FEW, Local.FEW):
         here, there = rows(few), rows(few)
         jobs = [(ROW, number) for number in range(3)]
         expected = [compiled.executable for compiled in here.precompile(jobs, workers=0)]
-        assert len(made) == 3
+        assert len(counted) == 3
         found = tj.compile_many([(there, *job) for job in jobs], workers=2)
-        assert [compiled.executable for compiled in found] == expected and len(made) == 6
-        made.clear()
+        assert [compiled.executable for compiled in found] == expected and len(counted) == 6
+        counted.clear()
     # pickle recurses, as all of the compiler does
     assert workers._question(deep(10_000), target("sm_90a")) is None
     assert pickle.loads(workers._answer(b"what another version sends")) is None

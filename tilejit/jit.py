@@ -56,6 +56,8 @@ _TYPES_OF_GRIDS = frozenset((int,) * n for n in (1, 2, 3))
 def no_recompile() -> Iterator[None]:
     """Inside, a launch that would compile raises a LaunchError that says what differs.
 
+    The other build of what is compiled, checked or plain, may be made: a launch on the simulator after `k.compile`.
+
     Example:
         @tj.kernel(threads=32)
         def k(A: tj.Tensor) -> None:
@@ -188,7 +190,8 @@ class Kernel:
     ) -> Compiled:
         """Compiles for these arguments without launching; takes `tj.spec`s for arrays and dtypes for scalars.
 
-        Parameters whose annotation pins them may be left out.
+        Parameters whose annotation pins them may be left out. It is the build that a GPU runs, with `debug=True` the
+        checked one.
         """
         return self.variants.variant(self.request(args, constexprs, target, threads)).compiled
 

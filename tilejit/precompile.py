@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 from .compiled import Compiled
-from .errors import LaunchError, entry_point
+from .errors import DeviceError, LaunchError, entry_point
 from .jit import Kernel
 from .progress import Progress
+from .runtime import devices
 from .runtime.variants import CompiledVariant
 from .runtime.workers import Outcome, Task, run_all
 from .target import Target
@@ -53,17 +54,27 @@ def _task(job: Any) -> Task[CompiledVariant]:
     kernel = job[0]
     args, named = _parts(kernel, job[1:])
     target, threads = named.pop("target", None), named.pop("threads", None)
-    return partial(kernel.variants.variant, kernel.request(args, named, target, threads))
+    request = kernel.request(args, named, target, threads)
+    return partial(kernel.variants.variant, request._replace(debug=request.debug or _launches_checked()))
+
+
+def _launches_checked() -> bool:
+    """Whether launches run checked builds on the device in use; none runs where there is no device."""
+    try:
+        return devices.default().checks
+    except DeviceError:
+        return False
 
 
 @entry_point
 def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compiled, ...]:
-    """Compiles variants of several kernels at the same time, in processes, before they are needed.
+    """Compiles variants of several kernels at the same time, in processes, so that launches find them compiled.
 
     jobs: tuples of a kernel and what its `compile` takes, at the end a mapping of what is given by name:
     `(softmax, tj.spec((64, 1000), tj.float32), {"N": 1000, "threads": 128})`.
     workers: how many processes; 0 for none, None for one per processor where starting them pays.
-    returns: what was compiled, in the order of the jobs.
+    returns: what was compiled, in the order of the jobs: the build that launches on the device in use run, which is the
+    checked one on the simulator, whatever the target. `compile` makes the plain one, which is the one to save.
     raises: what the first of the jobs that fail raises, once all others are done.
 
     Example:
