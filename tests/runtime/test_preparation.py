@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilejit as tj
+from tilejit import pipeline
 from tilejit.errors import LaunchError
 from tilejit.runtime import devices
 from tilejit.runtime.preparation import Preparation, import_during
@@ -132,3 +135,65 @@ def test_use_device_refuses_a_gpu_without_a_context_at_once(fake: Any, monkeypat
         devices._used.clear()
         for cached in (devices.named, devices._cuda, devices._best):
             cached.cache_clear()
+
+
+@pytest.fixture
+def first_launch(fake: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The driver as a launch of host arrays finds it that is the first of a process."""
+    from tests.runtime.fake_driver import forget_devices
+
+    monkeypatch.delenv("TILEJIT_DEVICE", raising=False)
+    monkeypatch.setattr(devices, "_has_driver", lambda: True)
+    monkeypatch.setattr(devices, "_used", {})
+    forget_devices()
+    yield fake
+    forget_devices()
+
+
+@tj.kernel(threads=32)
+def one(A: tj.Tensor) -> None:
+    A[tj.lane_id()] = 1
+
+
+def test_a_kernels_first_launch_makes_the_context_while_it_compiles(
+    first_launch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiling ends only after another thread has begun to make the context."""
+    begun, compiling, retain = threading.Event(), pipeline.compile, first_launch.cuDevicePrimaryCtxRetain
+
+    def retaining(device: int) -> Any:
+        begun.set()
+        return retain(device)
+
+    def waiting(*args: Any, **named: Any) -> Any:
+        assert begun.wait(10)
+        return compiling(*args, **named)
+
+    first_launch.cuDevicePrimaryCtxRetain = retaining
+    monkeypatch.setattr(pipeline, "compile", waiting)
+    tj.Kernel(one.__wrapped__, one.options)[1](np.zeros(32, np.float32))  # type: ignore[attr-defined]
+    assert first_launch.retained[0] is not threading.current_thread()
+    assert threading.current_thread() in first_launch.retained[1:]
+
+
+def test_a_loaded_kernels_first_launch_makes_the_context_while_its_arguments_are_checked(
+    first_launch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = one.compile(tj.spec((32,), tj.float32), target="sm_90a")
+    compiled.save(tmp_path / "one.ptx")
+    loaded = tj.load_compiled(tmp_path / "one.ptx")
+    begun, checking = threading.Event(), loaded._check
+    retain = first_launch.cuDevicePrimaryCtxRetain
+
+    def retaining(device: int) -> Any:
+        begun.set()
+        return retain(device)
+
+    def waiting(*args: Any) -> None:
+        assert begun.wait(10)
+        checking(*args)
+
+    first_launch.cuDevicePrimaryCtxRetain = retaining
+    monkeypatch.setattr(loaded, "_check", waiting)
+    loaded[1](np.zeros(32, np.float32))
+    assert first_launch.retained[0] is not threading.current_thread()
