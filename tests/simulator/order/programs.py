@@ -174,7 +174,15 @@ C: add.u32 %r11, %r10, 1; atom.global.cas.b32 %r12, [%x1], %r10, %r11; setp.ne.u
 mov.u32 %r10, %r12; @%p2 bra C;
 """
 
+READ_MINE_AND_YOURS = f"{MINE} bar.sync 0; ld.shared.u32 %r10, [%r5]; {exchange(32)} BARRIER {MINE}"
+
 PROGRAMS = [
+    # a thread's own accesses and those of others to one place
+    Program("a store behind another thread's read, which is behind the writer's own", READ_MINE_AND_YOURS,
+            {"BARRIER": "bar.sync 0;"}, {"BARRIER": ""}),
+    Program("a store behind another thread's store, which is behind the writer's own",
+            f"{MINE} bar.sync 0; xor.b32 %r13, %r5, 128; st.shared.u32 [%r13], %r2; BARRIER {MINE}",
+            {"BARRIER": "bar.sync 0;"}, {"BARRIER": ""}),
     # messages through one flag
     Program("a flag by release and acquire", message("SET", LOOK.format("acquire.gpu")),
             {"SET": SET.format("release.gpu")}, {"SET": SET.format("relaxed.gpu")}, **TWO),

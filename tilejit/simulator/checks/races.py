@@ -91,7 +91,7 @@ class AccessChecker:
             touched = writes + ONE > base
             if since(shadow.read, base):
                 touched |= shadow.first_reads[cells] >= base
-            if np.count_nonzero(touched) and not self.facts.partial and not self.facts.any_constant:
+            if np.count_nonzero(touched) and not self.facts.any_constant:
                 touched &= self.touched_by_others(shadow, cells, me, writes, base)
             if np.count_nonzero(touched):
                 again = self.examine_store(
@@ -204,7 +204,10 @@ class AccessChecker:
     def touched_by_others(
         self, shadow: Shadow, cells: Index, me: Record, writes: Record, base: Any
     ) -> NDArray[np.bool_]:
-        """Which cells have a recent record of another thread: a thread's own accesses come one after the other."""
+        """Which cells have a recent record of another thread: a thread's own accesses come one after the other.
+
+        Where any other has read, the first or the last reader is another.
+        """
         foreign: NDArray[np.bool_] = (writes >= base) & ((writes & LOW) != me)
         if since(shadow.read, base):
             for column in (shadow.first_reads, shadow.last_reads):
