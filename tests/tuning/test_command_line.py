@@ -1,4 +1,4 @@
-"""`python -m tilejit compile` and `explain` on tuned kernels: which configuration they take, and what they say of it."""
+"""`python -m tilejit compile` and `explain` on tuned kernels: the configuration they take, and what they say of it."""
 
 from __future__ import annotations
 
