@@ -1,6 +1,7 @@
 """Kernels from files: the same launches, the same checks, and nothing that compiles."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tilejit import pipeline
+from tilejit.__main__ import main
 
 ROOT = Path(tj.__file__).parent.parent
 
@@ -209,3 +212,107 @@ def test_another_process_needs_neither_the_source_nor_the_compiler(kernel, tmp_p
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.strip() == "", done.stdout + done.stderr
+
+
+PROGRAM = """
+import tilejit as tj
+
+@tj.kernel(threads=64)
+def k(A: tj.Tensor, B: tj.Tensor, n, s: tj.float32, K: tj.constexpr, C=None):
+    x = tj.cta.load(A[0:64])
+    tj.cta.store(B[0:64], tj.exp(x) * s + K)
+"""
+
+SPECS = ("--spec", "A=float32[64]", "--spec", "B=float32[64]", "--spec", "n=int32", "--spec", "K=3")
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """A file with a kernel, and an empty cache that is on."""
+    monkeypatch.setenv("TILEJIT_CACHE", "1")
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "kept"))
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+@pytest.fixture
+def compiled_tiles(monkeypatch):
+    """Names of the kernels that were compiled."""
+    made, compile = [], pipeline.compile
+
+    def noted(tile, *rest, **named):
+        made.append(tile.name)
+        return compile(tile, *rest, **named)
+
+    monkeypatch.setattr(pipeline, "compile", noted)
+    return made
+
+
+@pytest.mark.parametrize("output", ["k.ptx", "texts"])
+def test_one_command_twice_writes_the_same_files(program, tmp_path, compiled_tiles, output):
+    written = []
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        assert main(["compile", str(program), *SPECS, "-o", str(tmp_path / folder / output)]) == 0
+        written.append({path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()})
+    assert written[0] == written[1] and len(written[0]) == (1 if output == "k.ptx" else 4)
+    # the second time it was there, and only the texts tell how it was made
+    assert len(compiled_tiles) == (1 if output == "k.ptx" else 2)
+
+
+def test_a_kernel_that_was_kept_or_made_elsewhere_is_saved_with_what_it_takes(program, tmp_path, compiled_tiles):
+    def saved(compiled, name):
+        compiled.save(tmp_path / name)
+        return tj.load_compiled(tmp_path / name).compiled
+
+    array = tj.spec((64,), tj.float32)
+    jobs = [(array, array, 64, tj.float32, K) for K in (3, 4, 5)]
+    expected = pressing().compile(*jobs[0], target="sm_90a")
+    kept = pressing().compile(*jobs[0], target="sm_90a")
+    assert not kept.is_derived and len(compiled_tiles) == 1
+    elsewhere = pressing().precompile(jobs, target="sm_90a", workers=2)
+    alone = pressing().precompile(jobs, target="sm_90a", workers=0)
+    assert not elsewhere[1].is_derived
+    pairs = [(expected, kept), (expected, saved(kept, "kept.ptx")), (expected, saved(expected, "made.ptx"))]
+    pairs += [(b, a) for a, b in zip(elsewhere, alone, strict=True)]
+    pairs += [(b, saved(a, f"{n}.ptx")) for n, (a, b) in enumerate(zip(elsewhere, alone, strict=True))]
+    compiled_tiles.clear()
+    for one, other in pairs:
+        assert one.usage == other.usage and one.usage.is_estimate and one.registers == other.registers > 16
+        assert one.spills == other.spills and one.occupancy == other.occupancy
+        assert re.search(rf"registers\W.*?>{one.registers}<", other._repr_html_())
+    assert compiled_tiles == []
+    assert (tmp_path / "kept.ptx").read_bytes() == (tmp_path / "made.ptx").read_bytes()
+
+
+def pressing():
+    """A new kernel with tiles in registers."""
+
+    @tj.kernel(threads=64)
+    def k(A: tj.Tensor, B: tj.Tensor, n, s: tj.float32, K: tj.constexpr):
+        x = tj.cta.load(A[0:64])
+        tj.cta.store(B[0:64], tj.exp(x) * s + K)
+
+    return k
+
+
+@pytest.mark.parametrize(
+    ("specs", "message"),
+    [
+        (("B=float32[64]", "K=4"), r"--spec says twice what K is\nhelp: leave one of the two out"),
+        (("B=float32[64]", "B = float32[64]"), r"--spec says twice what B is"),
+        (("B=float32",), r"--spec B=float32: B is an array, .*\nhelp: write B=float32\[1024, 64\]; or B=float32"),
+        (("B=3",), r"--spec B=3: B is an array"),
+        (("B=None",), r"--spec B=None: B is an array"),
+        (("B=float32[3",), r"--spec B=float32\[3: B is an array"),
+        (("B=float32[64]", "s=float32[3]"), r"s=float32\[3\] is neither .*\nhelp: write s=int32, or a value such as s"),
+        (("B=float32[64]", "C=float32[3"), r"C=float32\[3 is neither .*\nhelp: write C=float32\[64, 64\], C=int32, or"),
+        (("B=float32[64]:(1,)", "C=float32[4]"), ""),
+        (("B=float32[64]", "C=None"), ""),
+    ],
+)
+def test_specs_on_the_command_line_that_cant_be_meant_are_refused(program, tmp_path, capsys, specs, message):
+    given = [part for text in ("A=float32[64]", "n=int32", "K=3", *specs) for part in ("--spec", text)]
+    status = main(["compile", str(program), *given, "-o", str(tmp_path / "k.ptx")])
+    assert status == (1 if message else 0) and re.search(message, capsys.readouterr().err)

@@ -271,6 +271,8 @@ def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, t
             raise LaunchError(
                 f"--spec {text!r} names no parameter of {kernel.name}", hint=f"write NAME=VALUE for: {', '.join(kinds)}"
             )
+        if name in arguments:
+            raise LaunchError(f"--spec says twice what {name} is", hint="leave one of the two out")
         arguments[name] = _argument(name, kinds[name], value)
     scalars = {p.name: p.dtype for p in kernel.parameters if p.dtype is not None}
     return kernel.compile_named({**scalars, **arguments}, target, threads)
@@ -283,18 +285,24 @@ _ARRAY = re.compile(r"(\w+)\s*\[([\d\s,]*)\]\s*(?::\s*\(([-\d\s,]*)\))?")
 def _argument(name: str, kind: ParameterKind, text: str) -> Any:
     """What stands for an argument: a spec, a dtype, or a compile-time value."""
     array = _ARRAY.fullmatch(text)
-    if array is not None and kind is not ParameterKind.CONSTEXPR:
+    if array is not None and kind in (ParameterKind.ARRAY, ParameterKind.ANY):
         shape, strides = (None if part is None else _integers(part) for part in array.group(2, 3))
         return spec(shape or (), array[1], strides)
+    if kind is ParameterKind.ARRAY:
+        raise LaunchError(
+            f"--spec {name}={text}: {name} is an array, whose type and shape are to be given",
+            hint=f"write {name}=float32[1024, 64]; or {name}=float32[64, 1024]:(1, 64) with its strides in elements",
+        )
     dtype = DTYPES.get(text)
     if dtype is not None:
         return dtype
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
+        written = [f"{name}=float32[64, 64]"] if kind is ParameterKind.ANY else []
         raise LaunchError(
             f"--spec {name}={text} is neither an array nor a dtype nor a Python literal",
-            hint=f"write {name}=float32[64, 64], {name}=int32, or a value such as {name}=64 or {name}='text'",
+            hint=f"write {', '.join([*written, f'{name}=int32'])}, or a value such as {name}=64 or {name}='text'",
         ) from None
 
 

@@ -127,12 +127,9 @@ class Compiled:
     @property
     def usage(self) -> Usage:
         """What a thread needs: an estimate until a driver has loaded the kernel."""
-        measured = self.measurement.usage or self.executable.usage
-        if measured is not None:
-            return measured
-        from .codegen.usage import estimate
-
-        return estimate(self.derivation.lane, self.derivation.pressure)
+        usage = self.measurement.usage or self.executable.usage
+        assert usage is not None, f"{self.name} has no estimate, which the pipeline makes"
+        return usage
 
     @property
     def registers(self) -> int:
@@ -226,14 +223,11 @@ class Compiled:
 
     def _measured(self, is_assembled: bool) -> Executable:
         """What a launch needs, with what it takes, and with machine code only where that is asked for."""
-        usage = self.measurement.usage or self.executable.usage
-        if usage is None and self.is_derived:
-            usage = self.usage
         code = self.executable.machine_code
         if is_assembled and code is None:
             assert self.assemble is not None, "machine code of what pipeline.compile made"
             code = self.assemble(self.executable)
-        return replace(self.executable, usage=usage, machine_code=code if is_assembled else None)
+        return replace(self.executable, usage=self.usage, machine_code=code if is_assembled else None)
 
 
 def _text(kernel: Kernel) -> str:

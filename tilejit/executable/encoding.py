@@ -20,7 +20,7 @@ __all__ = ["executable_from_json", "executable_to_json", "moved_ptx"]
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
 
 #: changes whenever the record does
-FORMAT = 4
+FORMAT = 5
 
 
 def executable_to_json(executable: Executable) -> dict[str, Any]:
