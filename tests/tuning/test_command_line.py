@@ -110,6 +110,14 @@ def test_a_number_without_a_value_is_not_the_one_that_stands_for_it(clock: Clock
     assert "configuration B=32: the first of 3: no value is given for N" in str(k.explain(*specs, tj.int32))
 
 
+def test_what_prune_may_ask_has_to_have_a_value(clock: Clock, arrays: Any) -> None:
+    k = adding(key=[], prune=lambda configs, named: configs if named["N"] < 200 else configs[2:])
+    specs = tj.spec((256,), tj.float32), tj.spec((1,), tj.int32)
+    assert "B=128: the only one of 3 that prune leaves" in str(k.explain(*specs, 256))
+    assert "B=32: the first of 3: not tuned on sim:sm_90a yet" in str(k.explain(*specs, 100))
+    assert "B=32: the first of 3: no value is given for N, which prune may ask" in str(k.explain(*specs, tj.int32))
+
+
 def test_a_value_of_the_configuration_chooses_it(tuned: CommandLine) -> None:
     values, said = tuned.compile("add_one", *ARRAYS, "--spec", "N=256", "--spec", "B=128")
     assert values == {"B": 128, "threads": 32} and said == "add_one: configuration B=128: the only one with B=128\n"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tilejit.tuning import search
+from tilejit.tuning import kernel, search
 
 pytest.importorskip("cuda.bindings")
 
@@ -49,7 +49,7 @@ class TimingDriver(RecordingDriver):
     def cuLaunchKernel(self, function: Any, *args: Any) -> Any:
         if self.is_idle:
             return (SUCCESS,)
-        variants = [v for kernel in self.kernels for v in kernel.signatures if v.compiled.ptx == function[0]]
+        variants = [v for each in self.kernels for v in each.signatures if v.compiled.ptx == function[0]]
         arguments = dict(variants[0].signature.arguments)
         is_fastest = arguments["X"].value == self.fastest if "X" in arguments else variants[0].threads == self.fastest
         self.clock += 1.0 if is_fastest else 2.0
@@ -98,8 +98,8 @@ def x_of(driver: TimingDriver, launch: Callable[[], object]) -> Any:
     ptx = driver.taken()[-1][5]
     (found,) = {
         dict(v.signature.arguments)["X"].value
-        for kernel in driver.kernels
-        for v in kernel.signatures
+        for each in driver.kernels
+        for v in each.signatures
         if v.compiled.ptx == ptx
     }
     return found
@@ -228,6 +228,20 @@ def test_numbers_of_a_key_are_told_apart_as_constexprs_are(driver: TimingDriver)
     assert len(k.tuning) == 6
 
 
+def test_of_many_keys_some_are_forgotten_and_asked_for_again(driver: TimingDriver, monkeypatch: Patch) -> None:
+    asked = []
+
+    def prune(configs: list[tj.Config], named: Mapping[str, Any]) -> list[tj.Config]:
+        asked.append(named["n"])
+        return configs[:1]
+
+    monkeypatch.setattr(kernel, "_CHOSEN", 2)
+    k, a = tuned(driver, values(1, 2), prune=prune), np.zeros((4, 8), np.float32)
+    for n in (1, 2, 2, 3, 3, 1):
+        k[4](a, a, n)
+    assert asked == [1, 2, 3, 1]
+
+
 def test_an_array_of_the_key_counts_by_its_shape(driver: TimingDriver) -> None:
     k, b = tuned(driver, values(1, 2), ["A"]), tensor(4, 8)
     for shape, driver.fastest in (((4, 8), 1), ((8, 8), 2)):
@@ -339,15 +353,20 @@ def test_another_device_is_tuned_anew(driver: TimingDriver) -> None:
 
 
 def test_a_kernel_that_was_launched_before_it_was_tuned_shares_what_is_compiled_and_no_launcher(
-    driver: TimingDriver,
+    driver: TimingDriver, monkeypatch: Patch
 ) -> None:
-    plain, a, b = tj.kernel(threads=32)(add), tensor(4, 8), tensor(4, 8)
+    def named(A: tj.Tensor, X: tj.constexpr):
+        A[0, 0] = 1 if X == "on" else 2
+
+    plain, a, driver.fastest = tj.kernel(threads=32)(named), tensor(4, 8), "on"
     driver.kernels.append(plain)
-    warm(lambda: plain[4](a, 1, b, 1))
-    k = tj.autotune(values(1, 2), ["n"])(plain)
+    # what one of the two asks the environment is what the other one gets
+    monkeypatch.setenv("TILEJIT_AUTOTUNE", "off")
+    warm(lambda: plain[4](a, "off"))
+    k = tj.autotune(values("on", "off"), [])(plain)
     for _ in range(4):
-        assert x_of(driver, lambda: k[4](a, b, 1)) == 2
-        assert x_of(driver, lambda: plain[4](a, 1, b, 1)) == 1
+        assert x_of(driver, lambda: k[4](a)) == "on"
+        assert x_of(driver, lambda: plain[4](a, "off")) == "off"
     assert len(plain.signatures) == 2
 
 
@@ -374,13 +393,13 @@ def random_arguments(r: random.Random, pool: list[Any]) -> tuple[list[Any], dict
 
 def test_random_launches_are_those_of_the_usual_way(driver: TimingDriver) -> None:
     configs = [tj.Config({"X": x, "Y": y}, threads=32 * x) for x, y in ((1, 0), (2, 1), (2, 2))]
-    kernel = tj.kernel(threads=32)(mixed)
-    quick, usual = (tj.autotune(configs, ["n", "B"])(kernel) for _ in range(2))
+    plain = tj.kernel(threads=32)(mixed)
+    quick, usual = (tj.autotune(configs, ["n", "B"])(plain) for _ in range(2))
     usual._tunings = quick._tunings
     usual.generated.notice = lambda *_: None
     driver.kernels.append(quick)
-    resolved, resolve, r = [], kernel.resolve, random.Random(7)
-    kernel.resolve = lambda *args: (resolved.append(args), resolve(*args))[1]  # type: ignore[method-assign]
+    resolved, resolve, r = [], plain.resolve, random.Random(7)
+    plain.resolve = lambda *args: (resolved.append(args), resolve(*args))[1]  # type: ignore[method-assign]
     memory = np.zeros(4096, np.uint8)
     near = [tensor(4, 8, memory=memory, offset=offset) for offset in (0, 8, 64)]
     pools = [[*near, tensor(8, 8)]] * 6 + [[tensor(4, 8, device="cuda:1") for _ in range(2)], [*near, tensor(4, 8)]]

@@ -43,7 +43,10 @@ class TunedLauncher(Launcher):
         return [ABSENT if p.name in names else next(values) for p in self._tuned.parameters]
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
-        """Launches in the fastest configuration, which the first launch with such arguments finds out."""
+        """Launches in the fastest configuration, which the first launch with such arguments finds out.
+
+        values: of all parameters; those of the configuration aren't looked at.
+        """
         tuned = self._tuned
         names = tuned.choices.names
         given = [value for p, value in zip(tuned.parameters, values, strict=True) if p.name not in names]

@@ -87,9 +87,8 @@ def _names(
     names = dict(_NAMES)
     if choosing is not None:
         names["besides"] = choosing.besides
-    for i, (parameter, part) in enumerate(zip(text.parameters, text.parts, strict=True)):
-        names[f"type{i}"] = types.get(parameter.name)
-        names[f"default{i}"] = ABSENT if isinstance(part, ChosenPart) else parameter.default
+    names |= {f"type{i}": types.get(p.name) for i, p in enumerate(text.parameters)}
+    names |= {f"default{i}": p.default for i, p in enumerate(text.parameters)}
     names |= {f"get{n}": namespace.get for n, (namespace, _) in enumerate(places.names)}
     names |= {f"cell{n}": cell for n, cell in enumerate(places.cells)}
     names |= text.arrays[0][1].stream.names
