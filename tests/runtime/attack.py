@@ -1,8 +1,9 @@
 """Many processes at once on one cache, killed at random: `python -m tests.runtime.attack FOLDER SECONDS PROCESSES`.
 
 Each process launches kernels of which it knows the results, as new ones, until it is killed. Afterwards every entry
-must be sound. Then the same again, while files of the cache are cut, altered and exchanged. Prints what happened; the
-status is 1 where a result was wrong, a process failed by itself, or an entry is unsound though nobody damaged it.
+must be sound. Then the same again, while files of the cache are cut, altered and exchanged, and where root attacks also
+forged: another user's, with a digest that is right and a kernel that isn't. Prints what happened; the status is 1 where
+a result was wrong, a process ended by itself, or an entry is unsound though nobody damaged it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +24,11 @@ from typing import Any
 import numpy as np
 
 import tilejit as tj
-from tilejit.runtime.store import current
+from tilejit.runtime import store as stores
+from tilejit.runtime.store import CacheWarning, DiskStore, current
+
+#: a user who isn't root
+STRANGER = 65534
 
 
 @tj.function
@@ -82,10 +88,12 @@ class SlowFile:
             time.sleep(0.002)
 
 
-def process(seed: int, failures: Path) -> None:
+def process(seed: int, is_damaging: bool, failures: Path) -> None:
     """Works until it is killed, or nobody is left to do that."""
     # who kills comes first
     os.nice(10)
+    # nobody is told of anything but what somebody has done
+    warnings.simplefilter("ignore" if is_damaging else "error", CacheWarning)
     parent, opened = os.getppid(), os.fdopen
     os.fdopen = lambda fd, mode: SlowFile(opened(fd, mode)) if mode == "wb" else opened(fd, mode)  # type: ignore
     rng = random.Random(seed)
@@ -114,8 +122,31 @@ def damage(rng: random.Random, folder: Path) -> None:
             other.write_bytes(bytes(content))
 
 
+def forge(rng: random.Random, folder: Path) -> None:
+    """Puts one kernel in another's place as a stranger does, with a digest that is right."""
+    with suppress(OSError, IndexError, ValueError):
+        one, other = rng.sample(list(folder.glob("*.program")), 2)
+        (_, payload), (key, _) = (parts(path) for path in (one, other))
+        made = DiskStore(folder.parent / "forged")
+        made.put(key, payload)
+        forged = made.folder / other.name
+        os.chown(forged, STRANGER, STRANGER)
+        os.replace(forged, other)
+
+
+def parts(path: Path) -> tuple[str, bytes]:
+    """An entry's key and payload; a ValueError where it has none."""
+    content = path.read_bytes()
+    key = stores._key(content)
+    if key is None:
+        raise ValueError(path)
+    payload = stores._payload(content, key)
+    assert payload is not None
+    return key, payload
+
+
 def attack(folder: Path, seconds: float, processes: int, is_damaging: bool, failures: Path) -> int:
-    """Starts and kills processes; returns how many were killed."""
+    """Starts and kills processes; returns how many were killed. failures: gets a file for each that ended by itself."""
     rng = random.Random(1)
     children: list[int] = []
     killed = 0
@@ -126,24 +157,30 @@ def attack(folder: Path, seconds: float, processes: int, is_damaging: bool, fail
                 seed = rng.randrange(2**32)
                 child = os.fork()
                 if child == 0:
-                    process(seed, failures)
+                    process(seed, is_damaging, failures)
                 children.append(child)
             ends = ends or time.monotonic() + seconds
             for _ in range(8):
                 time.sleep(rng.uniform(0, 0.004))
                 if is_damaging:
                     damage(rng, folder)
-            killed += end(children.pop(rng.randrange(len(children))))
+                    if os.geteuid() == 0:
+                        forge(rng, folder)
+            killed += end(children.pop(rng.randrange(len(children))), failures)
     finally:
-        killed += sum(map(end, children))
+        killed += sum(end(child, failures) for child in children)
     return killed
 
 
-def end(child: int) -> bool:
-    """Kills a child; whether it was alive."""
+def end(child: int, failures: Path) -> bool:
+    """Kills a child; whether it was alive. failures: gets a file where it wasn't."""
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status)
+    was_alive = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    if not was_alive and not (failures / str(child)).exists():
+        # neither a crash nor an exit of LLVM's leaves a traceback
+        (failures / str(child)).write_text(f"a process ended by itself: {os.waitstatus_to_exitcode(status)}\n")
+    return was_alive
 
 
 def main() -> int:
@@ -169,12 +206,27 @@ def main() -> int:
     for is_damaging in (False, True):
         killed = attack(options.folder, options.seconds / 2, options.processes, is_damaging, failures)
         entries, unsound, failed = list(store.entries()), store.verify(), list(failures.iterdir())
-        print(f"{killed} processes killed, {len(failed)} failed; {len(entries)} entries, {len(unsound)} unsound")
-        is_good &= bool(entries) and not failed and (is_damaging or not unsound)
+        foreign = [each for each in unsound if not each.is_removed]
+        print(
+            f"{killed} processes killed, {len(failed)} failed; {len(entries)} entries, {len(unsound)} unsound, "
+            f"{len(foreign)} of them another user's"
+        )
+        is_good &= bool(entries) and not failed and (is_damaging or not unsound) and store.verify() == foreign
         for path in failed[:3]:
             print(path.read_text())
-        work(random.Random(0))
+        after(options.folder, is_damaging)
     return 0 if is_good else 1
+
+
+def after(folder: Path, is_damaging: bool) -> None:
+    """Launches some more, here, where a wrong result ends the program; of damage there is as much as can be."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if is_damaging else "error", CacheWarning)
+        for seed in range(16):
+            rng = random.Random(seed)
+            for _ in range(64 if is_damaging and os.geteuid() == 0 else 0):
+                forge(rng, folder)
+            work(rng)
 
 
 if __name__ == "__main__":
