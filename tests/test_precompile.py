@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import gc
+import io
 import os
 import pickle
 import signal
@@ -324,6 +326,37 @@ def test_a_process_that_ends_fails_its_kernel_and_no_other(monkeypatch: pytest.M
     assert len(k.signatures) == 2 and count == 2
 
 
+def test_a_process_leaves_no_garbage_of_the_kernels_that_it_compiled() -> None:
+    def garbage(count: int) -> int:
+        """Objects in cycles that nobody reaches after so many kernels."""
+        questions, answers = io.BytesIO(), io.BytesIO()
+        for _ in range(count):
+            question = workers._question(example_of("max"), target("sm_90a"))
+            assert question is not None
+            workers._send(questions, question)
+        questions.seek(0)
+        gc.collect()
+        try:
+            workers.serve(questions, answers)
+        finally:
+            gc.enable()
+        assert answers.tell() > 1000 * count
+        return gc.collect()
+
+    garbage(1)
+    assert garbage(9) <= garbage(1) + 9
+
+
+def test_where_no_process_can_be_started_this_one_compiles(
+    counted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*_: object, **__: object) -> NoReturn:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(workers.subprocess, "Popen", refusing)
+    assert len(scale().precompile([(ROW, n) for n in range(3)], workers=2)) == 3 == len(counted)
+
+
 def test_processes_end_with_what_started_them() -> None:
     started: list[subprocess.Popen[bytes]] = []
     with pytest.MonkeyPatch.context() as patch:
@@ -403,6 +436,24 @@ def test_processes_are_started_only_where_it_pays(monkeypatch: pytest.MonkeyPatc
     for _ in workers.run_all(tasks):
         time.sleep(0.03)
     assert counts == [3, 5]
+
+    def slow(compile: object) -> int:
+        time.sleep(0.06)
+        return 0
+
+    # a kernel that came from the disk says nothing of the others
+    outcomes = list(workers.run_all([*tasks[:2], *[slow] * 4]))
+    assert counts == [3, 5, 3] and [o.number for o in outcomes] == list(range(6))
+    # one processor has nothing to gain, but who asks for processes gets them
+    monkeypatch.setattr(workers, "processors", lambda: 1)
+    list(workers.run_all([slow] * 4))
+    assert counts == [3, 5, 3]
+    list(workers.run_all(tasks, 1))
+    assert counts == [3, 5, 3, 1]
+    # a program that was frozen would start itself
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    list(workers.run_all(tasks, 1))
+    assert counts == [3, 5, 3, 1]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 Threads can't: Python's part of the compiler holds the interpreter's lock, and llvmlite lets one thread into LLVM at a
 time. A process gets tile IR and gives what was made of it. It imports nothing of the user's, so that kernels of
 notebooks and of programs without `if __name__ == "__main__"` can be compiled there, too; and where LLVM ends it, only
-that one kernel is lost.
+that one kernel is lost. What can't be sent, or fails there, is compiled in this process, which tells of errors as ever.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _PATIENCE = 2.0
 
 
 class WorkerError(TilejitError):
-    """A process that compiles has ended, or can't be started."""
+    """A process that compiles has ended."""
 
 
 def processors() -> int:
@@ -192,6 +192,8 @@ class Workers:
 
     def _ask(self, question: bytes, name: str) -> Answer:
         process = self._take()
+        if process is None:
+            return None
         try:
             answer = process.ask(question, name)
         except BaseException:
@@ -201,12 +203,14 @@ class Workers:
         self._free.put(process)
         return answer
 
-    def _take(self) -> WorkerProcess:
-        try:
+    def _take(self) -> WorkerProcess | None:
+        """One that waits, else a new one; None where the system starts none."""
+        with contextlib.suppress(queue.Empty):
             return self._free.get_nowait()
-        except queue.Empty:
-            pass
-        process = WorkerProcess()
+        try:
+            process = WorkerProcess()
+        except OSError:
+            return None
         with self._lock:
             if not self._is_over:
                 self._processes.append(process)
@@ -216,19 +220,19 @@ class Workers:
 
 
 class WorkerProcess:
-    """A process that compiles one kernel after the other."""
+    """A process that compiles one kernel after the other.
+
+    raises: OSError where none can be started.
+    """
 
     def __init__(self) -> None:
         # Python itself skips what is no text
         paths, folder = [path for path in sys.path if isinstance(path, str)], str(Path(__file__).parents[2])
         if folder not in paths:
             paths.insert(0, folder)
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, *paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-        except OSError as error:
-            raise WorkerError(f"no process for compiling can be started: {error}", hint="use workers=0") from error
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, *paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     def ask(self, question: bytes, name: str) -> Answer:
         """What becomes of a kernel. name: its name.
