@@ -2,8 +2,9 @@
 
 Run it: `python -m tests.bench.bench_launch [rounds]`. Contenders take turns in small batches, and another one begins
 each round, so that a clock that changes, or a warm cache, is everyone's; the median over rounds counts. Without a GPU
-a fake driver takes the calls, so that only tilejit's own part is measured; torch, Triton and CuPy take part where they
-are. `raw` is the driver's call with everything ready, which no launch in Python can beat.
+a fake driver takes the calls, so that only tilejit's own part is measured; torch, Triton, cuda.core and CuPy take part
+where they are. `raw` is the driver's call with everything ready, which no launch in Python can beat: its fastest way.
+In the end each goal of `GOALS` is reached, missed, or not measured here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,8 +32,27 @@ WARM_UP_ROUNDS = 5
 SHAPE = (128, 64)
 
 Launch = Callable[[], object]
-RAW = "raw: ctypes cuLaunchKernelEx"
-TRITON = "Triton"
+RAW, TRITON = "raw", "Triton"
+OWN, TORCH, GUARDED = "own arrays", "torch's arrays", "torch's arrays, with guards"
+
+
+class Goal(NamedTuple):
+    """What a contender may take at most: `times` as long as `peer`."""
+
+    contender: str
+    times: float
+    peer: str
+
+
+GOALS = (
+    Goal(f"tilejit, {TORCH}", 0.62, TRITON),
+    Goal(f"tilejit, {TORCH}", 2.3, RAW),
+    Goal(f"tilejit, {GUARDED}", 0.52, TRITON),
+    Goal(f"tilejit, {GUARDED}", 2.0, RAW),
+    Goal(f"tilejit, {TORCH}, grid kept", 0.60, TRITON),
+    Goal(f"tilejit, {TORCH}, prepared", 1.3, RAW),
+    Goal(f"tilejit, {OWN}", 1.65, RAW),
+)
 
 
 def three_arrays() -> tj.Kernel:
@@ -176,7 +196,7 @@ def cupy_launches() -> dict[str, Launch]:
 
 
 def raw_launches(arguments: list[Any], stream: int) -> dict[str, Launch]:
-    """The driver's call with everything ready: by ctypes, and by the binding in its several forms."""
+    """The driver's call with everything ready, by ctypes and by the binding, and with parameters still to be packed."""
     from cuda.bindings import driver
 
     from tilejit.runtime import cuda_function
@@ -184,17 +204,23 @@ def raw_launches(arguments: list[Any], stream: int) -> dict[str, Launch]:
     resolved = three_arrays()[4].bind(*arguments)._resolved
     function: Any = resolved.function
     packed = cuda_function.Packed(function._packing)
-    packed.fill(function._values(resolved.call.arguments))
+    values = function._values(resolved.call.arguments)
+    packed.fill(values)
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = 4, 1, 1
     config.blockDimX, config.blockDimY, config.blockDimZ = 32, 1, 1
     config.hStream = driver.CUstream(stream)
-    handle, ex = function._function, ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx
+    library = ctypes.CDLL("libcuda.so.1")
+    handle, ex, eleven = function._function, library.cuLaunchKernelEx, library.cuLaunchKernel
     ready = [ctypes.c_void_p(int(n)) for n in (config.getPtr(), handle, packed.address)]
+    sizes = [ctypes.c_uint(n) for n in (4, 1, 1, 32, 1, 1, 0)]
+    every = [ready[1], *sizes, ctypes.c_void_p(stream), ready[2]]
     object_, address = driver.CUstream(stream), packed.address
-    return {
+    typed = tuple(values), (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+    made: dict[str, Launch] = {
         # everything that is pointed to lives as long as the contenders
-        RAW: lambda kept=(packed, config): ex(*ready, None),
+        "raw: ctypes cuLaunchKernelEx": lambda kept=(packed, config): ex(*ready, None),
+        "raw: ctypes cuLaunchKernel, 11 arguments": lambda: eleven(*every, None),
         "raw: binding's cuLaunchKernelEx": lambda: driver.cuLaunchKernelEx(config, handle, address, 0),
         "raw: binding's cuLaunchKernel": lambda: driver.cuLaunchKernel(
             handle, 4, 1, 1, 32, 1, 1, 0, object_, address, 0
@@ -202,13 +228,77 @@ def raw_launches(arguments: list[Any], stream: int) -> dict[str, Launch]:
         "raw: binding's cuLaunchKernel, stream as a number": lambda: driver.cuLaunchKernel(
             handle, 4, 1, 1, 32, 1, 1, 0, stream, address, 0
         ),
+        "binding's cuLaunchKernel, values with their ctypes types": lambda: driver.cuLaunchKernel(
+            handle, 4, 1, 1, 32, 1, 1, 0, stream, typed, 0
+        ),
+    }
+    for name, launch in made.items():
+        check_status(name, launch())
+    return made
+
+
+def check_status(name: str, status: Any) -> None:
+    """Raises a RuntimeError for what the driver refuses: that takes less time than a launch.
+
+    status: a number from ctypes, a tuple from the binding.
+    """
+    error = int(status[0] if isinstance(status, tuple) else status)
+    if error:
+        raise RuntimeError(f"{name} ends with error {error}")
+
+
+def core_launches(arguments: list[Any], stream: int) -> dict[str, Launch]:
+    """cuda.core's launch of the same kernel; it takes addresses, and asks for nothing."""
+    from cuda.core import LEGACY_DEFAULT_STREAM, Device, LaunchConfig, ObjectCode, Stream, launch
+
+    kernel = three_arrays()
+    kernel[4](*arguments)
+    executable = kernel.signatures[-1].compiled.executable
+    Device(0).set_current()
+    loaded = ObjectCode.from_ptx(executable.ptx.encode()).get_kernel(executable.entry)
+    # the null handle names the legacy stream, which cuda.core has an object for
+    where = Stream.from_handle(stream) if stream else LEGACY_DEFAULT_STREAM
+    config, (*tensors, n) = LaunchConfig(grid=4, block=32), arguments
+    number, addresses = ctypes.c_int(n), [tensor.data_ptr() for tensor in tensors]
+    a, b, c = tensors
+    return {
+        "cuda.core launch, ready ints": lambda: launch(where, config, loaded, *addresses, number),
+        "cuda.core launch, with data_ptr()": lambda: launch(
+            where, config, loaded, a.data_ptr(), b.data_ptr(), c.data_ptr(), number
+        ),
     }
 
 
-def on_gpu() -> tuple[dict[str, Launch], Launch]:
+class Contenders:
+    """Who takes part. absent: whose rows can't be measured here, and why."""
+
+    def __init__(self) -> None:
+        self.launches: dict[str, Launch] = {}
+        self.absent: dict[str, str] = {}
+
+    def add(self, name: str, needs: Sequence[str], make: Callable[[], dict[str, Launch]]) -> None:
+        """Adds what `make` makes, if it has what it needs and launches. name: of all of them."""
+        missing = [module for module in needs if find_spec(module) is None]
+        if missing:
+            self.absent[name] = f"no {' and no '.join(missing)}"
+            return
+        try:
+            made = make()
+            for launch in made.values():
+                launch()
+        except Exception as error:
+            # other libraries raise what they like, and change
+            self.absent[name] = f"{type(error).__name__}: {error}"
+            return
+        self.launches |= made
+
+
+def on_gpu() -> tuple[Contenders, Launch]:
     """The contenders, and what waits for their launches."""
-    contenders = launches("own arrays", own_arrays())
+    contenders = Contenders()
+    contenders.launches |= launches(OWN, own_arrays())
     if find_spec("torch") is None:
+        contenders.absent["all with torch's arrays, raw and peers"] = "no torch"
         return contenders, tj.synchronize
     import torch
 
@@ -216,37 +306,59 @@ def on_gpu() -> tuple[dict[str, Launch], Launch]:
         return [torch.zeros(shape, device="cuda") for _ in range(3)]
 
     arguments = [*arrays(SHAPE), 1]
-    contenders = {**raw_launches(arguments, torch.cuda.current_stream().cuda_stream), **contenders}
-    contenders |= launches("torch's arrays, with guards", arguments)
+    stream = torch.cuda.current_stream().cuda_stream
+    contenders.launches |= launches(GUARDED, arguments)
     with without_guards():
-        contenders |= launches("torch's arrays", arguments)
-        contenders |= special_launches("torch's arrays", arrays)
-    contenders |= special_launches("torch's arrays, with guards", arrays)
-    if find_spec("triton") is not None:
-        contenders[TRITON] = triton_launch(arguments)
-    if find_spec("cupy") is not None:
-        contenders |= cupy_launches()
+        contenders.launches |= launches(TORCH, arguments) | special_launches(TORCH, arrays)
+    contenders.launches |= special_launches(GUARDED, arrays)
+    contenders.add("raw", (), lambda: raw_launches(arguments, stream))
+    contenders.add("cuda.core", ("cuda.core",), lambda: core_launches(arguments, stream))
+    contenders.add(TRITON, ("triton",), lambda: {TRITON: triton_launch(arguments)})
+    contenders.add("CuPy", ("cupy",), cupy_launches)
     return contenders, torch.cuda.synchronize
 
 
-def on_fake_driver() -> tuple[dict[str, Launch], Launch]:
+def on_fake_driver() -> tuple[Contenders, Launch]:
     """The contenders, with arrays that only look like torch's; nothing has to be waited for."""
     from tests.support.foreign_arrays import Tensor
 
     fake_driver()
-    foreign = [*(Tensor(np.zeros(SHAPE, np.float32)) for _ in range(3)), 1]
-    return launches("own arrays", own_arrays()) | launches("torch-like arrays", foreign), lambda: None
+    foreign, contenders = [*(Tensor(np.zeros(SHAPE, np.float32)) for _ in range(3)), 1], Contenders()
+    contenders.launches |= launches(OWN, own_arrays()) | launches("torch-like arrays", foreign)
+    return contenders, lambda: None
+
+
+def of_peer(times: Mapping[str, float], peer: str) -> float | None:
+    """A peer's time; of `raw` the fastest way's. None where it wasn't measured."""
+    return min((t for name, t in times.items() if name == peer or name.startswith(f"{peer}: ")), default=None)
+
+
+def judged(times: Mapping[str, float]) -> list[str]:
+    """A line for each goal."""
+    lines = []
+    for contender, factor, peer in GOALS:
+        ours, theirs = times.get(contender), of_peer(times, peer)
+        if ours is None or theirs is None:
+            verdict = "not measured here"
+        else:
+            verdict = f"{ours / theirs:.2f}: {'reached' if ours <= factor * theirs else 'MISSED'}"
+        lines.append(f"{contender:44} at most {factor:.2f} x {peer:6}  {verdict}")
+    return lines
 
 
 def main(rounds: int) -> None:
     has_gpu = devices.cuda_problem() is None
+    began = time.monotonic()
     print("GPU" if has_gpu else "fake driver", f"{rounds} rounds of {BATCH} launches each", sep=", ")
     contenders, settle = on_gpu() if has_gpu else on_fake_driver()
-    times = in_turn(contenders, rounds, settle)
-    peers = [name for name in (TRITON, RAW) if name in times]
+    times = in_turn(contenders.launches, rounds, settle)
+    peers = {peer: found for peer in (TRITON, RAW) if (found := of_peer(times, peer)) is not None}
     for name, nanoseconds in times.items():
-        ratios = "".join(f"  {nanoseconds / times[peer]:5.2f} x {peer.partition(':')[0]}" for peer in peers)
+        ratios = "".join(f"  {nanoseconds / found:5.2f} x {peer}" for peer, found in peers.items())
         print(f"{nanoseconds / 1000:8.2f} us{ratios}  {name}")
+    for name, reason in contenders.absent.items():
+        print(f"not measured here: {name}: {reason}")
+    print("", *judged(times), f"{time.monotonic() - began:.0f} s in all", sep="\n")
 
 
 if __name__ == "__main__":

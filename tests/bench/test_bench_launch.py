@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -9,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.bench_launch import WARM_UP_ROUNDS, in_turn
+from tests.bench.bench_launch import (
+    GOALS,
+    GUARDED,
+    OWN,
+    TORCH,
+    WARM_UP_ROUNDS,
+    Contenders,
+    check_status,
+    in_turn,
+    judged,
+    of_peer,
+)
 
 
 def test_each_contender_has_one_batch_a_round_and_begins_as_often_as_the_others() -> None:
@@ -55,3 +67,45 @@ def test_the_benchmark_runs_without_a_gpu() -> None:
     command = [sys.executable, "-m", "tests.bench.bench_launch", "1"]
     run = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("fake driver") and run.stdout.count(" us  tilejit, ") == 6
+    # goals are of contenders that there are, as they are called on a GPU
+    ends = re.findall(rf" us  tilejit, {OWN}(.*)$", run.stdout, re.MULTILINE)
+    there = {f"tilejit, {owner}{end}" for owner in (OWN, TORCH, GUARDED) for end in ends}
+    assert {goal.contender for goal in GOALS} <= there and len(ends) == 3
+    assert run.stdout.count("not measured here") == len(GOALS)
+
+
+def test_what_the_driver_refuses_is_no_launch() -> None:
+    check_status("ctypes", 0)
+    check_status("binding", (0,))
+    for status in (400, (400,)):
+        with pytest.raises(RuntimeError, match="raw ends with error 400"):
+            check_status("raw", status)
+
+
+def test_a_goal_is_reached_or_missed_by_its_own_peer() -> None:
+    times = {goal.contender: 10.0 for goal in GOALS}
+    lines = judged({**times, "Triton": 16.2, "raw: one way": 4.35, "raw: another": 9.0})
+    assert [line.rpartition("  ")[2] for line in lines] == [
+        "0.62: reached", "2.30: reached", "0.62: MISSED", "2.30: MISSED", "0.62: MISSED", "2.30: MISSED",
+        "2.30: MISSED",
+    ]
+
+
+def test_raw_is_the_fastest_of_its_ways_and_a_peer_that_is_absent_is_none() -> None:
+    times = {"raw: a": 5.0, "raw: b": 4.0, "rawer": 1.0}
+    assert of_peer(times, "raw") == 4 and of_peer(times, "Triton") is None
+    assert all("not measured here" in line for line in judged(times))
+
+
+def test_a_contender_that_cant_run_says_why() -> None:
+    contenders = Contenders()
+    contenders.add("away", ("sys", "tests.not_there", "tests.neither"), dict)
+    contenders.add("unmade", (), lambda: {"unmade": 1 // 0})  # type: ignore[dict-item]
+    contenders.add("failing", (), lambda: {"fine": list, "failing": lambda: [].pop()})
+    contenders.add("there", ("sys",), lambda: {"one": list, "two": dict})
+    assert contenders.launches == {"one": list, "two": dict}
+    assert contenders.absent == {
+        "away": "no tests.not_there and no tests.neither",
+        "unmade": "ZeroDivisionError: integer division or modulo by zero",
+        "failing": "IndexError: pop from empty list",
+    }
