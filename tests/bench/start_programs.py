@@ -183,12 +183,13 @@ def quickstart() -> None:
 
     example = runpy.run_path(str(Path.cwd() / "examples" / "quickstart.py"), run_name="quickstart")
     mark("imported")
-    image, kernel, cdiv = example["picture"](example["HEIGHT"], example["WIDTH"]), example["tone_map"], example["tj"].cdiv
-    out = example["np"].empty_like(image)
+    height, width, tile, cdiv = example["HEIGHT"], example["WIDTH"], example["TILE"], example["tj"].cdiv
+    image = example["picture"](height, width)
+    arguments = image, example["np"].empty_like(image), 0.8, 1 / 2.2
     mark("picture")
-    kernel[cdiv(example["WIDTH"], example["TILE"][1]), cdiv(example["HEIGHT"], example["TILE"][0])](image, out, 0.8, 0.5)
+    example["tone_map"][cdiv(width, tile[1]), cdiv(height, tile[0])](*arguments)
     mark("result")
-    assert str(kernel.explain(image, out, 0.8, 0.5)).startswith("tone_map for ")
+    assert str(example["tone_map"].explain(*arguments)).startswith("tone_map for ")
     mark("explained")
 
 
