@@ -420,3 +420,37 @@ def test_random_launches_are_those_of_the_usual_way(driver: TimingDriver) -> Non
         different += type(results[1]) is tuple
         kept.add(repr(results[1]))
     assert len(quick.tuning) > 30 and len(kept) > 200 and different > 50 and quick_ones - different > 300
+
+
+def test_what_is_reset_may_be_a_number_in_another_launch(driver: TimingDriver) -> None:
+    def either(A: tj.Tensor, B, X: tj.constexpr):
+        A[0, 0] = X
+
+    k, a, b = tuned(driver, values(1, 2), [], either, reset=["B"]), tensor(4, 8), tensor(4, 8)
+    assert x_of(driver, lambda: k[1](a, 3)) == x_of(driver, lambda: k[1](a, b)) == 2
+    assert [c for c in driver.calls if c[0] == "on the device"], "the array is restored"
+
+
+def test_a_driver_that_is_broken_is_no_configuration_s_fault(driver: TimingDriver) -> None:
+    k, a, b = tuned(driver, values(1, 2)), tensor(4, 8), tensor(4, 8)
+    driver.errors["cuStreamSynchronize"] = driver.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+    for _ in range(2):
+        with pytest.raises(tj.LaunchError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+            k[4](a, b, 1)
+    driver.errors.clear()
+    assert x_of(driver, lambda: k[4](a, b, 1)) == 2
+    assert [trial.reason for trial in k.tuning[0].trials] == [None, None] and not driver.contexts[1:]
+
+
+def test_a_launch_that_takes_too_much_is_a_row(driver: TimingDriver, monkeypatch: Patch) -> None:
+    k, a, b = tuned(driver, [tj.Config({"X": x}, threads=32 * x) for x in (1, 2, 3)]), tensor(4, 8), tensor(4, 8)
+    launch = driver.cuLaunchKernel
+
+    def limited(function: Any, *args: Any) -> Any:
+        return (driver.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,) if args[3] == 64 else launch(function, *args)
+
+    monkeypatch.setattr(driver, "cuLaunchKernel", limited)
+    driver.fastest = 3
+    assert x_of(driver, lambda: k[4](a, b, 1)) == 3
+    reasons = [trial.reason for trial in k.tuning[0].trials]
+    assert reasons[::2] == [None, None] and "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES from cuLaunchKernel" in str(reasons[1])

@@ -210,6 +210,9 @@ def test_prune_sees_the_arguments_and_chooses(arrays: Any, clock: Clock) -> None
     k[grid](a, t, 256)
     assert seen == [(3, 256, True, ["A", "N", "T"])]
     assert t[0] == 128 and len(k.tuning[0].trials) == 2
+    twice = adding(prune=lambda choices, named: [*choices[1:], *choices])
+    twice[grid](a, t, 256)
+    assert [trial.config.values["B"] for trial in twice.tuning[0].trials] == [64, 128, 32]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +221,8 @@ def test_prune_sees_the_arguments_and_chooses(arrays: Any, clock: Clock) -> None
         ([], "prune of add_one left none of its 3 configurations"),
         (None, "prune of add_one returned None"),
         ([32], r"prune of add_one returned \[32\]"),
-        ([tj.Config({"C": 1})], "configuration 0 of add_one .C=1. gives 'C' a value"),
+        ([tj.Config({"C": 1})], "prune of add_one returned C=1, which is none of its configurations"),
+        ([tj.Config({"B": 32}, threads=64)], "prune of add_one returned B=32, threads=64, which is none of its"),
     ],
 )
 def test_what_prune_may_not_return(arrays: Any, kept: Any, message: str) -> None:

@@ -29,7 +29,7 @@ from ..runtime.variants import Request, refuse_compiling
 from ..target import Target
 from ..target import target as find_target
 from .launcher import TunedLauncher
-from .options import Choices, captured_of, check_configs
+from .options import Choices, captured_of
 from .search import Question, Search
 from .trials import Config, Tuning, Tunings
 
@@ -301,8 +301,13 @@ class TunedKernel(Kernel):
                 f"prune of {self.name} left none of its {len(choices.configs)} configurations",
                 hint="let it keep one that can run, if a slow one",
             )
-        check_configs(self.name, self.kernel.parameters, tuple(kept))
-        return tuple(kept)
+        others = [str(config) for config in kept if config not in choices.configs]
+        if others:
+            raise LaunchError(
+                f"prune of {self.name} returned {others[0]}, which is none of its configurations",
+                hint="return some of those that it gets, and name all that there may be in configs=",
+            )
+        return tuple(dict.fromkeys(kept))
 
     def _answer(self, question: Question) -> Tuning | None:
         """The finished table for a question, where there is one, here or on the disk."""

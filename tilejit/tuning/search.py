@@ -21,6 +21,7 @@ from ..errors import (
 )
 from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
+from ..runtime.arrays import ArrayView
 from ..runtime.device import Bench, Device
 from ..runtime.making import Compiler
 from ..runtime.signature import Call
@@ -108,8 +109,10 @@ class Search:
         """
         kernel, question, trials = self._kernel, self._question, self.table.trials
         names = [p.name for p in kernel.parameters]
-        kept = [names.index(name) for name in kernel.choices.reset]
         call = Call(kernel.parameters, kernel.complete(question.values, question.candidates[0]))
+        # a parameter that isn't annotated may be a number in this launch
+        positions = [names.index(name) for name in kernel.choices.reset]
+        kept = [position for position in positions if isinstance(call.arguments[position], ArrayView)]
         with question.device.bench(call, launcher.stream, kept) as bench:
             self.table.unit = bench.unit
             waiting = [t for t in trials if t.reason is None and not t.is_out and not (bench.is_exact and t.samples)]
