@@ -35,7 +35,7 @@ def filled(A: tj.Tensor, B: tj.constexpr, C: tj.constexpr):
 
 @tj.autotune([tj.Config({"B": 1}), tj.Config({"B": 2})], key=["A"])
 @tj.kernel(threads=32)
-def pinned(A: tj.Tensor = tj.spec((64,), tj.float32), B: tj.constexpr = 1):
+def pinned(B: tj.constexpr, A: tj.Tensor = tj.spec((64,), tj.float32)):
     A[tj.thread_id()] = B
 """
 
