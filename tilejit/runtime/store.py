@@ -355,6 +355,7 @@ def _read(path: Path) -> tuple[bytes, float]:
         facts = os.fstat(opened)
         _check(facts, path, stat.S_ISREG)
     except BaseException:
+        # an interrupt, too; a file object, which would close it, refuses to be made of a folder
         os.close(opened)
         raise
     with os.fdopen(opened, "rb") as file:
