@@ -49,6 +49,8 @@ _BINARY = getattr(os, "O_BINARY", 0)
 _READING = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
 
+_HINT = "TILEJIT_CACHE_DIR names another folder, TILEJIT_CACHE=0 turns the cache off"
+
 #: where this package's files are
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
@@ -273,9 +275,6 @@ class DiskStore:
         if not self._is_quiet:
             self._is_quiet = True
             _warn(f"{message}\nhelp: {_HINT}")
-
-
-_HINT = "TILEJIT_CACHE_DIR names another folder, TILEJIT_CACHE=0 turns the cache off"
 
 
 class Asked(NamedTuple):
