@@ -13,7 +13,7 @@ PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
     "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment", "usage", "distinct",
-    "progress", "svg", "wording", "cells",
+    "progress", "svg", "wording", "cells", "uncollected",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "explain": COMPILER | {"lower", "codegen", "derivation", "explanation"},
     "compiled": COMPILER | {"executable", "lower", "codegen", "derivation", "explanation", "explain"},
     "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "derivation", "compiled"},
-    "simulator": {"errors", "dataclass", "distinct", "progress", "cells"},
+    "simulator": {"errors", "dataclass", "distinct", "progress", "cells", "uncollected"},
     "runtime": COMPILER | {
         "frontend", "executable", "derivation", "explanation", "compiled", "pipeline", "simulator",
     },

@@ -24,6 +24,7 @@ from ..dtypes import DTYPES, DType, as_dtype
 from ..errors import DeviceError, LaunchError, ResourceError, entry_point
 from ..executable import Executable, MachineCode
 from ..target import target as find_target
+from ..uncollected import uncollected
 from ..wording import shown
 from .arrays import SIMULATOR, DeviceArray
 from .device import NO_DRIVER, Device
@@ -181,8 +182,9 @@ def named(name: str) -> Device:
         raise DeviceError(f"unknown device {shown(name)}", hint=_SYNTAX)
     kind, colon, rest = name.partition(":")
     if kind == "sim":
-        # the simulator takes 60 ms to import, which a program on a GPU needn't wait for
-        from .simulated import SimulatedDevice
+        # the simulator takes 40 ms to import, which a program on a GPU needn't wait for
+        with uncollected:
+            from .simulated import SimulatedDevice
 
         return SimulatedDevice(find_target(rest) if colon else None)
     if kind == "cuda" and (not colon or rest.isdecimal()):

@@ -8,9 +8,6 @@ signature, target, threads ─▶ Place ─ kept? ─▶ Compiled, whose derivat
 
 from __future__ import annotations
 
-import gc
-import os
-import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -24,6 +21,7 @@ from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
 from ..remember import forget
 from ..target import Target
+from ..uncollected import Uncollected
 from .captured import Captured, CapturedValues
 from .devices import machine_code
 from .disk import Place, Shelf
@@ -178,47 +176,6 @@ class Maker:
             ) from None
 
 
-class _Uncollected:
-    """Inside, Python's cyclic collector doesn't run by itself, in any thread; it goes on when the last thread leaves.
-
-    Then what was remembered of the compiled kernels is forgotten, so that there is less to go through.
-
-    It took 8 % of the matmul kernel's compilation, which leaves nothing in cycles but its buffers, 59 objects: the next
-    collection has those.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._was_enabled = False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._was_enabled = gc.isenabled()
-                gc.disable()
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside = max(self._inside - 1, 0)
-            if self._inside:
-                return
-            try:
-                forget()
-            finally:
-                # Ctrl-C may come meanwhile
-                if self._was_enabled:
-                    gc.enable()
-
-    def leave_in_child(self) -> None:
-        """Leaves for the threads that a forked process hasn't."""
-        self._lock = threading.Lock()
-        if self._inside and self._was_enabled:
-            gc.enable()
-        self._inside = 0
-
-
-_uncollected = _Uncollected()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_uncollected.leave_in_child)
+#: what was remembered of the compiled kernels is forgotten, so that there is less to go through; a compilation of the
+#: matmul kernel took 8 % longer with the collector, and leaves nothing in cycles but its buffers, 59 objects
+_uncollected = Uncollected(forget)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...dataclass import dataclass
 from ...errors import UnsupportedInstructionError
+from ...uncollected import uncollected
 from ..machine import memory
 from ..numerics import FUNCTIONS
 from ..opcodes import lookup
@@ -101,12 +102,13 @@ def clear_cache() -> None:
 
 @lru_cache(maxsize=256)
 def _translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
-    module = parse(ptx)
-    if entry not in module.kernels:
-        names = ", ".join(module.kernels) or "none"
-        raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {names}")
-    function = parse_kernel(module, module.kernels[entry])
-    return _Translator(module, function, dynamic_shared_bytes).program()
+    with uncollected:
+        module = parse(ptx)
+        if entry not in module.kernels:
+            names = ", ".join(module.kernels) or "none"
+            raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {names}")
+        function = parse_kernel(module, module.kernels[entry])
+        return _Translator(module, function, dynamic_shared_bytes).program()
 
 
 class _Translator:
