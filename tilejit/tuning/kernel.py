@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..compiled import Compiled
     from ..explanation import Explanation
 
-_MODE, _MODES = "TILEJIT_AUTOTUNE", ("", "print", "off")
+_MODES = ("", "print", "off")
 
 #: launches whose configurations are remembered
 _CHOSEN = 4096
@@ -173,7 +173,7 @@ class TunedKernel(Kernel):
         if len(left) == 1:
             return Pick(left[0], f"the only one {among} that prune leaves")
         if _mode() == "off":
-            return Pick(left[0], f"the first {among}, as {_MODE}=off says")
+            return Pick(left[0], f"the first {among}, as TILEJIT_AUTOTUNE=off says")
         where = f"for {question.key} on {question.device.name}" if question.key else f"on {question.device.name}"
         tuning = self._answer(question)
         best = None if tuning is None else tuning.best_of(left)
@@ -330,10 +330,10 @@ def _mode() -> str:
 
     raises: LaunchError where that makes no sense.
     """
-    mode = os.environ.get(_MODE, "")
+    mode = os.environ.get("TILEJIT_AUTOTUNE", "")
     if mode not in _MODES:
         raise LaunchError(
-            f"{_MODE}={mode!r} is none of print, off",
+            f"TILEJIT_AUTOTUNE={mode!r} is none of print, off",
             hint="print shows what was tried, off takes the first configuration and times nothing",
         )
     return mode
@@ -342,7 +342,7 @@ def _mode() -> str:
 def _besides(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
     """What else than a launch and what its kernel captures decides which configuration it takes."""
     # 1 us, which tells at each launch that the variable was set meanwhile
-    mode = functools.partial(os.environ.get, _MODE)
+    mode = functools.partial(os.environ.get, "TILEJIT_AUTOTUNE")
     return (lambda: (mode(), captured_of(functions))) if functions else mode
 
 
