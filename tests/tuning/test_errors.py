@@ -75,7 +75,6 @@ OF_THE_LAUNCH = {
     "a limit of the environment's": (low_limit, "TILEJIT_SIM_LIMIT"),
     "memory that another program has": (at_load(OUT_OF_MEMORY), "CUDA_ERROR_OUT_OF_MEMORY"),
     "an error of an earlier launch": (at_load(ILLEGAL_ADDRESS), "CUDA_ERROR_ILLEGAL_ADDRESS"),
-    "a compiling process that was ended": (at_load(WorkerError("the process that compiled k ended")), "the process"),
     "an array that no address is known of": (at_load(tj.SimulationError("address 0")), "address 0"),
 }
 
@@ -158,6 +157,24 @@ def test_what_is_the_configuration_s_own_is_kept(name: str, arrays: Any, disk: P
     for tuning in (*k.tuning, *again.tuning):
         reasons = {trial.config.values["B"]: trial.reason for trial in tuning.trials}
         assert reasons == {32: None, 64: f"{type(error).__name__}: {error.message}", 128: None}
+
+
+def test_a_configuration_whose_compiling_process_ended_is_tried_again_by_the_next_process(
+    arrays: Any, disk: Path, monkeypatch: Patch
+) -> None:
+    a, t = arrays
+    with at_load(WorkerError("the process that compiled add_one was ended by signal 6"))(monkeypatch, a):
+        k = adding()
+        for _ in range(2):
+            k[grid](a, t, 256)
+    lost = "WorkerError: the process that compiled add_one was ended by signal 6"
+    assert [trial.reason for trial in k.tuning[0].trials] == [None, lost, None] and lost in str(k.tuning)
+    again = adding()
+    again[grid](a, t, 256)
+    assert [trial.reason for trial in again.tuning[0].trials] == [None] * 3
+    assert all(trial.samples for trial in again.tuning[0].trials)
+    monkeypatch.setattr(search.Search, "run", lambda *_: pytest.fail("it was tuned again"))
+    adding()[grid](a, t, 256)
 
 
 def test_where_nothing_can_run_later_processes_look_again(arrays: Any, disk: Path, monkeypatch: Patch) -> None:

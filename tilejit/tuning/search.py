@@ -26,7 +26,7 @@ from ..runtime.device import Bench, Device
 from ..runtime.making import Compiler
 from ..runtime.signature import Call
 from ..runtime.timing import Contender, race
-from ..runtime.workers import run_all
+from ..runtime.workers import WorkerError, run_all
 from ..target import Target
 from .trials import Config, Trial, Tuning
 
@@ -137,9 +137,11 @@ class Search:
                     contender = Contender(outcome.value, trial.samples)
                     first = bench.round([contender.work])
                 except TilejitError as error:
-                    if not is_unfit(error):
+                    # a process that has ended may have been too much for the machine, or the kernel for LLVM
+                    is_lost = isinstance(error, WorkerError)
+                    if not is_lost and not is_unfit(error):
                         raise
-                    trial.fail(error)
+                    trial.fail(error, is_lasting=not is_lost)
                     self._errors.append(error)
                 else:
                     running.append((trial, contender))

@@ -57,20 +57,22 @@ class Trial:
     """What became of one configuration.
 
     samples: what it took, each time. is_out: it was clearly slower than another, and timed no more.
-    reason: why it can't run, else None.
+    reason: why it can't run, else None. is_lasting: that is its own fault, so that no process need try it again.
     """
 
     config: Config
     samples: list[float] = field(default_factory=list)
     is_out: bool = False
     reason: str | None = None
+    is_lasting: bool = True
 
     @property
     def median(self) -> float | None:
         return median(self.samples) if self.samples and self.reason is None else None
 
-    def fail(self, error: TilejitError) -> None:
+    def fail(self, error: TilejitError, is_lasting: bool) -> None:
         self.reason = f"{type(error).__name__}: {error.message}"
+        self.is_lasting = is_lasting
 
 
 @dataclass(slots=True)
@@ -148,9 +150,13 @@ class Tuning:
         return "\n".join([self.head, "", *texts])
 
     def to_bytes(self) -> bytes:
-        """For the disk."""
-        trials = [{"samples": t.samples, "is_out": t.is_out, "reason": t.reason} for t in self.trials]
-        return json.dumps({"is_done": self.is_done, "unit": self.unit, "trials": trials}).encode()
+        """For the disk, where what isn't lasting is still to be tried."""
+        trials = [
+            {"samples": t.samples, "is_out": t.is_out, "reason": t.reason if t.is_lasting else None}
+            for t in self.trials
+        ]
+        is_done = self.is_done and all(t.is_lasting for t in self.trials)
+        return json.dumps({"is_done": is_done, "unit": self.unit, "trials": trials}).encode()
 
     def resume(self, stored: bytes) -> None:
         """Takes over what an earlier run measured of the same configurations, as far as it came.
