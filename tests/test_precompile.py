@@ -136,7 +136,7 @@ def test_processes_compile_what_this_one_would() -> None:
     expected = here.precompile(jobs, workers=0)
     compiled = tj.compile_many([(there, *job) for job in jobs], workers=2)
     for a, b in zip(expected, compiled, strict=True):
-        assert a.executable == b.executable and not b.is_derived
+        assert a.executable_to_keep == b.executable and not b.is_derived
         assert a.tile_ir == b.tile_ir and a.lane_ir == b.lane_ir
         assert str(a.explain()) == str(b.explain()) and a.usage == b.usage
         assert b.target is a.target
@@ -172,7 +172,7 @@ def compiled_from(tile: ir.Kernel) -> workers.Task[tj.Compiled]:
 
 def test_processes_compile_every_tile_operation(monkeypatch: pytest.MonkeyPatch) -> None:
     tiles = [example_of(name) for name in TILE_OPERATIONS]
-    here = [pipeline.compile(tile, Signature(()), target(tile.target)).executable for tile in tiles]
+    here = [pipeline.compile(tile, Signature(()), target(tile.target)).executable_to_keep for tile in tiles]
     monkeypatch.setattr(pipeline, "compile", refused)
     outcomes = list(workers.run_all([compiled_from(tile) for tile in tiles], 2))
     assert len(outcomes) == len(tiles)

@@ -128,8 +128,16 @@ class Compiled:
     def usage(self) -> Usage:
         """What a thread needs: an estimate until a driver has loaded the kernel."""
         usage = self.measurement.usage or self.executable.usage
-        assert usage is not None, f"{self.name} has no estimate, which the pipeline makes"
+        if usage is None:
+            from .codegen.usage import estimate
+
+            usage = estimate(self.derivation.lane, self.derivation.pressure)
         return usage
+
+    @property
+    def executable_to_keep(self) -> Executable:
+        """What a launch needs, with the usage, which who has only that couldn't estimate."""
+        return replace(self.executable, usage=self.usage)
 
     @property
     def registers(self) -> int:
@@ -227,7 +235,7 @@ class Compiled:
         if is_assembled and code is None:
             assert self.assemble is not None, "machine code of what pipeline.compile made"
             code = self.assemble(self.executable)
-        return replace(self.executable, usage=self.usage, machine_code=code if is_assembled else None)
+        return replace(self.executable_to_keep, machine_code=code if is_assembled else None)
 
 
 def _text(kernel: Kernel) -> str:

@@ -18,7 +18,6 @@ from typing import Any
 from .codegen import Generated, generate, limits
 from .codegen.expressions import asked_along
 from .codegen.storage import allocations, local_memory
-from .codegen.usage import estimate
 from .compiled import Compiled
 from .dataclass import dataclass, field, replace
 from .derivation import Derivation
@@ -478,7 +477,6 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
         grid_axes=tuple([axis for axis in range(3) if made.asked & asked_along(axis, kernel.cluster)]),
-        usage=estimate(kernel, state.pressure),
     )
     derivation = Derivation(
         open=open,

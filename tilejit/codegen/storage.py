@@ -53,13 +53,16 @@ def most_at_once(body: Block) -> tuple[Buffer, ...]:
 
     Around a loop more may be needed.
     """
+    local = [buffer for buffer in allocations(body) if buffer.space == "local"]
+    if not local:
+        return ()
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for number, stmt in enumerate(walk.statements(body)):
         for place in (*walk.reads(stmt), *walk.writes(stmt)):
             first.setdefault(place.buffer.root.name, number)
             last[place.buffer.root.name] = number
-    local = [b for b in allocations(body) if b.space == "local" and b.name in first]
+    local = [buffer for buffer in local if buffer.name in first]
 
     def needed(at: int) -> tuple[Buffer, ...]:
         return tuple(b for b in local if first[b.name] <= at <= last[b.name])

@@ -56,7 +56,7 @@ class Executable:
     shared_map: what lies where in shared memory.
     entry_registers: what each thread must start with, where warpgroups set their registers; else None.
     grid_axes: of the grid, those along which its CTAs ask where they are, or how many.
-    usage: what a thread needs, as far as was known when it was compiled or saved; None of what no pipeline made.
+    usage: what a thread needs, as far as was known when it was kept or saved; None of what was compiled just now.
     machine_code: for one GPU, where it was saved.
     """
 

@@ -75,7 +75,7 @@ class Maker:
         if compiled is None:
             compiled = self._compile(order, draft, compiler)
             if place is not None and self._belongs(place, order, captured):
-                place.keep(compiled.executable)
+                place.keep(compiled.executable_to_keep)
                 compiled.shelf = place
                 if order.debug and not compiled.executable.is_checked:
                     self._keep_plain(order, compiled)
@@ -109,7 +109,7 @@ class Maker:
         """Keeps a checked build in which nothing is checked as the plain one, too."""
         place = self._shelf.place(*order._replace(debug=False))
         if place is not None:
-            place.keep(compiled.executable)
+            place.keep(compiled.executable_to_keep)
 
     def _kept(self, place: Place, order: Order) -> Compiled | None:
         """The variant from the disk; None where it isn't there."""

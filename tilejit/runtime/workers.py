@@ -325,7 +325,7 @@ def _answer(question: bytes) -> bytes:
     try:
         kernel, target = _Unpickler(io.BytesIO(question)).load()
         compiled = _compile_here(kernel, Signature(()), find_target(target))
-        answer = compiled.executable, compiled.timings
+        answer = compiled.executable_to_keep, compiled.timings
         return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
     except Exception:
         # whoever asked compiles it again, and tells of what happens then with all that is known there
