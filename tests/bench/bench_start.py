@@ -129,8 +129,8 @@ def measure(contenders: tuple[Contender, ...], rounds: int) -> Medians:
     return medians(times)
 
 
-def simulator(rounds: int, other: Path | None) -> Medians:
-    """The quickstart on the simulator, here and there in turn; the first round only warms up."""
+def simulator(rounds: int, other: Path | None) -> Mapping[str, list[dict[str, float]]]:
+    """This tree's quickstart with the package here and there, in turn; the first round only warms up."""
     trees = {"here": TREE, **({} if other is None else {"there": other})}
     times: dict[str, list[dict[str, float]]] = {name: [] for name in trees}
     with tempfile.TemporaryDirectory() as caches:
@@ -139,7 +139,7 @@ def simulator(rounds: int, other: Path | None) -> Medians:
                 marks = run("quickstart", trees[name], Path(caches, name), TILEJIT_DEVICE="sim")
                 if turn:
                     times[name].append(marks)
-    return medians(times)
+    return times
 
 
 def table(measured: Medians) -> list[str]:
@@ -161,15 +161,16 @@ def table(measured: Medians) -> list[str]:
     return lines
 
 
-def comparison(measured: Medians) -> list[str]:
-    """The simulator's row: each checkout's marks, and the first result here against there."""
+def comparison(times: Mapping[str, list[dict[str, float]]]) -> list[str]:
+    """The simulator's row: each checkout's marks, and what it takes here of there: the median of all rounds' ratios."""
     lines = []
-    for name, marks in measured.items():
+    for name, marks in medians(times).items():
         listed = "  ".join(f"{mark} {1e3 * seconds:.0f}" for mark, seconds in marks.items())
         lines.append(f"quickstart on the simulator, {name:5} {listed}")
-    if "there" in measured:
+    if "there" in times:
         for mark in ("result", "explained"):
-            ratio = measured["here"][mark] / measured["there"][mark]
+            pairs = zip(times["here"], times["there"], strict=True)
+            ratio = statistics.median(here[mark] / there[mark] for here, there in pairs)
             verdict = "reached" if ratio <= MOST_OF_THERE else "MISSED"
             lines.append(f"to {mark}: {ratio:.2f} of {MOST_OF_THERE:.2f}: {verdict}")
     return lines
@@ -190,8 +191,7 @@ def main() -> None:
         chosen = [c for c in GPU if options.only in c.program and all(map(find_spec, c.needs))]
         print(*table(measure(tuple(chosen), options.rounds)), sep="\n")
         return
-    measured = simulator(options.rounds, options.against and options.against.resolve())
-    print(*comparison(measured), sep="\n")
+    print(*comparison(simulator(options.rounds, options.against and options.against.resolve())), sep="\n")
 
 
 if __name__ == "__main__":

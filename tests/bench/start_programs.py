@@ -181,7 +181,7 @@ def quickstart() -> None:
     """The example's picture on the simulator: to the first result, and to what `explain` says of it."""
     import runpy
 
-    example = runpy.run_path(str(Path.cwd() / "examples" / "quickstart.py"), run_name="quickstart")
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "quickstart.py"), run_name="quickstart")
     mark("imported")
     height, width, tile, cdiv = example["HEIGHT"], example["WIDTH"], example["TILE"], example["tj"].cdiv
     image = example["picture"](height, width)

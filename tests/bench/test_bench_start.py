@@ -45,8 +45,10 @@ def test_medians_are_taken_mark_by_mark() -> None:
     }
 
 
-def test_the_simulators_start_is_judged_against_another_checkouts() -> None:
-    measured = {"here": {"result": 0.6, "explained": 0.8}, "there": {"result": 1.0, "explained": 1.0}}
-    lines = comparison(measured)
+def test_the_simulators_start_is_judged_against_another_checkouts_of_the_same_round() -> None:
+    # a machine that halves its speed meanwhile
+    here = [{"result": 0.6, "explained": 0.8}, {"result": 1.2, "explained": 1.6}, {"result": 1.0, "explained": 1.0}]
+    there = [{"result": 1.0, "explained": 1.0}, {"result": 2.0, "explained": 2.0}, {"result": 1.0, "explained": 1.0}]
+    lines = comparison({"here": here, "there": there})
     assert lines[2:] == ["to result: 0.60 of 0.70: reached", "to explained: 0.80 of 0.70: MISSED"]
-    assert len(comparison({"here": {"result": 0.6}})) == 1
+    assert len(comparison({"here": here})) == 1
