@@ -23,8 +23,10 @@ def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
     spills: what those that are live at one place can't have.
     """
     limit = most_of_a_thread(kernel)
-    addressed = {buffer.name for buffer in local_memory(kernel.body)}
-    tiles = [buffer for buffer in most_at_once(kernel.body) if buffer.name not in addressed]
+    tiles = most_at_once(kernel.body)
+    if tiles:
+        addressed = {buffer.name for buffer in local_memory(kernel.body)}
+        tiles = tuple([buffer for buffer in tiles if buffer.name not in addressed])
     wanted = sum(-(-buffer.size_bytes // 4) for buffer in tiles) + BESIDE_TILES
     needed = 0 if pressure is None else pressure.words + BESIDE_TILES
     return Usage(min(wanted, limit), 4 * max(0, needed - limit), is_estimate=True)
