@@ -13,6 +13,7 @@ import pytest
 import tilejit as tj
 from tilejit import progress
 from tilejit.progress import Progress, goes_on
+from tilejit.simulator.launch import CHUNK_THREADS
 
 CLEAR = "\r\x1b[2K"
 
@@ -141,12 +142,14 @@ def test_compilations_and_simulations_say_what_they_do(monkeypatch: pytest.Monke
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TILEJIT_CACHE", "0")
-    a = np.zeros(2048 * 32, np.float32)
-    tj.simulate(counts, 2048, a, 30, target="sm_90a")
+    # four chunks
+    part = CHUNK_THREADS // 32
+    a = np.zeros(4 * part * 32, np.float32)
+    tj.simulate(counts, 4 * part, a, 30, target="sm_90a")
     shown = lines(terminal)
     assert any(line.startswith("compiling counts 0/") for line in shown), shown
     assert any(line.endswith(": codegen") for line in shown), shown
-    assert any(line.startswith("simulating counts 512/2048") for line in shown), shown
+    assert any(line.startswith(f"simulating counts {part}/{4 * part}") for line in shown), shown
     assert (a == 30).all()
 
 
