@@ -70,6 +70,7 @@ class Definedness:
         self.marks: dict[str, Marks] = {}
         self.reads: dict[int, list[tuple[Index, NDArray[np.bool_], int]]] = {}
         self.stores: dict[int, list[StoreNote]] = {}
+        # the predicates by which selections of the current block chose, by instruction, since something is marked
         self.selected: dict[int, Any] = {}
 
     def defers(self, pc: int) -> bool:

@@ -62,8 +62,6 @@ class Units:
         self.atomic = access.atomic
         self.n = lanes.total
         self.definedness = access.checker.report.definedness if access.checker is not None else None
-        # The predicates by which selections of the current block chose, by instruction.
-        self.selected: dict[int, Any] = {} if self.definedness is None else self.definedness.selected
 
     @property
     def copies(self) -> AsyncCopies:
@@ -132,6 +130,11 @@ class Units:
 
             self.made_far = FarArrivals(self.mbarriers, self.alive)
         return self.made_far
+
+    def selects(self, pc: int, predicate: Any) -> None:
+        """A selection of the current block chooses so."""
+        if self.definedness is not None and self.definedness.active:
+            self.definedness.selected[pc] = predicate
 
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
         self.members(mask, pc)

@@ -93,7 +93,7 @@ def selp(e: BlockWriter, m: Match) -> None:
     if dtype[0] in "ui":
         dtype = _at_hand(e, unsigned)
     chosen = e.src(3, "p")
-    e.stmt(f"S.selected[{e.pc}] = {chosen}")
+    e.stmt(f"S.selects({e.pc}, {chosen})")
     e.dst(0, dtype, f"sel({chosen}, {e.src(1, dtype)}, {e.src(2, dtype)})")
 
 
