@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ import pytest
 import tilejit as tj
 from tests.bench import bench_autotune
 from tests.bench.bench_autotune import Found, Resumed, exhaustive, find, go_on, resumption, table
-from tests.tuning.kernels import Clock, adding, configs, grid
-from tilejit.runtime import simulated
+from tests.tuning.kernels import Clock, adding, configs, grid, installed_clock
 from tilejit.tuning.trials import Tuning
 
 ROOT = Path(__file__).parents[2]
@@ -35,14 +33,7 @@ def arrays() -> Iterator[tuple[Any, ...]]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch, arrays: Any) -> Clock:
-    made = Clock({32: 3.0, 64: 1.0, 128: 1.05}, arrays[1])
-
-    @contextmanager
-    def bench(*_: object) -> Iterator[Clock]:
-        yield made
-
-    monkeypatch.setattr(simulated.SimulatedDevice, "bench", bench)
-    return made
+    return installed_clock(monkeypatch, arrays[1])
 
 
 def test_the_benchmark_runs_on_the_simulator() -> None:

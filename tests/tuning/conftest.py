@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.tuning.kernels import Clock
-from tilejit.runtime import simulated
+from tests.tuning.kernels import Clock, installed_clock
 
 
 @pytest.fixture(autouse=True)
@@ -28,14 +26,7 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch, arrays: Any) -> Clock:
-    made = Clock({32: 3.0, 64: 1.0, 128: 1.05}, arrays[1])
-
-    @contextmanager
-    def bench(*_: object) -> Iterator[Clock]:
-        yield made
-
-    monkeypatch.setattr(simulated.SimulatedDevice, "bench", bench)
-    return made
+    return installed_clock(monkeypatch, arrays[1])
 
 
 @pytest.fixture
