@@ -7,6 +7,7 @@ from functools import reduce
 from math import prod
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -284,6 +285,22 @@ def test_a_threads_own_tile_may_start_at_a_register_known_only_at_run_time(data:
     dst, src = pair[0].named("dst"), pair[1].named("src")
     asked = TileOp("copy", "thread", (loosened(data, dst), loosened(data, src)))
     outcome(TileOp("copy", "thread", (dst, src)), 1, asked)
+
+
+@pytest.mark.parametrize("loads", [True, False])
+def test_a_vectors_registers_that_lie_apart_stay_inside_the_tile(loads: bool) -> None:
+    # a column, whose vector of 2 in memory has registers 0 and 2, or 1 and 3: one that began at 2 would lead outside
+    tile = operand("local", (2, 2), DTYPES["float32"], region=((0, 2), (1, 1)))
+    memory = operand("shared", (2, 1), DTYPES["float32"], region=((0, 2), (0, 1)))
+    known = {"local": (1, 1), "shared": (2, 1)}
+    pair = (tile.named("dst"), memory.named("src")) if loads else (memory.named("dst"), tile.named("src"))
+    asked = []
+    for region in pair:
+        places = zip(region.starts, known[region.buffer.space], strict=True)
+        names = [Var(f"{region.buffer.name}.{d}", start.dtype, divisor) for d, (start, divisor) in enumerate(places)]
+        asked.append(replace(region, starts=tuple(names)))
+    verdict = outcome(TileOp("copy", "thread", pair), 1, TileOp("copy", "thread", tuple(asked)))
+    assert verdict.plan.facts().width == "2 elements"
 
 
 def test_a_strided_region_of_a_row_major_tile_is_left_alone_outside() -> None:

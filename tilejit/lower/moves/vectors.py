@@ -92,7 +92,9 @@ class OwnedVectors:
     def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
         """The operands in registers. The caller writes its code once, or for each register at which they may start."""
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
-        for firsts in each_start(b, *[view.touched(self.width) for view in local]):
+        # a vector's registers may lie apart
+        lengths = [1 + (self.width - 1) * self.step_of(view.name) for view in local]
+        for firsts in each_start(b, *[view.touched(n) for view, n in zip(local, lengths, strict=True)]):
             yield {
                 view.name: RegisterVectors(view, first, self.width, self.step_of(view.name))
                 for view, first in zip(local, firsts, strict=True)

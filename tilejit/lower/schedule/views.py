@@ -114,9 +114,9 @@ class View:
         count = bits // lane
         return f"{verb}.{self.buffer.space}" + (f".v{count}" if count > 1 else "") + f".b{lane}"
 
-    def touched(self, width: int) -> RegisterRun:
-        """The registers from the operand's start on, where the digits count vectors of `width`."""
-        return RegisterRun(self.buffer, self.start, self.reach + width)
+    def touched(self, length: int) -> RegisterRun:
+        """The registers from the operand's start on, where the digits count vectors with `length` from end to end."""
+        return RegisterRun(self.buffer, self.start, self.reach + length)
 
     # what `values` leads to: one for each digit
 
