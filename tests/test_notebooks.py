@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -288,6 +289,6 @@ def test_an_interrupted_simulation_leaves_the_kernel_usable(tmp_path):
     file.write_text(program)
     run = subprocess.run(
         [sys.executable, file], capture_output=True, text=True, timeout=60,
-        env={**os.environ, "TILEJIT_DEVICE": "sim"},
+        env={**os.environ, "PYTHONPATH": str(Path(tj.__file__).parents[1]), "TILEJIT_DEVICE": "sim"},
     )
     assert run.stdout == "interrupted 3.0\n", run.stderr

@@ -37,6 +37,8 @@ ROOT = Path(tj.__file__).parent.parent
 
 ROW = tj.spec((64,), tj.float32)
 
+NO_SIGNALS = pytest.mark.skipif(sys.platform == "win32", reason="it has no such signals")
+
 
 def scale() -> tj.Kernel:
     """A new kernel, for which nothing is compiled yet."""
@@ -256,6 +258,7 @@ import os, pickle, signal, sys
 from tilejit.runtime import workers
 from tests.test_precompile import deep, example_of
 process = workers.WorkerProcess()
+assert process.is_ready()
 question = workers._question(example_of("exp"), workers.find_target("sm_90a"))
 process.ask(question, "k")
 if sys.argv[1] == "compiling":
@@ -265,7 +268,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("doing", ["waiting", "compiling"])
-@pytest.mark.skipif(sys.platform == "win32", reason="it has no such signal")
+@NO_SIGNALS
 def test_a_process_ends_without_a_word_when_what_started_it_is_killed(doing: str) -> None:
     # it inherits the standard error, which ends when both have ended
     command = [sys.executable, "-c", ORPHANING, doing]
@@ -309,18 +312,20 @@ def test_what_dispatch_refuses_in_another_process_keeps_its_reasons() -> None:
     assert errors[0] == errors[1] and errors[0][1]
 
 
+@NO_SIGNALS
 def test_a_process_that_ends_fails_its_kernel_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    began = workers.WorkerProcess.__init__
+    is_ready = workers.WorkerProcess.is_ready
     count = 0
 
-    def broken(self: workers.WorkerProcess) -> None:
+    def broken(self: workers.WorkerProcess) -> bool:
         nonlocal count
-        began(self)
         count += 1
+        ready = is_ready(self)
         if count == 1:
             self._process.kill()
+        return ready
 
-    monkeypatch.setattr(workers.WorkerProcess, "__init__", broken)
+    monkeypatch.setattr(workers.WorkerProcess, "is_ready", broken)
     k = scale()
     with pytest.raises(tj.TilejitError, match=r"the process that compiled scaled was ended by signal 9 \(Killed\)"):
         tj.compile_many([(k, ROW, n) for n in range(3)], workers=1)
@@ -340,7 +345,7 @@ def test_a_process_leaves_no_garbage_of_the_kernels_that_it_compiled() -> None:
         forget()
         gc.collect()
         try:
-            workers.serve(questions, answers)
+            workers.serve(questions, answers, time.time())
         finally:
             gc.enable()
         assert answers.tell() > 1000 * count
@@ -357,6 +362,37 @@ def test_where_no_process_can_be_started_this_one_compiles(
         raise BlockingIOError("no more processes")
 
     monkeypatch.setattr(workers.subprocess, "Popen", refusing)
+    assert len(scale().precompile([(ROW, n) for n in range(3)], workers=2)) == 3 == len(counted)
+
+
+@NO_SIGNALS
+@pytest.mark.parametrize("host", ["ends", "stays open"])
+def test_where_another_program_runs_python_this_process_compiles(
+    host: str, counted: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program, calls = tmp_path / "host", tmp_path / "calls"
+    program.write_text(f"#!/bin/sh\necho hello\necho >> {calls}\n{'exit 1' if host == 'ends' else 'exec sleep 600'}\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    if host == "stays open":
+        monkeypatch.setattr(workers, "_READY_SECONDS", 0.2)
+    k = scale()
+    assert len(k.precompile([(ROW, n) for n in range(9)], workers=2)) == 9 == len(counted) == len(k.signatures)
+    assert calls.read_text() in ("\n", "\n\n"), "one that doesn't come up is enough"
+
+
+def test_what_python_prints_at_its_start_is_no_answer(
+    counted: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('Welcome')\nprint('to this cluster', end='', flush=True)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert len(scale().precompile([(ROW, n) for n in range(3)], workers=2)) == 3 and counted == []
+
+
+def test_processes_of_another_version_compile_nothing(counted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert workers.is_as_imported(workers.IMPORTED), "a file of tilejit was changed while the tests ran"
+    # as where the files that they would import were written later
+    monkeypatch.setattr(workers, "IMPORTED", 0.0)
     assert len(scale().precompile([(ROW, n) for n in range(3)], workers=2)) == 3 == len(counted)
 
 
@@ -392,7 +428,8 @@ def test_a_kernel_of_a_program_without_a_guard_is_compiled_elsewhere(tmp_path: P
         "    A[tj.thread_id()] = K\n"
         "print(len(k.precompile([(tj.spec((32,), tj.int32), n) for n in range(3)], 'sm_90a', workers=2)))\n"
     )
-    run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, env=environment)
     assert run.stdout.split() == ["runs", "3"], run.stderr
 
 

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
+from .callers import is_ours
+
 # pytest leaves `entry_point` out of its tracebacks
 __tracebackhide__ = True
-
-#: where this package's files are
-_PACKAGE = os.path.dirname(__file__) + os.sep
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -277,7 +276,7 @@ def _of_users(traceback: TracebackType | None) -> TracebackType | None:
     if traceback is None:
         return None
     inner = _of_users(traceback.tb_next)
-    if traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+    if is_ours(traceback.tb_frame):
         return inner
     return TracebackType(inner, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
 

@@ -278,7 +278,7 @@ def test_captured_values_that_another_process_has_too(value, compiler, monkeypat
 def test_a_value_that_only_this_process_has_is_not_kept(store):
     arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32)
     fresh(unused).compile(*arguments, frozenset({1}), target="sm_90a")
-    assert not list(store.entries())
+    assert not programs(store)
 
 
 def test_targets_threads_builds_and_options_have_their_own_entries(compiler):
@@ -425,13 +425,14 @@ def test_the_fingerprint_tells_every_edit_of_the_package(tmp_path):
 
 @pytest.fixture
 def settled(tmp_path, monkeypatch):
-    """A package whose last change is long past; files that are changed from now on are, too."""
+    """A package whose last change is long past, before it was imported; that of files from now on is, too."""
     package = tmp_path / "package"
     (package / "part").mkdir(parents=True)
     (package / "one.py").write_text("a = 1\n")
     (package / "part" / "two.py").write_text("b = 2\n")
     now = time.time()
     monkeypatch.setattr(fingerprint.time, "time", lambda: now + 3600)
+    monkeypatch.setattr(fingerprint, "IMPORTED", now + 3600)
     return package
 
 
@@ -478,8 +479,36 @@ def test_what_is_changed_while_it_is_read_is_not_kept(store, settled, monkeypatc
         return result
 
     monkeypatch.setattr(fingerprint, "source_digest", late)
-    fingerprint._kept_digest(settled, store)
+    assert fingerprint._kept_digest(settled, store) is None
     assert not list(store.entries())
+
+
+def test_what_was_imported_before_an_upgrade_is_not_kept(store, settled, monkeypatch):
+    monkeypatch.setattr(fingerprint, "_PACKAGE", settled)
+    assert fingerprint.is_as_imported(fingerprint.IMPORTED) and fingerprint.fingerprint(store) is not None
+    later = time.time() - 3600
+    monkeypatch.setattr(fingerprint, "IMPORTED", later - 1800)
+    assert not fingerprint.is_as_imported(later - 1800)
+    # what was known before the upgrade is still right
+    assert fingerprint.fingerprint(store) is not None
+    fingerprint.fingerprint.cache_clear()
+    with pytest.warns(CacheWarning, match="have changed since this process imported them") as caught:
+        assert list(result(scale)) == [3 * n + 1 for n in range(32)] == list(result(scale))
+    assert len(caught) == 1 and caught[0].filename == __file__ and not programs(store)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Python has the zip open")
+def test_a_package_in_a_zip_launches_and_keeps_nothing(store, tmp_path):
+    zipped = Path(shutil.make_archive(str(tmp_path / "zipped"), "zip", ROOT, "tilejit"))
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nimport tilejit as tj\n"
+        "@tj.kernel(threads=32)\ndef one(A: tj.Tensor):\n    A[tj.lane_id()] = 1\n"
+        "a = np.zeros(32, np.float32)\none[1](a)\nassert (a == 1).all()\nprint(tj.__file__)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(zipped), "TILEJIT_DEVICE": "sim"}
+    run = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert run.stdout.startswith(str(zipped)) and run.stderr == "" and not list(store.entries()), run.stderr
 
 
 def test_the_fingerprint_is_of_the_package_its_libraries_and_the_interpreter(settled, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,6 +45,7 @@ print("best", add_one.tuning[0].best.config.values["B"], *(len(t.samples) for t 
 """
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such signal")
 def test_a_tuning_that_is_killed_is_gone_on_with_by_the_next_process(disk: Path, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -84,6 +86,17 @@ def test_candidates_are_compiled_side_by_side(arrays: Any, clock: Clock, monkeyp
     # what came from another process is derived again where somebody asks
     assert sorted(v.compiled.is_derived for v in stored.signatures) == [False, False, True]
     assert arrays[1][0] == 64 and len(stored.tuning[0].trials) == 3
+
+
+def test_where_no_process_comes_up_every_candidate_is_timed(
+    arrays: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(workers, "START_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "processors", lambda: 2)
+    monkeypatch.setattr(sys, "executable", shutil.which("false") or shutil.which("where"))
+    kernel = adding()
+    kernel[grid](*arrays, 256)
+    assert all(trial.reason is None and trial.samples for trial in kernel.tuning[0].trials)
 
 
 def test_few_candidates_that_are_quickly_compiled_start_no_process(

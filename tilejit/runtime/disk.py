@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Place", "Shelf"]
 
-#: of the entries; changes whenever what they hold does
-_FORMAT = 1
-
 
 class _NoKey(Exception):
     """A value that only this process has."""
@@ -59,6 +56,9 @@ class Shelf:
         store = current()
         if store is None:
             return None
+        compiler = fingerprint(store)
+        if compiler is None:
+            return None
         values = [kind.value for _, kind in typed.arguments if isinstance(kind, ConstexprType)]
         sources = functions(self._source, values)
         files = [source.file for source in sources]
@@ -68,7 +68,7 @@ class Shelf:
             arguments = tuple([(name, _argument(kind)) for name, kind in typed.arguments])
             captured = captures(self._source)
             text = json.dumps(_written((
-                _FORMAT, fingerprint(store), self._source.text, captured, places, arguments, target.name, threads,
+                compiler, self._source.text, captured, places, arguments, target.name, threads,
                 debug, self._options,
             )))
         except _NoKey:

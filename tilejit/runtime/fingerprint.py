@@ -15,9 +15,12 @@ import numpy as np
 
 from .store import DiskStore
 
-__all__ = ["fingerprint", "source_digest"]
+__all__ = ["IMPORTED", "fingerprint", "is_as_imported", "source_digest"]
 
 _PACKAGE = Path(__file__).parent.parent
+
+#: when this process imported the package, in seconds since the epoch: what is written later isn't what runs here
+IMPORTED = time.time()
 
 #: seconds after which a file that is written again has another time, on any file system
 _TICK = 10
@@ -26,11 +29,33 @@ _COMPILED = (".so", ".pyd", ".dll", ".dylib")
 
 
 @lru_cache(maxsize=8)
-def fingerprint(store: DiskStore) -> str:
-    """Equal where equal kernels are compiled to equal PTX. store: keeps what takes long to find out."""
-    sources = _kept_digest(_PACKAGE, store)
-    parts = (sources, _library("llvmlite"), _library("ml_dtypes"), np.__version__, sys.implementation.cache_tag)
-    return " ".join(map(str, parts))
+def fingerprint(store: DiskStore) -> str | None:
+    """Equal where equal kernels are compiled to equal PTX. store: keeps what takes long to find out.
+
+    None where nobody can tell: the files have changed since they were imported, or are in no folder but in a zip.
+    """
+    try:
+        sources = _kept_digest(_PACKAGE, store)
+        libraries = _library("llvmlite"), _library("ml_dtypes")
+    except OSError:
+        return None
+    if sources is None:
+        store.warn(
+            "tilejit's files have changed since this process imported them: it keeps nothing on disk",
+            hint="start Python again, which then imports what is installed now",
+        )
+        return None
+    return " ".join(map(str, (sources, *libraries, np.__version__, sys.implementation.cache_tag)))
+
+
+def is_as_imported(imported: float) -> bool:
+    """Whether the package's files are those that a process imported then, in seconds since the epoch."""
+    try:
+        _, latest = _state(_PACKAGE)
+    except OSError:
+        # no folder, but a zip, of which there is nothing to be told
+        return True
+    return latest <= imported
 
 
 def source_digest(package: Path) -> str:
@@ -47,20 +72,23 @@ def source_digest(package: Path) -> str:
     return digest.hexdigest()
 
 
-def _kept_digest(package: Path, store: DiskStore) -> str:
+def _kept_digest(package: Path, store: DiskStore) -> str | None:
     """As `source_digest`, which is kept for files of these sizes and times: a quarter of the time.
 
     Of the times one is the system's own, when a file was last changed in any way, which nobody sets; Windows has none.
+    None where files have changed since they were imported.
     """
-    if os.name == "nt":
-        return source_digest(package)
     state, latest = _state(package)
+    if latest > IMPORTED:
+        return None
     key = f"source:{package} {state}"
-    kept = store.get(key)
+    kept = None if os.name == "nt" else store.get(key)
     if kept is not None:
         return kept.decode()
     digest = source_digest(package)
-    if abs(time.time() - latest) > _TICK and _state(package)[0] == state:
+    if _state(package)[0] != state:
+        return None
+    if os.name != "nt" and abs(time.time() - latest) > _TICK:
         store.put(key, digest.encode())
     return digest
 
@@ -71,7 +99,8 @@ def _state(package: Path) -> tuple[str, float]:
     for name, entry in _sources(package):
         facts = entry.stat()
         lines.append(f"{name} {facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns} {facts.st_ino}")
-        latest = max(latest, facts.st_ctime)
+        # on Windows the former is when it was made
+        latest = max(latest, facts.st_ctime, facts.st_mtime if os.name == "nt" else 0.0)
     return hashlib.blake2b("\n".join(lines).encode(), digest_size=32).hexdigest(), latest
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-import os
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from ..callers import stack_level
 from ..errors import LaunchError, ResourceError
 from ..target import MAX_GRID, MAX_REGISTERS, MAX_THREADS
 from ..wording import shown
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LONG_GRID = "axis 0 may be the longest: put the largest extent there, or give each CTA more work"
 _THREADS = "threads and a stream stand behind a tuple: k[(4,), 128, stream]"
 
@@ -188,16 +186,8 @@ def warn_of_equals(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -
             f"{name}{list(sizes)} starts {' x '.join(map(str, sizes))} CTAs, and {name} never asks for "
             f"tj.cta_id({axis}): the same work is done {grid[axis]} times\n"
             f"help: {threads}leave that axis of the grid out",
-            GridWarning, stacklevel=_depth_of_users(),
+            GridWarning, stacklevel=stack_level(),
         )
-
-
-def _depth_of_users() -> int:
-    """How many frames above the caller the first one outside of this package is."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,6 +22,8 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
+
+from ..callers import stack_level
 
 __all__ = ["DEFAULT_LIMIT", "Asked", "CacheWarning", "DiskStore", "Entry", "Unsound", "asked", "current"]
 
@@ -50,9 +51,6 @@ _READING = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
 
 _HINT = "TILEJIT_CACHE_DIR names another folder, TILEJIT_CACHE=0 turns the cache off"
-
-#: where this package's files are
-_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 class CacheWarning(UserWarning):
@@ -107,7 +105,7 @@ class DiskStore:
         try:
             content, used = _read(path)
         except _Foreign as foreign:
-            self._warn(f"{foreign}: it is not used")
+            self.warn(f"{foreign}: it is not used")
             return None
         except OSError:
             return None
@@ -241,7 +239,7 @@ class DiskStore:
                 return False
             except _Foreign as foreign:
                 self._is_trusted = False
-                self._warn(f"{foreign}: nothing is kept on disk")
+                self.warn(f"{foreign}: nothing is kept on disk")
             except OSError as error:
                 self._is_trusted = False
                 self._cannot_write(error)
@@ -269,12 +267,13 @@ class DiskStore:
 
     def _give_up(self, error: OSError) -> None:
         self._is_writable = False
-        self._warn(f"{self.folder} can't be written ({error.strerror}): what is compiled now is not kept on disk")
+        self.warn(f"{self.folder} can't be written ({error.strerror}): what is compiled now is not kept on disk")
 
-    def _warn(self, message: str) -> None:
+    def warn(self, message: str, hint: str = _HINT) -> None:
+        """Says, once, why something isn't kept or read."""
         if not self._is_quiet:
             self._is_quiet = True
-            _warn(f"{message}\nhelp: {_HINT}")
+            _warn(f"{message}\nhelp: {hint}")
 
 
 class Asked(NamedTuple):
@@ -338,10 +337,7 @@ def _tell(problem: str) -> None:
 
 def _warn(message: str) -> None:
     """A warning at the line of the user's that led here."""
-    frame, depth = sys._getframe(), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame, depth = frame.f_back, depth + 1
-    warnings.warn(message, CacheWarning, stacklevel=depth)
+    warnings.warn(message, CacheWarning, stacklevel=stack_level())
 
 
 def _read(path: Path) -> tuple[bytes, float]:

@@ -8,14 +8,13 @@ arguments ─ Call ─▶ Request ─ overlaps ─▶ Key ─ known? ─▶ Comp
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..callers import call_site
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, shown_file
 from ..frontend import Parameter
@@ -29,7 +28,6 @@ from .signature import Call, describe, describe_one, freeze, signature
 if TYPE_CHECKING:
     from ..compiled import Compiled
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 #: where nothing may be compiled now, in words, or None
 _frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
@@ -237,31 +235,6 @@ class VariantCache:
 
 def _order(typed: Signature, request: Request) -> Order:
     return Order(typed, request.target, request.threads, request.debug)
-
-
-#: the code for which this thread compiles, where another thread was called by it
-_caller: ContextVar[str | None] = ContextVar("tilejit_caller", default=None)
-
-
-@contextmanager
-def called_from(site: str) -> Iterator[None]:
-    """Inside, and in threads that get this context, what is compiled is called by the code at `site`: `file:line`."""
-    token = _caller.set(site)
-    try:
-        yield
-    finally:
-        _caller.reset(token)
-
-
-def call_site() -> str:
-    """`file:line` of the code outside this package that is calling."""
-    caller = _caller.get()
-    if caller is not None:
-        return caller
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _differences(old: Key, new: Key, captured: Captured) -> list[str]:

@@ -3,7 +3,8 @@
 Threads can't: Python's part of the compiler holds the interpreter's lock, and llvmlite lets one thread into LLVM at a
 time. A process gets tile IR and gives what was made of it. It imports nothing of the user's, so that kernels of
 notebooks and of programs without `if __name__ == "__main__"` can be compiled there, too; and where LLVM ends it, only
-that one kernel is lost. What can't be sent, or fails there, is compiled in this process, which tells of errors as ever.
+that one kernel is lost. What can't be sent, or fails there, is compiled in this process, which tells of errors as ever,
+and so is all where no process comes up: what runs Python here may be another program that starts itself again.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
 
+from ..callers import call_site, called_from
 from ..dataclass import dataclass, replace
 from ..errors import TilejitError
 from ..ir.types import Signature
 from ..remember import forget
 from ..target import Target
 from ..target import target as find_target
+from .fingerprint import IMPORTED, is_as_imported
 from .making import Compiler
-from .variants import call_site, called_from
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
@@ -49,14 +51,20 @@ Answer = tuple["Executable", dict[str, float]] | None
 #: for this process, which then ends the other. What anybody prints there is no answer.
 _PROGRAM = """
 import sys
-sys.path[:] = sys.argv[1:]
+sys.path[:] = sys.argv[2:]
 import os, signal
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 answers = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)
 from tilejit.runtime.workers import serve
-serve(sys.stdin.buffer, answers)
+serve(sys.stdin.buffer, answers, float(sys.argv[1]))
 """
+
+#: a process's first line of its own; what its start prints, such as a `sitecustomize`, comes before
+_READY = b"this is tilejit, which compiles\n"
+
+#: seconds that a process has to say so
+_READY_SECONDS = 30.0
 
 #: seconds that a process takes until it compiles; where less is left to do, none is started
 START_SECONDS = 0.5
@@ -152,6 +160,8 @@ class Workers:
         self._processes: list[WorkerProcess] = []
         self._lock = threading.Lock()
         self._is_over = False
+        # whether the system may start further ones
+        self._starts = True
 
     def __enter__(self) -> Workers:
         return self
@@ -204,19 +214,28 @@ class Workers:
         return answer
 
     def _take(self) -> WorkerProcess | None:
-        """One that waits, else a new one; None where the system starts none."""
+        """One that waits, else a new one; None where none comes up."""
         with contextlib.suppress(queue.Empty):
             return self._free.get_nowait()
+        if not self._starts:
+            return None
         try:
             process = WorkerProcess()
         except OSError:
+            self._starts = False
             return None
         with self._lock:
-            if not self._is_over:
+            is_wanted = not self._is_over
+            if is_wanted:
+                # so that it is ended, too, while it starts
                 self._processes.append(process)
-                return process
+        if is_wanted and process.is_ready():
+            return process
         process.end()
-        raise WorkerError("compiling was stopped")
+        if self._is_over:
+            raise WorkerError("compiling was stopped")
+        self._starts = False
+        return None
 
 
 class WorkerProcess:
@@ -231,11 +250,25 @@ class WorkerProcess:
         if folder not in paths:
             paths.insert(0, folder)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, *paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", _PROGRAM, repr(IMPORTED), *paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
 
+    def is_ready(self) -> bool:
+        """Whether it compiles, once it has said so, and as this process would: with the same files of this package."""
+        assert self._process.stdout is not None
+        patience = threading.Timer(_READY_SECONDS, self._process.kill)
+        patience.daemon = True
+        patience.start()
+        try:
+            return any(line.endswith(_READY) for line in iter(self._process.stdout.readline, b""))
+        except (OSError, ValueError):
+            # `end` has closed the pipe
+            return False
+        finally:
+            patience.cancel()
+
     def ask(self, question: bytes, name: str) -> Answer:
-        """What becomes of a kernel. name: its name.
+        """What becomes of a kernel; None where it can make nothing of it. name: its name.
 
         raises: WorkerError where the process ends.
         """
@@ -248,8 +281,7 @@ class WorkerProcess:
             # the pipe is broken, or `end` has closed it
             answer, broken = None, error
         if answer is not None:
-            made: Answer = pickle.loads(answer)
-            return made
+            return _made(answer)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_PATIENCE)
         raise WorkerError(
@@ -291,8 +323,12 @@ def _question(kernel: TileKernel, target: Target) -> bytes | None:
         return None
 
 
-def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """Compiles one kernel after the other, until none comes."""
+def serve(questions: IO[bytes], answers: IO[bytes], imported: float) -> None:
+    """Compiles one kernel after the other, until none comes. imported: when who asks had imported this package."""
+    if not is_as_imported(imported):
+        return
+    answers.write(_READY)
+    answers.flush()
     # it would go through what compilations remember, again and again: a sixth of the time of compiling the examples
     gc.disable()
     while (question := _received(questions)) is not None:
@@ -330,6 +366,15 @@ def _answer(question: bytes) -> bytes:
     except Exception:
         # whoever asked compiles it again, and tells of what happens then with all that is known there
         return pickle.dumps(None)
+
+
+def _made(answer: bytes) -> Answer:
+    try:
+        made: Answer = pickle.loads(answer)
+    except Exception:
+        # it is of classes that are others here, whose files were changed meanwhile
+        return None
+    return made
 
 
 def _send(stream: IO[bytes], message: bytes) -> None:
