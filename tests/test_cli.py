@@ -225,6 +225,8 @@ def test_a_size_that_is_no_number_is_told_of(run, cache, monkeypatch):
     monkeypatch.setenv("TILEJIT_CACHE_MAXSIZE", "1 GB")
     _, out, err = run("cache")
     assert out.startswith("TILEJIT_CACHE_MAXSIZE='1 GB' is no number of bytes") and not err
+    _, out, err = run("doctor")
+    assert "TILEJIT_CACHE_MAXSIZE='1 GB' is no number of bytes" in out and not err
 
 
 def test_cache_leaves_what_belongs_to_another_user(run, cache):
@@ -286,6 +288,8 @@ def test_compile_needs_no_kernel_name_where_there_is_one_and_no_spec_where_all_i
         ("::scaled", ("--spec", "A=float33[3]"), "'float33' is not an element type"),
         ("::scaled", ("--spec", "A=float32[3]:(1, 2)"), "2 strides .* for shape"),
         ("::scaled", ("--spec", "A=float32[3]"), "scaled misses B, n, K"),
+        ("::scaled", ("--spec", "A=float32[64 64]"), r"A=float32\[64 64\]: extents and strides are integers"),
+        ("::scaled", ("--spec", "A=float32[64]:(-)"), "extents and strides are integers with commas between them"),
     ],
 )
 def test_compile_says_what_is_wrong_with_its_arguments(run, file, tmp_path, place, specs, message):
@@ -316,6 +320,21 @@ def test_explain_takes_what_a_program_launched(run, file):
     assert status == 0 and ".target sm_90a" in out
     status, out, _ = run("explain", path, "--run", "--ptx", "--target", "sm_75")
     assert status == 0 and ".target sm_75" in out
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [("sys.exit()", ""), ("sys.exit(0)", ""), ("exit(3)", "ended with 3"), ("sys.exit('no')", "ended with 'no'")],
+)
+def test_explain_takes_what_a_program_launched_before_it_ended_itself(run, file, end, said):
+    status, out, err = run("explain", file(f"import sys\n{LAUNCHED}    {end}\n"), "--run")
+    assert status == 0 and out.startswith("store for sm_90a") and "script.py:" not in err
+    assert (said in err) if said else not err
+
+
+def test_a_program_that_ends_before_it_has_kernels_is_told_of(run, file):
+    status, _, err = run("explain", file("import sys\nsys.exit(1)\n"), "--run")
+    assert status == 1 and "ended with 1" in err and "has no kernels" in err
 
 
 def test_explain_compiles_for_the_arguments_that_it_is_given(run, file):

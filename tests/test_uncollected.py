@@ -59,6 +59,39 @@ def test_it_goes_on_when_the_last_thread_leaves(before: bool) -> None:
     assert gc.isenabled() == before
 
 
+def test_it_waits_for_stretches_of_other_kinds(before: bool) -> None:
+    seen: list[str] = []
+    imports, compiles = Uncollected(lambda: seen.append("imported")), Uncollected(lambda: seen.append("compiled"))
+    with imports:
+        with compiles:
+            pass
+        assert not gc.isenabled() and seen == ["compiled"]
+    assert gc.isenabled() == before and seen == ["compiled", "imported"]
+
+
+def test_what_is_collected_may_enter_it_meanwhile(before: bool) -> None:
+    entered: list[bool] = []
+    stretch = Uncollected(gc.collect)
+
+    class Compiles:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            with stretch:
+                entered.append(gc.isenabled())
+
+    def leave() -> None:
+        with stretch:
+            Compiles()
+
+    # in another thread, because one that waits for itself would never end
+    thread = threading.Thread(target=leave, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert entered == [False] and gc.isenabled() == before
+
+
 def test_importing_the_package_rarely_makes_it_run() -> None:
     # 40 times without
     program = """

@@ -137,6 +137,8 @@ def doctor() -> Iterator[str]:
         yield f"kernels        not kept on disk: {asked.unused}"
     else:
         yield f"kernels        kept in {asked.store.folder}{'' if asked.store.is_writable else _READ_ONLY}"
+        if asked.problem is not None:
+            yield f"               {asked.problem}"
     try:
         used = devices.default()
     except DeviceError as error:
@@ -286,7 +288,13 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
     """What stands for an argument: a spec, a dtype, or a compile-time value."""
     array = _ARRAY.fullmatch(text)
     if array is not None and kind in (ParameterKind.ARRAY, ParameterKind.ANY):
-        shape, strides = (None if part is None else _integers(part) for part in array.group(2, 3))
+        try:
+            shape, strides = (None if part is None else _integers(part) for part in array.group(2, 3))
+        except ValueError:
+            raise LaunchError(
+                f"--spec {name}={text}: extents and strides are integers with commas between them",
+                hint=f"write {name}=float32[64, 1024]:(1, 64)",
+            ) from None
         return spec(shape or (), array[1], strides)
     if kind is ParameterKind.ARRAY:
         raise LaunchError(
@@ -307,6 +315,7 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
 
 
 def _integers(text: str) -> tuple[int, ...]:
+    """raises: ValueError for what isn't some."""
     return tuple([int(part) for part in text.split(",") if part.strip()])
 
 
@@ -361,7 +370,7 @@ def _kernels(file: str, run: bool) -> dict[str, Kernel]:
     sys.argv = [file]
     try:
         with _printing_to_stderr():
-            names = runpy.run_path(file, run_name="__main__" if run else path.stem)
+            names = _names(file, "__main__" if run else path.stem)
     except TilejitError:
         raise
     except Exception as error:
@@ -374,6 +383,25 @@ def _kernels(file: str, run: bool) -> dict[str, Kernel]:
     finally:
         sys.path[:], sys.argv = before
     return {value.name: value for value in names.values() if isinstance(value, Kernel)}
+
+
+#: as Python calls the code of a module
+_TOP = "<module>"
+
+
+def _names(file: str, name: str) -> dict[str, Any]:
+    """What a file's top level has named once it has run as the module `name`, or has ended by itself.
+
+    raises: whatever the program does.
+    """
+    try:
+        return runpy.run_path(file, run_name=name)
+    except SystemExit as ended:
+        # as programs do that end in `sys.exit(main())`
+        if ended.code:
+            print(f"{file} ended with {ended.code!r}", file=sys.stderr)
+        frames = [frame for frame, _ in traceback.walk_tb(ended.__traceback__)]
+        return next((f.f_globals for f in frames if f.f_code.co_filename == file and f.f_code.co_name == _TOP), {})
 
 
 @contextmanager

@@ -398,6 +398,17 @@ def test_what_was_used_longest_ago_goes_first(store):
     assert sum(e.size_bytes for e in small.entries()) <= 10_000
 
 
+def test_whichever_entry_is_written_all_are_looked_at_seldom(store, monkeypatch):
+    count, sweeps = iter(range(10**6)), []
+    monkeypatch.setattr(os, "urandom", lambda size: (next(count) % 256).to_bytes(1, "big") * size)
+    monkeypatch.setattr(DiskStore, "sweep", lambda self: sweeps.append(self))
+    # keys of all digests
+    for n in range(8):
+        for _ in range(32):
+            store.put(f"tuning:{n}", b"{}")
+    assert len(sweeps) == 4
+
+
 def test_a_clock_that_was_wrong_does_no_harm(store):
     small = DiskStore(store.folder, limit_bytes=5_000)
     for n, offset in enumerate((10 * 365 * 86400, -10 * 365 * 86400, 0)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ import pytest
 import tilejit as tj
 from tests.tuning.kernels import Clock, adding, grid
 from tilejit.__main__ import main
+from tilejit.runtime import devices
 
 KERNELS = """
 import tilejit as tj
@@ -168,6 +169,18 @@ def test_prune_is_asked_with_specs_and_the_environment_counts(
     monkeypatch.setenv("TILEJIT_AUTOTUNE", "off")
     _, said = command.compile("filled", "--spec", "A=float32[64]")
     assert said == "filled: configuration B=32, C=1, threads=32: the first of 3, as TILEJIT_AUTOTUNE=off says\n"
+
+
+def test_a_target_is_compiled_for_where_no_device_is(tuned: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> NoReturn:
+        raise tj.DeviceError("no device cuda:0")
+
+    monkeypatch.setattr(devices, "default", none)
+    chosen, said = tuned.compile("add_one", *ARRAYS, "--spec", "N=256", "--target", "sm_90a")
+    assert chosen["B"] == 32 and "B=32: the first of 3: no device cuda:0" in said
+    assert "so that it isn't known which is the fastest" in said
+    status, _, said = tuned("compile", f"{tuned.file}::add_one", *ARRAYS, "--spec", "N=256", "-o", "unwritten.ptx")
+    assert status == 1 and "DeviceError: no device cuda:0" in said
 
 
 def test_explain_says_it_too_and_shows_the_table(tuned: CommandLine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,26 @@ def test_a_killed_tuning_goes_on_where_it_was(arrays: Any, clock: Clock, disk: P
     assert clock.rounds == [1, 1] + [2] * (30 - 6)
     trials = {trial.config.values["B"]: trial for trial in k.tuning[0].trials}
     assert trials[32].median == 3.0 and trials[64].samples == [1.0] * 30
+
+
+def test_a_finished_table_stays_where_another_process_is_still_tuning(arrays: Any, disk: Path) -> None:
+    fast, slow = adding(), adding()
+    launches = 0
+
+    def slowly(meta: Mapping[str, Any]) -> tuple[int]:
+        nonlocal launches
+        launches += 1
+        if launches == 2:
+            fast[grid](*arrays, 256)
+        if launches == 3:
+            raise KeyboardInterrupt
+        return grid(meta)
+
+    with pytest.raises(KeyboardInterrupt):
+        slow[slowly](*arrays, 256)
+    assert launches == 3 and len(fast.tuning) == 1 and len(slow.tuning) == 0
+    late = adding()
+    assert late.explain(*arrays, 256).remarks[-1] == str(fast.tuning[0])
 
 
 def test_what_is_done_is_kept_as_it_is_done(arrays: Any, disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,6 +249,21 @@ def test_prune_sees_the_arguments_and_chooses(arrays: Any, clock: Clock) -> None
 def test_what_prune_may_not_return(arrays: Any, kept: Any, message: str) -> None:
     with pytest.raises(tj.LaunchError, match=message):
         adding(prune=lambda choices, named: kept)[grid](*arrays, 256)
+
+
+def test_what_prune_raises_is_told_of_it(arrays: Any) -> None:
+    def asking(choices: list[tj.Config], named: Any) -> list[tj.Config]:
+        return choices if named["A"].nbytes % named["N"] else choices[:1]
+
+    with pytest.raises(tj.LaunchError, match="prune of add_one raised ZeroDivisionError: ") as error:
+        adding(prune=asking)[grid](*arrays, 0)
+    assert "by name A, T, N: " in str(error.value) and isinstance(error.value.__cause__, ZeroDivisionError)
+    specs = tj.spec((256,), tj.float32), tj.spec((1,), tj.int32)
+    with pytest.raises(tj.LaunchError, match="prune of add_one raised AttributeError: .*nbytes"):
+        adding(prune=asking).explain(*specs, 256)
+    # but what it says in tilejit's words
+    with pytest.raises(tj.LaunchError, match="^the launch has no argument 'M'"):
+        adding(prune=lambda choices, named: choices[: named["M"]])[grid](*arrays, 256)
 
 
 def test_one_configuration_needs_no_timing(arrays: Any, clock: Clock) -> None:

@@ -45,6 +45,9 @@ _ABANDONED, _SKEW = 3600, 24 * 3600
 #: seconds for which an entry's time of use may be wrong, so that reading seldom writes
 _RECENT = 60
 
+#: writings of which one, on average, looks at all entries: 30 us for each that is there
+_SWEEP_EVERY = 64
+
 _BINARY = getattr(os, "O_BINARY", 0)
 #: a link may lead to a file of others, and opening a pipe waits for its writer
 _READING = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -123,7 +126,8 @@ class DiskStore:
         if not self._is_writable or not self._trusts_folder(make=True):
             return
         path, head = self._path(key), _head(key)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}{_TEMPORARY}")
+        random = os.urandom(4)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}-{random.hex()}{_TEMPORARY}")
         try:
             with os.fdopen(os.open(temporary, _WRITING, 0o600), "wb") as file:
                 file.write(b"".join((_MARK, _digest(head, payload), head, payload)))
@@ -139,8 +143,8 @@ class DiskStore:
             _remove(temporary)
             raise
         self._unswept += len(payload)
-        # each process writes little, so one entry in 16 pays for looking at all of them
-        if self._unswept > self.limit_bytes // 32 or path.name[len(_PREFIX)] == "0":
+        # most processes write little
+        if self._unswept > self.limit_bytes // 32 or random[0] % _SWEEP_EVERY == 0:
             self.sweep()
 
     def entries(self) -> Iterator[Entry]:

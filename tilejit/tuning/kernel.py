@@ -6,30 +6,28 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dataclass import dataclass, replace
+from ..dataclass import replace
 from ..errors import LaunchError, entry_point
 from ..ir.types import compile_time
-from ..jit import Kernel, specified, standing_in
+from ..jit import Kernel, specified
 from ..launches import Launcher
 from ..runtime import devices
-from ..runtime.arrays import ArrayView
 from ..runtime.device import Device
 from ..runtime.disk import Shelf
-from ..runtime.grid import GridArguments, check_threads, split
+from ..runtime.grid import split
 from ..runtime.launcher.generated import Choosing, GeneratedLaunchers
 from ..runtime.launcher.memory import LaunchMemory
 from ..runtime.once import Once
 from ..runtime.signature import Call, bind, freeze, signature
 from ..runtime.variants import Request, refuse_compiling
 from ..target import Target
-from ..target import target as find_target
 from .launcher import TunedLauncher
-from .options import Choices, captured_of
+from .options import Choices, autotune_mode, captured_of
+from .picks import Pick, pick
 from .search import Question, Search
 from .trials import Config, Tuning, Tunings
 
@@ -37,27 +35,8 @@ if TYPE_CHECKING:
     from ..compiled import Compiled
     from ..explanation import Explanation
 
-_MODES = ("", "print", "off")
-
 #: launches whose configurations are remembered
 _CHOSEN = 4096
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """A configuration, and in words why it is this one. tuning: the table that says so, where one does."""
-
-    config: Config
-    why: str
-    tuning: Tuning | None = None
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """Which it is and why, and the table."""
-        table = () if self.tuning is None else (str(self.tuning),)
-        return f"configuration {self.config}: {self.why}", *table
 
 
 class TunedKernel(Kernel):
@@ -67,14 +46,15 @@ class TunedKernel(Kernel):
     """
 
     def __init__(self, kernel: Kernel, choices: Choices) -> None:
-        # all that the kernel has is this one's, too: what is compiled for one is there for the other
-        vars(self).update(vars(kernel))
+        functools.update_wrapper(self, kernel.__wrapped__)
+        # what is compiled for one is there for the other
+        self.options, self.source, self.captured = kernel.options, kernel.source, kernel.captured
+        self.name, self.parameters, self.parameter_names = kernel.name, kernel.parameters, kernel.parameter_names
+        self.variants, self._functions = kernel.variants, kernel._functions
         self.kernel = kernel
         self.choices = choices
         self.shelf = Shelf(kernel.source, kernel.options.made)
         self.open_parameters = tuple(p for p in kernel.parameters if p.name not in choices.names)
-        # but not what launches it
-        vars(self).pop("_launcher_type", None)
         self._functions_of_configs = choices.functions
         self._besides = _besides(self._functions_of_configs)
         choosing = Choosing(frozenset(choices.key), self._besides)
@@ -111,19 +91,19 @@ class TunedKernel(Kernel):
         """In the configuration that is known to be the fastest, else in the first."""
         self._refuse_values(named)
         self.refuse_threads(threads)
-        return self._request(self.pick(args, named, target, threads), args, named, target, threads)
+        return self._request(pick(self, args, named, target, threads), args, named, target, threads)
 
     def _compiled(
-        self, pick: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
+        self, picked: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
         threads: int | None,
     ) -> Compiled:
-        return self.variants.variant(self._request(pick, args, named, target, threads)).compiled
+        return self.variants.variant(self._request(picked, args, named, target, threads)).compiled
 
     def _request(
-        self, pick: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
+        self, picked: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
         threads: int | None,
     ) -> Request:
-        config = pick.config
+        config = picked.config
         values = self.complete(specified(self.name, self.open_parameters, args, named), config)
         return self.kernel.request(tuple(values), {}, target, threads if config.threads is None else config.threads)
 
@@ -134,9 +114,9 @@ class TunedKernel(Kernel):
         """As of any kernel, in the fastest configuration, with the table of all."""
         self._refuse_values(constexprs)
         self.refuse_threads(threads)
-        pick = self.pick(args, constexprs, target, threads)
-        explanation = self._compiled(pick, args, constexprs, target, threads).explain()
-        return replace(explanation, remarks=(*explanation.remarks, *pick.remarks))
+        picked = pick(self, args, constexprs, target, threads)
+        explanation = self._compiled(picked, args, constexprs, target, threads).explain()
+        return replace(explanation, remarks=(*explanation.remarks, *picked.remarks))
 
     def compile_named(
         self, arguments: Mapping[str, Any], target: Target | None, threads: int | None
@@ -144,77 +124,8 @@ class TunedKernel(Kernel):
         """Values of the configurations' parameters, and threads, say which of them may be chosen."""
         given = {name: value for name, value in arguments.items() if name in self.choices.names}
         others = {name: value for name, value in arguments.items() if name not in given}
-        pick = self.pick((), others, target, threads, given)
-        return self._compiled(pick, (), others, target, threads), pick.remarks
-
-    def pick(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None,
-        given: Mapping[str, Any] = _NOTHING,
-    ) -> Pick:
-        """The configuration for arguments like these, which may be specs: the fastest that is known, else the first.
-
-        given: values that it must have; and so many threads where configurations say them.
-        """
-        matching = self.choices.matching(given, threads)
-        if not matching:
-            return self._of_its_own(given, threads)
-        limits = [f"{name}={value!r}" for name, value in given.items()]
-        limits += [] if threads is None or matching == self.choices.matching(given, None) else [f"threads={threads}"]
-        among = f"of {len(matching)}" + (f" with {', '.join(limits)}" if limits else "")
-        if len(matching) == 1:
-            return Pick(matching[0], f"the only one {'with ' + ', '.join(limits) if limits else 'that there is'}")
-        values = specified(self.name, self.open_parameters, args, named)
-        unknown = self._unknown(values)
-        if unknown:
-            asks = "which it is tuned by" if set(unknown) <= set(self.choices.key) else "which prune may ask"
-            return Pick(matching[0], f"the first {among}: no value is given for {', '.join(unknown)}, {asks}")
-        question = self._question_without_launch(values, target, threads)
-        left = [config for config in matching if config in question.candidates] or matching
-        if len(left) == 1:
-            return Pick(left[0], f"the only one {among} that prune leaves")
-        if _mode() == "off":
-            return Pick(left[0], f"the first {among}, as TILEJIT_AUTOTUNE=off says")
-        where = f"for {question.key} on {question.device.name}" if question.key else f"on {question.device.name}"
-        tuning = self._answer(question)
-        best = None if tuning is None else tuning.best_of(left)
-        if best is not None:
-            return Pick(best.config, f"the fastest {among}, {where}", tuning)
-        return Pick(left[0], f"the first {among}: not tuned {where} yet")
-
-    def _of_its_own(self, given: Mapping[str, Any], threads: int | None) -> Pick:
-        """A configuration that isn't one of the kernel's.
-
-        raises: LaunchError where values are missing.
-        """
-        wanted = Config(dict(given))
-        text = ", ".join([*filter(None, [str(wanted)]), *([] if threads is None else [f"threads={threads}"])])
-        if given.keys() == self.choices.names:
-            return Pick(wanted, f"none of the {len(self.choices.configs)} that are tuned has {text}")
-        raise LaunchError(
-            f"no configuration of {self.name} has {text}",
-            hint=f"give a value to each of {', '.join(sorted(self.choices.names))}, or choose one of:\n"
-            + "\n".join(f"  {config}" for config in self.choices.configs),
-        )
-
-    def _unknown(self, values: Sequence[Any]) -> list[str]:
-        """Names of numbers that only have a type, where their values decide. values: as they are specified."""
-        likes = standing_in(self.open_parameters, values)
-        open_ones = [
-            p.name
-            for p, value, like in zip(self.open_parameters, values, likes, strict=True)
-            if like is not value and not isinstance(like, ArrayView)
-        ]
-        return [name for name in open_ones if self.choices.prune is not None or name in self.choices.key]
-
-    def _question_without_launch(
-        self, values: Sequence[Any], target: str | Target | None, threads: int | None
-    ) -> Question:
-        """What a launch with arguments like these would ask. values: as they are specified."""
-        device = devices.default()
-        chosen = find_target(target) if target is not None else self.options.target or device.target
-        count = self.options.threads if threads is None else check_threads(threads)
-        likes = standing_in(self.open_parameters, values)
-        return self._question(device, chosen, count, values, likes, Call(self.open_parameters, likes))
+        picked = pick(self, (), others, target, threads, given)
+        return self._compiled(picked, (), others, target, threads), picked.remarks
 
     def open_values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """The arguments without the configuration's, in order."""
@@ -247,7 +158,7 @@ class TunedKernel(Kernel):
         """The configuration for these arguments; tuned now, as `launcher` launches, where the fastest isn't known."""
         call = Call(self.open_parameters, values)
         device = devices.of(call)
-        by_name = {p.name: value for p, value in zip(self.open_parameters, values, strict=True)}
+        by_name = self.by_name(values)
         key = tuple([_key_value(by_name[name], name) for name in self.choices.key])
         quick = (device, launcher.threads, self.captured.number(), call.key, key, self._besides())
         config = self._chosen.get(quick)
@@ -259,11 +170,12 @@ class TunedKernel(Kernel):
         return config
 
     def _choose(self, device: Device, values: Sequence[Any], call: Call, launcher: TunedLauncher) -> Config:
-        mode = _mode()
+        mode = autotune_mode()
         target = self.options.target or device.target
-        question = self._question(device, target, launcher.threads, values, values, call)
-        if mode == "off" or len(question.candidates) == 1:
-            return question.candidates[0]
+        candidates = self.choices.worth_trying(self.name, self.by_name(values))
+        if mode == "off" or len(candidates) == 1:
+            return candidates[0]
+        question = self.question(device, target, launcher.threads, values, values, call, candidates)
         # what is wrong with the launch and not with a configuration, as any launch says it
         device.check(target)
         devices.check_environment(call)
@@ -276,40 +188,23 @@ class TunedKernel(Kernel):
             print(tuning, file=sys.stderr)
         return tuning.best.config
 
-    def _question(
-        self, device: Device, target: Target, threads: int, values: Sequence[Any], likes: Sequence[Any], call: Call
+    def question(
+        self, device: Device, target: Target, threads: int, values: Sequence[Any], likes: Sequence[Any], call: Call,
+        candidates: tuple[Config, ...],
     ) -> Question:
         """likes: the values, with what stands for them where they are specs. call: of these."""
-        named = GridArguments({p.name: value for p, value in zip(self.open_parameters, values, strict=True)})
         aliased = frozenset(position for pair in call.overlaps for position in pair)
         typed = signature(self.open_parameters, likes, call.arguments, target, aliased)
+        named = self.by_name(values)
         key = ", ".join(f"{name}={_text(named[name])}" for name in self.choices.key)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
-        return Question(device, target, threads, tuple(likes), call, typed, captured, key, self._pruned(named))
+        return Question(device, target, threads, tuple(likes), call, typed, captured, key, candidates)
 
-    def _pruned(self, named: Mapping[str, Any]) -> tuple[Config, ...]:
-        choices = self.choices
-        if choices.prune is None:
-            return choices.configs
-        kept = choices.prune(list(choices.configs), named)
-        if not isinstance(kept, (list, tuple)) or not all(isinstance(config, Config) for config in kept):
-            raise LaunchError(
-                f"prune of {self.name} returned {kept!r}", hint="return a list of those of its configurations to try"
-            )
-        if not kept:
-            raise LaunchError(
-                f"prune of {self.name} left none of its {len(choices.configs)} configurations",
-                hint="let it keep one that can run, if a slow one",
-            )
-        others = [str(config) for config in kept if config not in choices.configs]
-        if others:
-            raise LaunchError(
-                f"prune of {self.name} returned {others[0]}, which is none of its configurations",
-                hint="return some of those that it gets, and name all that there may be in configs=",
-            )
-        return tuple(dict.fromkeys(kept))
+    def by_name(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The arguments without the configuration's, by name."""
+        return {p.name: value for p, value in zip(self.open_parameters, values, strict=True)}
 
-    def _answer(self, question: Question) -> Tuning | None:
+    def answer(self, question: Question) -> Tuning | None:
         """The finished table for a question, where there is one, here or on the disk."""
         tuning = self._tunings.peek(question.identity)
         if tuning is None:
@@ -323,20 +218,6 @@ class TunedKernel(Kernel):
         if not search.table.is_done:
             search.run(launcher)
         return search.table
-
-
-def _mode() -> str:
-    """What the environment says of tuning.
-
-    raises: LaunchError where that makes no sense.
-    """
-    mode = os.environ.get("TILEJIT_AUTOTUNE", "")
-    if mode not in _MODES:
-        raise LaunchError(
-            f"TILEJIT_AUTOTUNE={mode!r} is none of print, off",
-            hint="print shows what was tried, off takes the first configuration and times nothing",
-        )
-    return mode
 
 
 def _besides(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -9,9 +10,12 @@ from ..dataclass import dataclass
 from ..errors import LaunchError
 from ..frontend import Parameter, ParameterKind
 from ..frontend.language import Function
+from ..runtime.grid import GridArguments
 from ..runtime.signature import freeze
 from ..wording import shown
 from .trials import Config
+
+_MODES = ("", "print", "off")
 
 #: takes the configurations and the arguments by name, and returns those that are worth trying
 Prune = Callable[[list[Config], Mapping[str, Any]], Sequence[Config]]
@@ -42,6 +46,59 @@ class Choices:
             if all(freeze(config.values[name], name) == value for name, value in frozen.items())
             and (threads is None or config.threads in (None, threads))
         )
+
+    def worth_trying(self, kernel: str, values: Mapping[str, Any]) -> tuple[Config, ...]:
+        """The configurations that prune leaves for arguments of these names and values. kernel: its name.
+
+        raises: LaunchError for what prune may not return, and for what it raises.
+        """
+        if self.prune is None:
+            return self.configs
+        kept = self._pruned(kernel, GridArguments(values))
+        if not isinstance(kept, (list, tuple)) or not all(isinstance(config, Config) for config in kept):
+            raise LaunchError(
+                f"prune of {kernel} returned {kept!r}", hint="return a list of those of its configurations to try"
+            )
+        if not kept:
+            raise LaunchError(
+                f"prune of {kernel} left none of its {len(self.configs)} configurations",
+                hint="let it keep one that can run, if a slow one",
+            )
+        others = [str(config) for config in kept if config not in self.configs]
+        if others:
+            raise LaunchError(
+                f"prune of {kernel} returned {others[0]}, which is none of its configurations",
+                hint="return some of those that it gets, and name all that there may be in configs=",
+            )
+        return tuple(dict.fromkeys(kept))
+
+    def _pruned(self, kernel: str, named: GridArguments) -> Any:
+        assert self.prune is not None
+        try:
+            return self.prune(list(self.configs), named)
+        except LaunchError:
+            raise
+        except Exception as error:
+            # the user's function may raise anything
+            raise LaunchError(
+                f"prune of {kernel} raised {type(error).__name__}: {error}",
+                hint=f"it gets the configurations, and by name {', '.join(named)}: a launch's arguments, and from "
+                "compile and explain the specs that they are given",
+            ) from error
+
+
+def autotune_mode() -> str:
+    """What the environment says of tuning.
+
+    raises: LaunchError where that makes no sense.
+    """
+    mode = os.environ.get("TILEJIT_AUTOTUNE", "")
+    if mode not in _MODES:
+        raise LaunchError(
+            f"TILEJIT_AUTOTUNE={mode!r} is none of print, off",
+            hint="print shows what was tried, off takes the first configuration and times nothing",
+        )
+    return mode
 
 
 def captured_of(functions: Sequence[tuple[str, Any]]) -> Hashable:

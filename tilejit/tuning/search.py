@@ -98,9 +98,13 @@ class Search:
         self._place = kernel.shelf.place(question.extended, question.target, question.threads, kernel.options.debug)
         parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
         self._key = "\n".join(map(str, ("tuning:" + (self._place.digest if self._place else ""), *parts)))
-        stored = self._place.store.get(self._key) if self._place is not None else None
-        if stored is not None:
-            self.table.resume(stored)
+        # apart from what is finished, which another process may have finished meanwhile
+        self._key_so_far = f"{self._key}\nso far"
+        if self._place is not None:
+            store = self._place.store
+            stored = store.get(self._key) or store.get(self._key_so_far)
+            if stored is not None:
+                self.table.resume(stored)
 
     def run(self, launcher: TunedLauncher) -> None:
         """Times what isn't timed yet; what is known is kept on the disk at every step.
@@ -167,4 +171,5 @@ class Search:
 
     def _keep(self) -> None:
         if self._place is not None:
-            self._place.store.put(self._key, self.table.to_bytes())
+            key = self._key if self.table.is_final else self._key_so_far
+            self._place.store.put(key, self.table.to_bytes())

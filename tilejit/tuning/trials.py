@@ -149,14 +149,18 @@ class Tuning:
         texts = ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
         return "\n".join([self.head, "", *texts])
 
+    @property
+    def is_final(self) -> bool:
+        """Whether it is done and no other process need try anything again."""
+        return self.is_done and all(trial.is_lasting for trial in self.trials)
+
     def to_bytes(self) -> bytes:
         """For the disk, where what isn't lasting is still to be tried."""
         trials = [
             {"samples": t.samples, "is_out": t.is_out, "reason": t.reason if t.is_lasting else None}
             for t in self.trials
         ]
-        is_done = self.is_done and all(t.is_lasting for t in self.trials)
-        return json.dumps({"is_done": is_done, "unit": self.unit, "trials": trials}).encode()
+        return json.dumps({"is_done": self.is_final, "unit": self.unit, "trials": trials}).encode()
 
     def resume(self, stored: bytes) -> None:
         """Takes over what an earlier run measured of the same configurations, as far as it came.

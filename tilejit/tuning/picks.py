@@ -1,0 +1,126 @@
+"""Which configuration a tuned kernel is compiled in where nothing is launched, and why: for `compile` and `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ..dataclass import dataclass
+from ..errors import DeviceError, LaunchError
+from ..jit import specified, standing_in
+from ..runtime import devices
+from ..runtime.arrays import ArrayView
+from ..runtime.grid import check_threads
+from ..runtime.signature import Call
+from ..target import Target
+from ..target import target as find_target
+from .options import autotune_mode
+from .search import Question
+from .trials import Config, Tuning
+
+if TYPE_CHECKING:
+    from .kernel import TunedKernel
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A configuration, and in words why it is this one. tuning: the table that says so, where one does."""
+
+    config: Config
+    why: str
+    tuning: Tuning | None = None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Which it is and why, and the table."""
+        table = () if self.tuning is None else (str(self.tuning),)
+        return f"configuration {self.config}: {self.why}", *table
+
+
+def pick(
+    kernel: TunedKernel, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
+    threads: int | None, given: Mapping[str, Any] = _NOTHING,
+) -> Pick:
+    """The configuration for arguments like these, which may be specs: the fastest that is known, else the first.
+
+    given: values that it must have; and so many threads where configurations say them.
+    """
+    choices = kernel.choices
+    matching = choices.matching(given, threads)
+    if not matching:
+        return _of_its_own(kernel, given, threads)
+    limits = [f"{name}={value!r}" for name, value in given.items()]
+    limits += [] if threads is None or matching == choices.matching(given, None) else [f"threads={threads}"]
+    among = f"of {len(matching)}" + (f" with {', '.join(limits)}" if limits else "")
+    if len(matching) == 1:
+        return Pick(matching[0], f"the only one {'with ' + ', '.join(limits) if limits else 'that there is'}")
+    values = specified(kernel.name, kernel.open_parameters, args, named)
+    unknown = _unknown(kernel, values)
+    if unknown:
+        asks = "which it is tuned by" if set(unknown) <= set(choices.key) else "which prune may ask"
+        return Pick(matching[0], f"the first {among}: no value is given for {', '.join(unknown)}, {asks}")
+    candidates = choices.worth_trying(kernel.name, kernel.by_name(values))
+    left = [config for config in matching if config in candidates] or matching
+    if len(left) == 1:
+        return Pick(left[0], f"the only one {among} that prune leaves")
+    if autotune_mode() == "off":
+        return Pick(left[0], f"the first {among}, as TILEJIT_AUTOTUNE=off says")
+    try:
+        question = _question(kernel, values, target, threads, candidates)
+    except DeviceError as error:
+        # what is compiled for a target needs no device
+        if target is None and kernel.options.target is None:
+            raise
+        return Pick(left[0], f"the first {among}: {error.message}, so that it isn't known which is the fastest")
+    where = f"for {question.key} on {question.device.name}" if question.key else f"on {question.device.name}"
+    tuning = kernel.answer(question)
+    best = None if tuning is None else tuning.best_of(left)
+    if best is not None:
+        return Pick(best.config, f"the fastest {among}, {where}", tuning)
+    return Pick(left[0], f"the first {among}: not tuned {where} yet")
+
+
+def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | None) -> Pick:
+    """A configuration that isn't one of the kernel's.
+
+    raises: LaunchError where values are missing.
+    """
+    wanted, choices = Config(dict(given)), kernel.choices
+    text = ", ".join([*filter(None, [str(wanted)]), *([] if threads is None else [f"threads={threads}"])])
+    if given.keys() == choices.names:
+        return Pick(wanted, f"none of the {len(choices.configs)} that are tuned has {text}")
+    raise LaunchError(
+        f"no configuration of {kernel.name} has {text}",
+        hint=f"give a value to each of {', '.join(sorted(choices.names))}, or choose one of:\n"
+        + "\n".join(f"  {config}" for config in choices.configs),
+    )
+
+
+def _unknown(kernel: TunedKernel, values: Sequence[Any]) -> list[str]:
+    """Names of numbers that only have a type, where their values decide. values: as they are specified."""
+    likes = standing_in(kernel.open_parameters, values)
+    open_ones = [
+        p.name
+        for p, value, like in zip(kernel.open_parameters, values, likes, strict=True)
+        if like is not value and not isinstance(like, ArrayView)
+    ]
+    return [name for name in open_ones if kernel.choices.prune is not None or name in kernel.choices.key]
+
+
+def _question(
+    kernel: TunedKernel, values: Sequence[Any], target: str | Target | None, threads: int | None,
+    candidates: tuple[Config, ...],
+) -> Question:
+    """What a launch with arguments like these would ask. values: as they are specified.
+
+    raises: DeviceError where there is no device to launch on.
+    """
+    device = devices.default()
+    chosen = find_target(target) if target is not None else kernel.options.target or device.target
+    count = kernel.options.threads if threads is None else check_threads(threads)
+    likes = standing_in(kernel.open_parameters, values)
+    call = Call(kernel.open_parameters, likes)
+    return kernel.question(device, chosen, count, values, likes, call, candidates)
