@@ -13,7 +13,7 @@ PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
     "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment", "usage", "distinct",
-    "progress", "svg", "wording", "cells", "uncollected",
+    "progress", "svg", "wording", "cells", "uncollected", "callers",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
@@ -35,8 +35,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # verdicts and counts as text: `Compiled.explain()` answers with it
     "explanation": COMPILER | {"executable"},
     # makes it of a compilation
-    "explain": COMPILER | {"lower", "codegen", "derivation", "explanation"},
-    "compiled": COMPILER | {"executable", "lower", "codegen", "derivation", "explanation", "explain"},
+    "decisions": COMPILER | {"lower", "codegen", "derivation", "explanation"},
+    "compiled": COMPILER | {"executable", "lower", "codegen", "derivation", "explanation", "decisions"},
     "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "derivation", "compiled"},
     "simulator": {"errors", "dataclass", "distinct", "progress", "cells", "uncollected"},
     "runtime": COMPILER | {

@@ -27,6 +27,7 @@ from .jit import Kernel
 from .ops.elementwise import ELEMENTWISE
 from .runtime import devices, store
 from .runtime.device import checks_wanted
+from .runtime.entry_kinds import EntryKind
 from .target import Target
 from .target import target as find_target
 
@@ -166,16 +167,6 @@ def operations() -> Iterator[str]:
         yield f"{call:<26} {op.meaning}{error}"
 
 
-#: kind of an entry -> what it holds
-_KINDS = {
-    "program": "what a launch needs of a kernel: its PTX and how its parameters are packed",
-    "decisions": "what explain tells of a kernel",
-    "written": "which arguments a kernel writes, where arrays overlap",
-    "tuning": "how long a kernel takes in each configuration",
-    "source": "a digest of this package's own files, by their sizes and times",
-}
-
-
 _READ_ONLY = ", which can't be written: what is compiled now isn't kept"
 
 
@@ -186,6 +177,7 @@ def cache_info() -> Iterator[str]:
         yield f"The cache on disk is off: {asked.unused}."
         yield "Compiled kernels are kept in the memory of the process that compiled them."
     else:
+        meanings = {kind.name.lower(): kind.value for kind in EntryKind}
         sizes: dict[str, list[int]] = {}
         for entry in kept.entries():
             sizes.setdefault(entry.kind, []).append(entry.size_bytes)
@@ -195,7 +187,7 @@ def cache_info() -> Iterator[str]:
         end = "." if kept.is_writable else f"{_READ_ONLY}."
         yield f"Compiled kernels are kept in {kept.folder}: {total:,} of at most {kept.limit_bytes:,} bytes{end}"
         for kind, each in sorted(sizes.items()):
-            meaning = f": {_KINDS[kind]}" if kind in _KINDS else ""
+            meaning = f": {meanings[kind]}" if kind in meanings else ""
             yield f"{kind:<10} {_entries(len(each)):>13}, {sum(each):,} bytes{meaning}"
     yield "The CUDA driver keeps its own cache of what it made of PTX; CUDA_CACHE_DISABLE=1 turns it off."
 

@@ -184,7 +184,7 @@ class Compiled:
         if self.decided is None:
             self.decided = None if self.shelf is None else self.shelf.decisions()
         if self.decided is None:
-            from .explain import decisions
+            from .decisions import decisions
 
             self.decided = decisions(self.derivation)
             if self.shelf is not None:

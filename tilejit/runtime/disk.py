@@ -4,6 +4,7 @@
 program:     kernel text, captured values, signature, target, options, compiler ─▶ PTX and its record
 decisions:   the same, and the names of its files ─▶ what `explain` tells of it
 written:     the same, with all arrays that overlap ─▶ names of the arguments that the kernel writes
+tuning:      the same, with all configurations, and the device ─▶ how long each takes
 source:      sizes and times of the compiler's files ─▶ the digest of what they hold
 ```
 The names that a kernel reads from outside are known when its decorator runs, so that their values stand in the key.
@@ -31,6 +32,7 @@ from ..frontend.language import Function, LanguageName
 from ..ir.types import ArgumentType, ConstexprType, Signature
 from ..layout import Swizzle, TileLayout
 from ..target import Target
+from .entry_kinds import EntryKind
 from .fingerprint import fingerprint
 from .store import DiskStore, current
 
@@ -89,7 +91,7 @@ class Place:
         """What was kept here, for a kernel that may stand in other files now."""
         from ..executable.encoding import executable_from_json, moved_ptx
 
-        payload = self.store.get(f"program:{self.digest}")
+        payload = self.store.get(EntryKind.PROGRAM.key(self.digest))
         if payload is None:
             return None
         record, _, ptx = payload.partition(b"\n")
@@ -106,7 +108,7 @@ class Place:
         numbers = {file: number for number, file in enumerate(record["files"])}
         record["sources"] = [numbers.get(file) for file in self.files]
         text = json.dumps(record, separators=(",", ":")).encode()
-        self.store.put(f"program:{self.digest}", text + b"\n" + executable.ptx.encode())
+        self.store.put(EntryKind.PROGRAM.key(self.digest), text + b"\n" + executable.ptx.encode())
 
     def decisions(self) -> Decisions | None:
         """What the compiler decided, where that was kept for a kernel in files of these names."""
@@ -122,15 +124,15 @@ class Place:
     def _decisions(self) -> str:
         """The key, in which the files stand as what was decided names them."""
         names = [os.path.basename(shown_file(file)) for file in self.files]
-        return f"decisions:{self.digest} {json.dumps(names)}"
+        return EntryKind.DECISIONS.key(f"{self.digest} {json.dumps(names)}")
 
     def written(self) -> frozenset[str] | None:
         """The arguments that the kernel writes, where that was kept."""
-        payload = self.store.get(f"written:{self.digest}")
+        payload = self.store.get(EntryKind.WRITTEN.key(self.digest))
         return None if payload is None else frozenset(json.loads(payload))
 
     def keep_written(self, names: frozenset[str]) -> None:
-        self.store.put(f"written:{self.digest}", json.dumps(sorted(names)).encode())
+        self.store.put(EntryKind.WRITTEN.key(self.digest), json.dumps(sorted(names)).encode())
 
 
 def _argument(kind: ArgumentType) -> Hashable:

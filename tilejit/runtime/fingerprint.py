@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .entry_kinds import EntryKind
 from .store import DiskStore
 
 __all__ = ["IMPORTED", "fingerprint", "is_as_imported", "source_digest"]
@@ -81,7 +82,7 @@ def _kept_digest(package: Path, store: DiskStore) -> str | None:
     state, latest = _state(package)
     if latest > IMPORTED:
         return None
-    key = f"source:{package} {state}"
+    key = EntryKind.SOURCE.key(f"{package} {state}")
     kept = None if os.name == "nt" else store.get(key)
     if kept is not None:
         return kept.decode()

@@ -23,6 +23,7 @@ from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
 from ..runtime.arrays import ArrayView
 from ..runtime.device import Bench, Device
+from ..runtime.entry_kinds import EntryKind
 from ..runtime.making import Compiler
 from ..runtime.signature import Call
 from ..runtime.timing import Contender, race
@@ -97,7 +98,7 @@ class Search:
         # all that the variants depend on, and what else their times do
         self._place = kernel.shelf.place(question.extended, question.target, question.threads, kernel.options.debug)
         parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
-        self._key = "\n".join(map(str, ("tuning:" + (self._place.digest if self._place else ""), *parts)))
+        self._key = EntryKind.TUNING.key("\n".join(map(str, (self._place.digest if self._place else "", *parts))))
         # apart from what is finished, which another process may have finished meanwhile
         self._key_so_far = f"{self._key}\nso far"
         if self._place is not None:
