@@ -31,6 +31,7 @@ import tilejit as tj
 from tests.bench.bench_launch import fake_driver, in_turn, own_arrays, warm
 from tilejit.runtime import devices
 from tilejit.tuning import TunedKernel
+from tilejit.tuning.picks import question_for
 from tilejit.tuning.search import Search
 from tilejit.wording import counted
 
@@ -169,12 +170,18 @@ def exhaustive(kernel: tj.Kernel, grid: Any, configs: Sequence[tj.Config], array
     return [statistics.median(column) for column in zip(*(times[1:] or times), strict=True)]
 
 
-def find(tuned: Any, grid: Any, size: int, arrays: Any, rounds: int) -> Found:
-    """Tunes for some arrays, and compares what was chosen with every configuration that can run."""
+def find(
+    tuned: Any, grid: Any, size: int, arrays: Any, rounds: int, check: Callable[..., None] = lambda *_: None
+) -> Found:
+    """Tunes for some arrays, and compares what was chosen with every configuration that can run.
+
+    check: raises where what the tuned launch has left in the arrays is wrong.
+    """
     began = time.perf_counter()
     tuned[grid](*arrays)
     tj.synchronize()
     seconds = time.perf_counter() - began
+    check(*arrays)
     tuning = tuned.tuning[-1]
     able = [trial.config for trial in tuning.trials if trial.reason is None]
     medians = exhaustive(tuned.kernel, grid, able, arrays, rounds)
@@ -252,7 +259,7 @@ def tune_and_kill(tuned: Any, arrays: Any, rounds: int) -> None:
 
 def go_on(tuned: TunedKernel, grid: Any, arrays: Any) -> Resumed:
     """Tunes where a process was killed."""
-    before = Search(tuned, tuned._question_without_launch(arrays, None, None)).table
+    before = Search(tuned, question_for(tuned, arrays, None, None, tuned.choices.configs)).table
     known = [(tuple(trial.samples), trial.is_out) for trial in before.trials]
     tuned[grid](*arrays)
     after = tuned.tuning[-1].trials
@@ -354,8 +361,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{len(configs)} configurations on {tj.device()}")
     for size in sizes:
         arrays = product(size)
-        found.append(find(tuned, grid, size, arrays, ROUNDS))
-        check(*arrays)
+        found.append(find(tuned, grid, size, arrays, ROUNDS, check))
         if options.tables:
             print(f"\n{tuned.tuning[-1]}")
     resumed = kill_and_resume(["--simulator"] if options.simulator else [])

@@ -54,6 +54,12 @@ def test_what_was_chosen_is_compared_with_each_configuration_timed_anew(clock: C
     assert found.ratio == 1.25 and not found.is_found
 
 
+def test_what_the_tuned_launch_leaves_is_checked_before_anything_else_is_launched(clock: Clock, arrays: Any) -> None:
+    left: list[int] = []
+    find(adding(), grid, 256, arrays, 3, lambda a, t, n: left.append(int(t[0])))
+    assert left == [64] and arrays[1][0] == 128
+
+
 def test_the_first_round_warms_up_and_the_median_counts(clock: Clock, arrays: Any) -> None:
     times = iter([9.0, 9.0, 3.0, 1.0, 1.0, 2.0, 2.0, 7.0])
     clock.time = lambda work: next(times)  # type: ignore[method-assign]

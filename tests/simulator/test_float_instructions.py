@@ -132,6 +132,53 @@ def test_fma_rounds_once(t):
     check(f"fma.rn.{t} {{d}}, {{a}}, {{b}}, {{c}};", t, FMA, *hard_fma(t, 3))
 
 
+def ties(exponent, seed=5):
+    """float32 operands whose product is a midpoint of float32, and summands that tip it without changing float64's sum.
+
+    exponent: of the product. Below -126 midpoints are those of subnormals, which lie 2^-150 apart from their values.
+    """
+    rng = np.random.default_rng(seed)
+    odd = 2 * rng.integers(2**11, 2**12, (3000, 2)) + 1
+    # 25 bits, of which the last is half of float32's last
+    odd = odd[odd.prod(axis=1) < 2**25][:400].astype("f8")
+    odd[0] = 4097
+    scale = exponent - 24
+    a, b = np.ldexp(odd[:, 0], scale // 2), np.ldexp(odd[:, 1], scale - scale // 2)
+    # so that c may be far below it and be a float32 yet
+    c = rng.choice([-1.0, 1.0], odd.shape[0]) * 2.0 ** max(exponent - 84, -149)
+    return encode("f32", a), encode("f32", b), encode("f32", c)
+
+
+#: products with all their bits below those of subnormals, and summands by which they are next to a midpoint of these:
+#: in the midst of them, and next to the least normal number
+SUBNORMAL_TIES = [
+    (2.0**-75 * (1 + 2.0**-23), 2.0**-75 * (1 - 2.0**-23), summand)
+    for summand in (2.0**-127 + 2.0**-149, 2.0**-126 - 2.0**-149)
+]
+
+
+@pytest.mark.parametrize("exponent", [0, 60, 100, -20, -64])
+def test_fma_next_to_a_tie_rounds_the_exact_sum(exponent):
+    a, b, c = ties(exponent)
+    plain = (a.astype("f8") * b + c).astype("f4")
+    assert (plain != reference("f32", FMA, a, b, c)).any(), "these don't tell it from a sum that is rounded twice"
+    check("fma.rn.f32 {d}, {a}, {b}, {c};", "f32", FMA, a, b, c)
+    for summand in np.unique(c):
+        shared = np.full(a.size, summand)
+        same_bits(fma_f32(a, b, summand), reference("f32", FMA, a, b, shared))
+
+
+@pytest.mark.parametrize("row", SUBNORMAL_TIES)
+def test_fma_next_to_a_tie_of_subnormals_rounds_the_exact_sum(row):
+    a, b, c = (np.full(40, value, "f4") for value in row)
+    expected = reference("f32", FMA, a, b, c)
+    assert (expected != (a.astype("f8") * b + c).astype("f4")).all(), "these don't tell it from two roundings"
+    check("fma.rn.f32 {d}, {a}, {b}, {c};", "f32", FMA, a, b, c)
+    same_bits(fma_f32(a, b, c[0]), expected)
+    same_bits(fma_f32(a[:1], b[:1], c[:1])[0], expected[0])
+    same_bits(fma_f32(a[0], b[0], c[0]), expected[0])
+
+
 @pytest.mark.parametrize("shared", [s for s in product((False, True), repeat=3) if any(s)])
 def test_fma_takes_operands_that_all_threads_share(shared):
     a, b = operands("f32", 1500, seed=7)
@@ -142,8 +189,9 @@ def test_fma_takes_operands_that_all_threads_share(shared):
             each = [v[at] if one else v for one, v in zip(shared, (x, y, z), strict=True)]
             with np.errstate(all="ignore"):
                 got = fma_f32(*each)
-                expected = fma_f32(*(np.broadcast_to(v, x.shape).copy() for v in each))
-            same_bits(np.broadcast_to(got, x.shape), expected)
+            # what is the same for all threads is so for a few
+            few = [np.broadcast_to(v, x.shape)[:50] for v in each]
+            same_bits(np.broadcast_to(got, x.shape)[:50], reference("f32", FMA, *few))
 
 
 @pytest.mark.parametrize("exponent", [-20, -60, -69, -70, -71, -80, -100, -118, -126, -140])

@@ -69,7 +69,7 @@ def pick(
     if autotune_mode() == "off":
         return Pick(left[0], f"the first {among}, as TILEJIT_AUTOTUNE=off says")
     try:
-        question = _question(kernel, values, target, threads, candidates)
+        question = question_for(kernel, values, target, threads, candidates)
     except DeviceError as error:
         # what is compiled for a target needs no device
         if target is None and kernel.options.target is None:
@@ -110,7 +110,7 @@ def _unknown(kernel: TunedKernel, values: Sequence[Any]) -> list[str]:
     return [name for name in open_ones if kernel.choices.prune is not None or name in kernel.choices.key]
 
 
-def _question(
+def question_for(
     kernel: TunedKernel, values: Sequence[Any], target: str | Target | None, threads: int | None,
     candidates: tuple[Config, ...],
 ) -> Question:

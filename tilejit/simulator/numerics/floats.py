@@ -1,5 +1,7 @@
 """Floating-point arithmetic with PTX's roundings, NaN and zero rules. Operands are arrays or NumPy scalars.
 
+Which NaN a sum, a product or `fma` gives is nobody's promise: it may be another one where all threads share an operand.
+
 Narrow formats are computed exactly or to odd in float64 and rounded once: rounding to odd keeps one sticky bit, so
 that a second rounding to a format at least two bits narrower gives the correctly rounded result (Boldo and
 Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
@@ -18,7 +20,7 @@ U2, U4, U8, F2, F4, F8 = np.uint16, np.uint32, np.uint64, np.float16, np.float32
 I8 = np.int64
 _LEAST = I8(-(1 << 63))
 NAN16 = U2(0x7FFF)
-_TINY32, _LARGEST32 = np.finfo(F4).tiny, np.finfo(F4).max
+_TINY32 = np.finfo(F4).tiny
 
 
 def ftz(x: PerThread) -> PerThread:
@@ -121,9 +123,10 @@ _NOWHERE = np.zeros(0, np.int64)
 def _keeps_sums_normal(c: PerThread) -> bool:
     """Whether no sum of a product and c is subnormal: one near zero is a multiple of the last bits of both.
 
-    The product is as large as c then, and its 48 bits end at 2^-118 where c is 2^-70.
+    The product is as large as c then, and its 48 bits end at 2^-118 where c is 2^-70. With an infinite c there are
+    infinities and NaN only.
     """
-    return not np.ndim(c) and bool(2.0**-70 <= abs(c) <= _LARGEST32)
+    return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
 
 def _subnormal(result: PerThread, s: PerThread) -> PerThread:
