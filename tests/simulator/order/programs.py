@@ -176,12 +176,21 @@ mov.u32 %r10, %r12; @%p2 bra C;
 
 READ_MINE_AND_YOURS = f"{MINE} bar.sync 0; ld.shared.u32 %r10, [%r5]; {exchange(32)} BARRIER {MINE}"
 
+
+def read_of(distance: int) -> str:
+    """Each thread reads the word of `data` of another one, or its own."""
+    return f"xor.b32 %r13, %r1, {distance}; mad.wide.u32 %x5, %r13, 4, %x1; ld.global.u32 %r10, [%x5];\n"
+
+
 PROGRAMS = [
     # a thread's own accesses and those of others to one place
     Program("a store behind another thread's read, which is behind the writer's own", READ_MINE_AND_YOURS,
             {"BARRIER": "bar.sync 0;"}, {"BARRIER": ""}),
     Program("a store behind another thread's store, which is behind the writer's own",
             f"{MINE} bar.sync 0; xor.b32 %r13, %r5, 128; st.shared.u32 [%r13], %r2; BARRIER {MINE}",
+            {"BARRIER": "bar.sync 0;"}, {"BARRIER": ""}),
+    Program("a store behind a read of the other warp, which is behind a read in front of a barrier",
+            read_of(1) + "bar.sync 0;" + read_of(32) + "BARRIER" + read_of(0) + "st.global.u32 [%x3], %r1;",
             {"BARRIER": "bar.sync 0;"}, {"BARRIER": ""}),
     # messages through one flag
     Program("a flag by release and acquire", message("SET", LOOK.format("acquire.gpu")),
