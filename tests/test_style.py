@@ -61,6 +61,12 @@ FILES = sorted((ROOT / "tilejit").rglob("*.py"))
 SEVERAL = {"Barrier", "NamedBarrier", "Plan", "Kernel", "Region", "Ring", "RingStep", "Scalar", "Tile"}
 
 
+REFUSALS = {
+    "DeviceError", "DispatchError", "KernelSyntaxError", "KernelTypeError", "LaunchError", "LayoutError",
+    "ResourceError",
+}
+
+
 def test_there_are_no_rulers() -> None:
     ruler = re.compile(r"^\s*# ?(-{3,}|={3,}|#{3,})")
     rulers = [
@@ -86,6 +92,19 @@ def test_who_catches_everything_says_why() -> None:
             if caught & {"Exception", "BaseException"} and not lines[node.lineno].strip().startswith("#"):
                 silent.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert not silent, f"narrow it, or say why anything may come there: {', '.join(silent)}"
+
+
+def test_every_refusal_says_what_to_do() -> None:
+    """By a hint. Those of lowering are reasons of a refusal that has one; the simulator's are of any compiler's PTX."""
+    silent = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in FILES
+        if not {"lower", "simulator"} & set(path.relative_to(ROOT).parts)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in REFUSALS
+        and "hint" not in {keyword.arg for keyword in node.keywords}
+    ]
+    assert not silent, f"say what to do: {', '.join(silent)}"
 
 
 def test_no_named_tuple_has_another_base() -> None:

@@ -31,7 +31,9 @@ def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...],
 def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     if not shapes or len({math.prod(shape) for shape in shapes}) != 1:
         sizes = ", ".join(f"{s} has {math.prod(s)}" for s in shapes)
-        raise LayoutError(f"shapes to refine need one size; {sizes or 'none given'}")
+        raise LayoutError(
+            f"shapes to refine need one size; {sizes or 'none given'}", hint="give shapes of as many elements"
+        )
     marks = [[math.prod(shape[k:]) for k in range(len(shape) + 1)] for shape in shapes]
     repeats: Counter[int] = Counter()
     for own in marks:
@@ -40,7 +42,10 @@ def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, 
     for left, right in zip(common, common[1:], strict=False):
         if left % right != 0:
             listed = " and ".join(map(str, shapes))
-            raise LayoutError(f"shapes {listed} have no common refinement: {right} doesn't divide {left}")
+            raise LayoutError(
+                f"shapes {listed} have no common refinement: {right} doesn't divide {left}",
+                hint="give shapes that split the elements at multiples of each other",
+            )
     refinement = tuple(left // right for left, right in zip(common, common[1:], strict=False))
     return refinement, tuple(_positions(own, common) for own in marks)
 

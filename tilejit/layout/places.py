@@ -73,7 +73,9 @@ def owners(layout: TileLayout, coord: Sequence[int], shape: Sequence[int] | None
     fused = layout.canonical()
     axis = thread_axis(fused)
     if axis is not None and not 0 <= index < layout.size():
-        raise LayoutError(f"index {index} of {layout!r}: it has {layout.size()} elements")
+        raise LayoutError(
+            f"index {index} of {layout!r}: it has {layout.size()} elements", hint="count its elements from 0"
+        )
     found = fused.apply(*digits(index, fused.shape))
     found = found if isinstance(found, list) else [found]
     return [(place.get(axis.name, 0) if axis else 0, place.get("m", 0)) for place in found]
@@ -83,7 +85,10 @@ def thread_axis(fused: TileLayout) -> Axis | None:
     """The one thread axis of a canonical layout; None where it has none."""
     axes = [a for a in fused.axes() if a.is_thread]
     if len(axes) > 1:
-        raise LayoutError(f"{fused!r} reaches over {', '.join(a.name for a in axes)}; owners are threads of one CTA")
+        raise LayoutError(
+            f"{fused!r} reaches over {', '.join(a.name for a in axes)}; owners are threads of one CTA",
+            hint="ask a layout of one scope's threads",
+        )
     return axes[0] if axes else None
 
 
@@ -100,7 +105,10 @@ def inverse(layout: TileLayout, thread: int, register: int, shape: Sequence[int]
     hit = np.atleast_2d(hit & (table.get("m", none) == register)).any(axis=0)
     found = np.flatnonzero(hit)
     if found.size > 1:
-        raise LayoutError(f"thread {thread}, register {register} of {layout!r} holds {found.size} elements")
+        raise LayoutError(
+            f"thread {thread}, register {register} of {layout!r} holds {found.size} elements",
+            hint="ask a layout that is injective: is_injective() tells",
+        )
     return digits(int(found[0]), shape or layout.shape) if found.size else None
 
 

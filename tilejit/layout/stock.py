@@ -44,7 +44,9 @@ def swizzled_atom_layout(shape: Sequence[int], bits: int, mode: str) -> TileLayo
     atom_columns = swizzle.chunk << swizzle.bits
     shape = extents(shape)
     if len(shape) < 2:
-        raise LayoutError(f"a swizzled tile has rows and columns; got shape {tuple(shape)}")
+        raise LayoutError(
+            f"a swizzled tile has rows and columns; got shape {tuple(shape)}", hint="give two extents or more"
+        )
     *leading, rows, columns = shape
     if rows % _ATOM_ROWS != 0 or columns % atom_columns != 0:
         raise LayoutError(
@@ -69,14 +71,17 @@ def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) 
     """
     needs = {"A": 128, "B": 64, "C": 64, "D": 128, "E": 64, "F": 64, "G": 32}
     if not isinstance(path, str) or path not in needs:
-        raise LayoutError(f"no data path {shown(path)}; there are {', '.join(needs)}")
+        raise LayoutError(f"no data path {shown(path)}; there are {', '.join(needs)}", hint="choose one of these")
     hint = "give rows and columns of the accumulator"
     rows, columns = integer(rows, "a number of rows", hint), integer(columns, "a number of columns", hint, least=1)
     sub_slab = integer(sub_slab, "a sub-slab", "write 0 or 1")
     if rows != needs[path]:
-        raise LayoutError(f"data path {path} has {needs[path]} rows; got {shown(rows)}")
+        raise LayoutError(
+            f"data path {path} has {needs[path]} rows; got {shown(rows)}",
+            hint=f"write {needs[path]}, or choose another path",
+        )
     if sub_slab not in ((0, 1) if path in "CF" else (0,)):
-        raise LayoutError(f"data path {path} has no sub-slab {shown(sub_slab)}")
+        raise LayoutError(f"data path {path} has no sub-slab {shown(sub_slab)}", hint="write 0; C and F have 1, too")
     if path in "AD":
         return TileLayout((Iter(128, 1, TLane), Iter(columns, 1, TCol)))
     if path in "CF":
@@ -84,7 +89,10 @@ def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) 
         return TileLayout(shard, offset=((TLane, 16 * sub_slab),))
     parts = 128 // rows
     if columns < parts or columns % parts != 0:
-        raise LayoutError(f"data path {path} folds columns in {parts}; {columns} isn't a multiple")
+        raise LayoutError(
+            f"data path {path} folds columns in {parts}; {columns} isn't a multiple",
+            hint=f"write a multiple of {parts}",
+        )
     return TileLayout((Iter(rows, 1, TLane), Iter(parts, rows, TLane), Iter(columns // parts, 1, TCol)))
 
 
@@ -138,18 +146,24 @@ def tcgen05_atom(shape: str, rows: int, columns: int, bits: int) -> Tcgen05Atom:
     rows, bits = integer(rows, "a number of rows", hint), integer(bits, "a number of bits", hint)
     columns = integer(columns, "a number of columns", hint)
     if bits not in (16, 32):
-        raise LayoutError(f"tcgen05 fragments hold 16- and 32-bit elements; got {shown(bits)} bits")
+        raise LayoutError(
+            f"tcgen05 fragments hold 16- and 32-bit elements; got {shown(bits)} bits", hint="write 16 or 32"
+        )
     if rows not in (64, 128):
-        raise LayoutError(f"a tcgen05 fragment has 64 or 128 rows; got {shown(rows)}")
+        raise LayoutError(f"a tcgen05 fragment has 64 or 128 rows; got {shown(rows)}", hint="write 64 or 128")
     folded = shape == "32x32b" and rows == 64
     if folded and bits != 32:
-        raise LayoutError("32x32b with 64 rows (data path B) holds 32-bit elements only; got 16 bits")
+        raise LayoutError(
+            "32x32b with 64 rows (data path B) holds 32-bit elements only; got 16 bits",
+            hint="take 128 rows, or another shape",
+        )
     step = form.columns * (2 if folded else 1) * (32 // bits)
     num = columns // step
     if columns % step != 0 or not 1 <= num <= form.max_num or num & (num - 1):
         raise LayoutError(
             f"{shown(columns)} columns of {bits} bits aren't {shape}.xN: columns are {step} * N, "
-            f"N a power of two up to {form.max_num}"
+            f"N a power of two up to {form.max_num}",
+            hint="take as many columns, or another shape",
         )
     slabs = rows // 64 if shape != "32x32b" else 1
     return Tcgen05Atom(num, slabs, num * form.registers)
@@ -191,5 +205,7 @@ _SLAB: dict[str, tuple[tuple[int, int, Axis], ...]] = {
 
 def _form(shape: str) -> Tcgen05Shape:
     if not isinstance(shape, str) or shape not in TCGEN05_SHAPES:
-        raise LayoutError(f"no tcgen05 shape {shown(shape)}; there are {', '.join(TCGEN05_SHAPES)}")
+        raise LayoutError(
+            f"no tcgen05 shape {shown(shape)}; there are {', '.join(TCGEN05_SHAPES)}", hint="choose one of these"
+        )
     return TCGEN05_SHAPES[shape]

@@ -58,7 +58,10 @@ class Swizzle:
             object.__setattr__(self, name, number)
         instance(self.inner, bool, "a swizzle's inner", "write True or False")
         if self.bits < 0 or self.base < 0:
-            raise LayoutError(f"{self!r}: bits and base must not be negative")
+            raise LayoutError(
+                f"{self!r}: bits and base must not be negative",
+                hint="the order is Swizzle(bits, base, shift), as in CuTe",
+            )
         if self.base + self.shift + self.bits > _ADDRESS_BITS:
             raise LayoutError(
                 f"Swizzle{shown((self.bits, self.base, self.shift))} permutes more than the {_ADDRESS_BITS} bits of an "
@@ -86,7 +89,8 @@ class Swizzle:
             raise LayoutError(f"swizzle mode {shown(mode)} is none of {modes}", hint="choose one of these")
         if width not in (4, 8, 16, 32, 64, 128):
             raise LayoutError(
-                f"no swizzle for elements of {shown(width)} bits; a 16-byte chunk needs 4, 8, 16, 32, 64 or 128"
+                f"no swizzle for elements of {shown(width)} bits; a 16-byte chunk needs 4, 8, 16, 32, 64 or 128",
+                hint="give a type of such a width",
             )
         return cls(SWIZZLE_BITS[mode], (128 // width).bit_length() - 1, 3)
 
@@ -132,7 +136,10 @@ class Swizzle:
         """The same permutation of bytes, for elements 2**log2 times narrower (or, if negative, wider)."""
         log2 = integer(log2, "log2", "the number of times that elements are halved")
         if self.base + log2 < 0:
-            raise LayoutError(f"{self!r} moves chunks of {self.chunk} elements; can't pack {1 << -log2} into one")
+            raise LayoutError(
+                f"{self!r} moves chunks of {self.chunk} elements; can't pack {1 << -log2} into one",
+                hint="pack no more than a chunk",
+            )
         return Swizzle(self.bits, self.base + log2, self.shift, self.inner)
 
     def __repr__(self) -> str:

@@ -50,15 +50,21 @@ def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayo
         raise LayoutError(f"no tcgen05 shape {shown(shape)}", hint=f"one of {', '.join(TCGEN05_SHAPES)}")
     form = TCGEN05_SHAPES[shape]
     if not isinstance(num, int) or not 1 <= num <= form.max_num or num & (num - 1):
-        raise LayoutError(f"{shape}.x{shown(num)} doesn't exist: N is a power of two up to {form.max_num}")
+        raise LayoutError(
+            f"{shape}.x{shown(num)} doesn't exist: N is a power of two up to {form.max_num}",
+            hint=f"write {form.max_num} or half of it, or a quarter, ...",
+        )
     rows = integer(rows, "a number of rows", "write 64 or 128")
     if rows not in (64, 128):
-        raise LayoutError(f"a warpgroup moves 64 or 128 rows; got {shown(rows)}")
+        raise LayoutError(f"a warpgroup moves 64 or 128 rows; got {shown(rows)}", hint="write 64 or 128")
     element = as_dtype(dtype)
     if element is None:
         raise LayoutError(f"{shown(dtype)} is not an element type", hint="write tj.float32, or another type")
     if element.bits not in (8, 16, 32):
-        raise LayoutError(f"tensor memory holds elements of 8, 16 and 32 bits; {element} has {element.bits}")
+        raise LayoutError(
+            f"tensor memory holds elements of 8, 16 and 32 bits; {element} has {element.bits}",
+            hint="view the elements as a type of these widths",
+        )
     halves = 2 if shape == "32x32b" and rows == 64 else 1
     words = tcgen05_atom_layout(shape, (rows, num * form.columns * halves), _WORD)
     packed = _WORD // element.bits

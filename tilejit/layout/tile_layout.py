@@ -274,10 +274,16 @@ class TileLayout:
         """
         shape, region = arguments.extents(shape), iters.windows(region)
         if len(region) != len(shape):
-            raise LayoutError(f"a region of {counted(len(region), 'dimension')} doesn't slice shape {tuple(shape)}")
+            raise LayoutError(
+                f"a region of {counted(len(region), 'dimension')} doesn't slice shape {tuple(shape)}",
+                hint="give (start, extent) for each dimension",
+            )
         for dim, ((start, extent), full) in enumerate(zip(region, shape, strict=True)):
             if start < 0 or extent < 1 or start + extent > full:
-                raise LayoutError(f"[{start}, {start + extent}) leaves dimension {dim} of extent {full}")
+                raise LayoutError(
+                    f"[{start}, {start + extent}) leaves dimension {dim} of extent {full}",
+                    hint="give (start, extent) inside the shape",
+                )
         fitted = self._fitted(shape).canonical()
         shard: list[Iter] = []
         offset = list(fitted.offset)
@@ -313,7 +319,10 @@ class TileLayout:
         """With a further iterator of stride 0 before iterator `position`: all its values share a place."""
         position = arguments.integer(position, "a position", "count the iterators from 0")
         if not 0 <= position <= len(self.shard):
-            raise LayoutError(f"position {shown(position)} is not among 0 to {len(self.shard)}")
+            raise LayoutError(
+                f"position {shown(position)} is not among 0 to {len(self.shard)}",
+                hint="count the iterators from 0; one past the last puts it behind all",
+            )
         return self.replace(shard=(*self.shard[:position], Iter(extent, 0, m), *self.shard[position:]))
 
     def unpack(self, count: int) -> TileLayout:
@@ -382,7 +391,10 @@ class TileLayout:
         self.scope  # noqa: B018
         for axis in self.axes():
             if axis.is_thread and self.lowest(axis) < 0:
-                raise LayoutError(f"{self!r} reaches {axis} {self.lowest(axis)}; thread axes start at 0")
+                raise LayoutError(
+                    f"{self!r} reaches {axis} {self.lowest(axis)}; thread axes start at 0",
+                    hint=f"count from the other end: add {-self.lowest(axis)} @ {axis}",
+                )
             if axis.limit is not None and self.span(axis) > axis.limit:
                 raise LayoutError(
                     f"{self!r} reaches {axis} {self.span(axis) - 1}; a {axis.within} has {axis.limit} {axis.unit}s",
@@ -496,10 +508,13 @@ def _axes(layout: TileLayout) -> tuple[Axis, ...]:
 
 def _check_coord(coord: Sequence[int], shape: Sequence[int]) -> None:
     if len(coord) != len(shape):
-        raise LayoutError(f"{counted(len(coord), 'coordinate')} {shown(coord)} for shape {tuple(shape)}")
+        raise LayoutError(
+            f"{counted(len(coord), 'coordinate')} {shown(coord)} for shape {tuple(shape)}",
+            hint="give one for each dimension",
+        )
     for dim, (x, extent) in enumerate(zip(coord, shape, strict=True)):
         if x < 0 or (dim > 0 and x >= extent):
-            raise LayoutError(f"coordinate {shown(x)} leaves dimension {dim} of extent {extent}")
+            raise LayoutError(f"coordinate {shown(x)} leaves dimension {dim} of extent {extent}", hint="count from 0")
 
 
 def _fused(it: Iter, to: Mapping[Axis, tuple[Axis, int]]) -> Iter:

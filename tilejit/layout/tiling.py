@@ -38,9 +38,14 @@ def _combined(
     slow: TileLayout, fast: TileLayout, slow_shape: Shape, fast_shape: Shape, scale: dict[Axis, int]
 ) -> TileLayout:
     if len(slow_shape) != len(fast_shape):
-        raise LayoutError(f"shapes {tuple(slow_shape)} and {tuple(fast_shape)} differ in rank")
+        raise LayoutError(
+            f"shapes {tuple(slow_shape)} and {tuple(fast_shape)} differ in rank",
+            hint="give shapes of as many dimensions",
+        )
     if slow.swizzle is not None:
-        raise LayoutError(f"{slow!r} is swizzled; only the inner layout may be")
+        raise LayoutError(
+            f"{slow!r} is swizzled; only the inner layout may be", hint="tile first, and swizzle the result"
+        )
     fast = fast.group(fast_shape)[0]
     shard: list[Iter] = []
     slow_groups = refined(slow.group(slow_shape)[0].shard, slow_shape)
@@ -237,13 +242,19 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
     last = max((k for k, it in enumerate(layout.shard) if it.extent > 1), default=0)
     inner = layout.shard[last]
     if inner.axis.is_thread or inner.stride != 1 or inner.extent % count != 0:
-        raise LayoutError(f"can't pack {count} elements into one: the innermost iterator of {layout!r} is {inner!r}")
+        raise LayoutError(
+            f"can't pack {count} elements into one: the innermost iterator of {layout!r} is {inner!r}",
+            hint="it has to be of stride 1 in memory, and that many or a multiple",
+        )
     scale = {inner.axis: count}
     before = _divided(layout.shard[:last], scale)
     replica = _divided(layout.replica, scale)
     bad_offset = any(v % count != 0 for a, v in layout.offset if a == inner.axis)
     if before is None or replica is None or bad_offset:
-        raise LayoutError(f"can't pack {count} elements into one: strides and offsets of {layout!r} aren't multiples")
+        raise LayoutError(
+            f"can't pack {count} elements into one: strides and offsets of {layout!r} aren't multiples",
+            hint=f"they have to be multiples of {count}",
+        )
     coarse = layout.replace(
         shard=(*before, Iter(inner.extent // count, 1, inner.axis), *layout.shard[last + 1 :]),
         replica=replica,
@@ -255,5 +266,5 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
 def _power_of_two(count: int) -> int:
     number = integer(count, "a number of elements", "give a power of two")
     if number < 1 or number & (number - 1):
-        raise LayoutError(f"pack and unpack take a power of two; got {shown(number)}")
+        raise LayoutError(f"pack and unpack take a power of two; got {shown(number)}", hint="write 1, 2, 4, ...")
     return number
