@@ -58,6 +58,20 @@ class Precedence:
             result |= reach
         return result
 
+    @property
+    def any_barrier(self) -> bool:
+        """Whether a barrier of a CTA may have put accesses behind it. One waits for no agent of a copy or a product."""
+        clocks = self.order.clocks
+        return self.order.has_met and (clocks is None or not clocks.any_agents)
+
+    def before_my_barrier(self, records: Record, me: Record) -> NDArray[np.bool_]:
+        """Which records are of threads of my CTA, before its last barrier. me: for each of them."""
+        my_cta, _ = self.order.home(who(me))
+        behind: NDArray[np.bool_] = (records >> HALF).astype(np.int64) < self.order.cta_start[my_cta]
+        at = np.flatnonzero(behind)
+        behind[at] = self.order.home(who(records[at]))[0] == my_cta[at]
+        return behind
+
     def writes_ordered(self, shadow: Shadow, record: Record, me: Record, site: Site, every: bool) -> NDArray[np.bool_]:
         """Whether all writers that records name are ordered before me (or are me), or with `every` off any of them."""
         strong = site if site.strong else None

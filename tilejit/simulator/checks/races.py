@@ -23,7 +23,6 @@ from .access_findings import AccessFindings
 from .order import Order
 from .records import (
     BARRIER,
-    HALF,
     IN_FLIGHT,
     LOW,
     ONE,
@@ -188,8 +187,8 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            if not shadow.shared and self.order.has_met:
-                claim |= self.behind_a_barrier(old)
+            if not shadow.shared and self.precedence.any_barrier:
+                claim |= self.precedence.before_my_barrier(old, me)
             # The first reader keeps its place; its record follows its latest read.
             claim |= (old & LOW) == me
             mine = np.flatnonzero(claim)[::-1]
@@ -203,15 +202,6 @@ class AccessChecker:
         others = np.flatnonzero((first[cells] & LOW) != me)
         if others.size:
             shadow.last_reads[cells[others]] = stamp[others]
-
-    def behind_a_barrier(self, records: Record) -> NDArray[np.bool_]:
-        """Which records are of threads of my CTA before its last barrier, each of a cell that I access."""
-        cta = self.lanes.get("cta")
-        each = cta if cta.size == records.size else np.repeat(cta, records.size // cta.size)
-        behind: NDArray[np.bool_] = (records >> HALF).astype(np.int64) < self.order.cta_start[each]
-        at = np.flatnonzero(behind)
-        behind[at] = ((records[at] & LOW).astype(np.int64) - 1) // self.lanes.threads == each[at]
-        return behind
 
     def touched_by_others(
         self, shadow: Shadow, cells: Index, me: Record, writes: Record, base: Any
