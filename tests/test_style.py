@@ -5,12 +5,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+
+Trees = dict[Path, ast.Module]
 
 
 def tool(name: str) -> str:
@@ -56,6 +59,16 @@ def test_nothing_else_stands_at_the_top() -> None:
 
 FILES = sorted((ROOT / "tilejit").rglob("*.py"))
 
+
+@pytest.fixture(scope="module")
+def trees() -> Iterator[Trees]:
+    """Every file of the package, parsed once."""
+    parsed = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+    yield parsed
+    # for one module they needn't stay
+    parsed.clear()
+
+
 #: classes of one name in several files, and why: each variant has its `Plan`; a `Kernel` is the user's, and its IR;
 #: `Region`, `Scalar` and `Tile` are annotations, and what the compiler makes of such values
 SEVERAL = {"Barrier", "NamedBarrier", "Plan", "Kernel", "Region", "Ring", "RingStep", "Scalar", "Tile"}
@@ -79,13 +92,12 @@ def test_there_are_no_rulers() -> None:
     assert not rulers, f"a file that wants rulers wants to be two: {', '.join(rulers)}"
 
 
-def test_who_catches_everything_says_why() -> None:
+def test_who_catches_everything_says_why(trees: Trees) -> None:
     """By a comment as the first line of the handler."""
     silent = []
-    for path in FILES:
-        text = path.read_text(encoding="utf-8")
-        lines = text.splitlines()
-        for node in ast.walk(ast.parse(text)):
+    for path, tree in trees.items():
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for node in ast.walk(tree):
             if not isinstance(node, ast.ExceptHandler):
                 continue
             caught = {ast.unparse(each) for each in ast.walk(node.type)} if node.type is not None else {"BaseException"}
@@ -94,36 +106,36 @@ def test_who_catches_everything_says_why() -> None:
     assert not silent, f"narrow it, or say why anything may come there: {', '.join(silent)}"
 
 
-def test_every_refusal_says_what_to_do() -> None:
+def test_every_refusal_says_what_to_do(trees: Trees) -> None:
     """By a hint. Those of lowering are reasons of a refusal that has one; the simulator's are of any compiler's PTX."""
     silent = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in FILES
+        for path, tree in trees.items()
         if not {"lower", "simulator"} & set(path.relative_to(ROOT).parts)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in REFUSALS
         and "hint" not in {keyword.arg for keyword in node.keywords}
     ]
     assert not silent, f"say what to do: {', '.join(silent)}"
 
 
-def test_no_named_tuple_has_another_base() -> None:
+def test_no_named_tuple_has_another_base(trees: Trees) -> None:
     """Python 3.10 refuses the class."""
     bases = [
         (f"{path.relative_to(ROOT)}:{node.lineno}", [ast.unparse(base) for base in node.bases])
-        for path in FILES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     ]
     assert not [place for place, names in bases if "NamedTuple" in names and len(names) > 1]
 
 
-def test_a_class_name_means_one_thing() -> None:
+def test_a_class_name_means_one_thing(trees: Trees) -> None:
     homes: dict[str, list[str]] = {}
-    for path in FILES:
+    for path, tree in trees.items():
         if "simulator" in path.parts:  # it shares no words with the compiler, so that it shares no mistakes
             continue
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and node.name not in SEVERAL:
                 homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     twice = {name: files for name, files in homes.items() if len(files) > 1}
