@@ -50,8 +50,8 @@ def stack_level() -> int:
 
 
 def _outside(frame: FrameType) -> tuple[FrameType, int]:
-    """The first frame outside from this one on, itself the first, and the how manieth it is."""
+    """The first frame outside among this one and those that called it, and its place among these, from 1."""
     depth = 1
-    while frame.f_back is not None and is_ours(frame):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, depth = frame.f_back, depth + 1
     return frame, depth
