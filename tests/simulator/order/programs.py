@@ -192,6 +192,15 @@ PROGRAMS = [
     Program("a store behind a read of the other warp, which is behind a read in front of a barrier",
             read_of(1) + "bar.sync 0;" + read_of(32) + "BARRIER" + read_of(0) + "st.global.u32 [%x3], %r1;",
             {"BARRIER": "bar.sync 0;"}, {"BARRIER": ""}),
+    Program("a strong store behind an ordinary read, which a strong read of the other warp is behind",
+            when("%r2", 0, when("%r1", 0, "READ.global.u32 %r10, [%x1];") + "bar.sync 0;"
+                 + when("%r1", 32, "ld.relaxed.gpu.global.u32 %r11, [%x1];"))
+            + when("%r2", 1, when("%r1", 0, "mov.u32 %r12, 5; st.relaxed.gpu.global.u32 [%x1], %r12;")),
+            {"READ": "ld.relaxed.gpu"}, {"READ": "ld"}, grid=2),
+    Program("a store behind a constant read, which an ordinary read of the other warp is behind",
+            when("%r1", 0, "READ.u32 %r10, [%x1];") + "bar.sync 0;"
+            + when("%r1", 32, "ld.global.u32 %r11, [%x1]; st.global.u32 [%x1], %r11;"),
+            {"READ": "ld.global"}, {"READ": "ld.global.nc"}, rule="read-only"),
     # messages through one flag
     Program("a flag by release and acquire", message("SET", LOOK.format("acquire.gpu")),
             {"SET": SET.format("release.gpu")}, {"SET": SET.format("relaxed.gpu")}, **TWO),

@@ -63,8 +63,6 @@ class Order:
         self.cta_start = np.zeros(ctas, np.int64)
         self.warp_start = np.zeros(warps, np.int64)
         self.common_start: int | None = 0
-        # whether the threads of any CTA have met
-        self.has_met = False
         self.collectives_order = collectives_order
         self.facts = facts
         self.clocks: Clocks | None = None
@@ -99,7 +97,6 @@ class Order:
     def cta_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
         """All threads of these CTAs have met."""
         self.tick(0)
-        self.has_met = True
         self.cta_start[ctas] = self.event
         self.common_start = self.event if all_of_chunk else None
         if self.clocks is not None:

@@ -58,14 +58,13 @@ class Precedence:
             result |= reach
         return result
 
-    @property
-    def any_barrier(self) -> bool:
-        """Whether a barrier of a CTA may have put accesses behind it. One waits for no agent of a copy or a product."""
-        clocks = self.order.clocks
-        return self.order.has_met and (clocks is None or not clocks.any_agents)
-
     def before_my_barrier(self, records: Record, me: Record) -> NDArray[np.bool_]:
-        """Which records are of threads of my CTA, before its last barrier. me: for each of them."""
+        """Which records are of threads of my CTA, before its last barrier. me: for each of them.
+
+        None where there are agents of copies or products, for which no barrier waits.
+        """
+        if self.order.clocks is not None and self.order.clocks.any_agents:
+            return np.zeros(records.size, bool)
         my_cta, _ = self.order.home(who(me))
         behind: NDArray[np.bool_] = (records >> HALF).astype(np.int64) < self.order.cta_start[my_cta]
         at = np.flatnonzero(behind)

@@ -68,7 +68,7 @@ class AccessChecker:
         if np.count_nonzero(bad):
             self.examine_load(region, cells, me, writes, np.flatnonzero(bad), site)
         stamp = me + np.uint64(self.order.tick(site.pc) << 32)
-        self.record_read(shadow, cells, me, stamp, base)
+        self.record_read(shadow, cells, me, stamp, base, site.strong)
         if site.strong and shadow.releases:
             self.order.flags.strong_read(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
 
@@ -176,7 +176,9 @@ class AccessChecker:
         each = (self.order.cta_start[self.lanes.get("cta")] << 32).astype(np.uint64)
         return each if each.size == count else np.repeat(each, count // each.size)
 
-    def record_read(self, shadow: Shadow, cells: Index, me: Record, stamp: Record, base: Any) -> None:
+    def record_read(
+        self, shadow: Shadow, cells: Index, me: Record, stamp: Record, base: Any, strong: bool = False
+    ) -> None:
         if self.facts.partial:
             shadow.need_group_reads()[group_of(me), cells] = stamp
         first = shadow.first_reads
@@ -187,7 +189,8 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            if not shadow.shared and self.precedence.any_barrier:
+            # a strong read shows no race with strong writes, nor an ordinary one what is found of constant ones
+            if not shadow.shared and not strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # The first reader keeps its place; its record follows its latest read.
             claim |= (old & LOW) == me
