@@ -366,19 +366,52 @@ def test_where_no_process_can_be_started_this_one_compiles(
 
 
 @NO_SIGNALS
-@pytest.mark.parametrize("host", ["ends", "stays open"])
+@pytest.mark.parametrize("host", ["ends", "stays open", "leaves the pipe open"])
 def test_where_another_program_runs_python_this_process_compiles(
     host: str, counted: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    program, calls = tmp_path / "host", tmp_path / "calls"
-    program.write_text(f"#!/bin/sh\necho hello\necho >> {calls}\n{'exit 1' if host == 'ends' else 'exec sleep 600'}\n")
+    program, started = tmp_path / "host", []
+    what = {"ends": "exit 1", "stays open": "exec sleep 600", "leaves the pipe open": "sleep 20; exit 1"}[host]
+    program.write_text(f"#!/bin/sh\necho hello\n{what}\n")
     program.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(program))
-    if host == "stays open":
+    if host != "ends":
         monkeypatch.setattr(workers, "_READY_SECONDS", 0.2)
-    k = scale()
+    start = workers.WorkerProcess.__init__
+    monkeypatch.setattr(workers.WorkerProcess, "__init__", lambda self: started.append(self) or start(self))
+    k, began = scale(), time.perf_counter()
     assert len(k.precompile([(ROW, n) for n in range(9)], workers=2)) == 9 == len(counted) == len(k.signatures)
-    assert calls.read_text() in ("\n", "\n\n"), "one that doesn't come up is enough"
+    assert time.perf_counter() - began < 15 and 1 <= len(started) <= 2
+    # and it isn't tried again
+    k.precompile([(ROW, n) for n in range(9, 12)], workers=2)
+    assert len(started) <= 2 and len(counted) == 12
+    assert all(process._process.returncode is not None for process in started)
+
+
+def test_a_program_that_starts_itself_again_starts_no_processes(tmp_path: Path, counted: list[str]) -> None:
+    # `sys.executable` of a program that has Python in it is that program
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import os, sys\n"
+        "with open(sys.argv[0] + '.runs', 'a') as file: print(os.getpid(), file=file)\n"
+        "sys.executable = os.path.abspath(sys.argv[0])\n"
+        "import tilejit as tj\n"
+        "@tj.kernel(threads=32)\n"
+        "def k(A: tj.Tensor, K: tj.constexpr):\n"
+        "    A[tj.thread_id()] = K\n"
+        "print(len(k.precompile([(tj.spec((32,), tj.int32), n) for n in range(3)], 'sm_90a', workers=2)))\n"
+    )
+    program.chmod(0o700)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TILEJIT_CACHE": "0"}
+    run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, env=environment)
+    assert run.stdout == "3\n", run.stderr
+    assert len((tmp_path / "program.py.runs").read_text().split()) <= 3
+
+
+def test_no_process_starts_others(counted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEJIT_WORKER", "1")
+    assert len(scale().precompile([(ROW, n) for n in range(3)], workers=2)) == 3 == len(counted)
 
 
 def test_what_python_prints_at_its_start_is_no_answer(
@@ -393,6 +426,7 @@ def test_processes_of_another_version_compile_nothing(counted: list[str], monkey
     assert workers.is_as_imported(workers.IMPORTED), "a file of tilejit was changed while the tests ran"
     # as where the files that they would import were written later
     monkeypatch.setattr(workers, "IMPORTED", 0.0)
+    monkeypatch.setattr(workers, "_unable", set())
     assert len(scale().precompile([(ROW, n) for n in range(3)], workers=2)) == 3 == len(counted)
 
 

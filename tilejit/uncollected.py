@@ -14,28 +14,30 @@ __all__ = ["Uncollected", "uncollected"]
 
 
 class _Collector:
-    """Stands still while any thread is inside a stretch, of whichever kind. Its methods are called with the lock."""
+    """Stands still while any thread is inside a stretch, of whichever kind."""
 
     def __init__(self) -> None:
         # what is being collected may have a finalizer that enters a stretch
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
         self._inside = 0
         self._was_enabled = False
 
     def stop(self) -> None:
-        if not self._inside:
-            self._was_enabled = gc.isenabled()
-            gc.disable()
-        self._inside += 1
+        with self._lock:
+            if not self._inside:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._inside += 1
 
     def go_on(self) -> None:
-        self._inside = max(self._inside - 1, 0)
-        if not self._inside and self._was_enabled:
-            gc.enable()
+        with self._lock:
+            self._inside = max(self._inside - 1, 0)
+            if not self._inside and self._was_enabled:
+                gc.enable()
 
     def leave_in_child(self) -> None:
         """For the threads that a forked process hasn't."""
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
         if self._inside and self._was_enabled:
             gc.enable()
         self._inside = 0
@@ -52,17 +54,18 @@ class Uncollected:
 
     def __init__(self, then: Callable[[], object] = lambda: None) -> None:
         self._then = then
+        self._lock = threading.RLock()
         self._inside = 0
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._leave_in_child)
 
     def __enter__(self) -> None:
-        with _collector.lock:
+        with self._lock:
             _collector.stop()
             self._inside += 1
 
     def __exit__(self, *_: object) -> None:
-        with _collector.lock:
+        with self._lock:
             self._inside = max(self._inside - 1, 0)
             try:
                 if not self._inside:
@@ -72,6 +75,7 @@ class Uncollected:
                 _collector.go_on()
 
     def _leave_in_child(self) -> None:
+        self._lock = threading.RLock()
         self._inside = 0
 
 

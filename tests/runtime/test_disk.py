@@ -483,16 +483,40 @@ def test_what_is_changed_while_it_is_read_is_not_kept(store, settled, monkeypatc
     assert not list(store.entries())
 
 
-def test_what_was_imported_before_an_upgrade_is_not_kept(store, settled, monkeypatch):
+def quietly(function, *args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CacheWarning)
+        return function(*args)
+
+
+@pytest.mark.parametrize("meanwhile", ["changed", "as it was"])
+def test_what_an_upgraded_compiler_made_is_not_kept_where_the_fingerprint_was_taken_before(
+    store, settled, monkeypatch, meanwhile
+):
+    # the kernel that is found imports no compiler, and the fingerprint stays what it is
+    result(scale)
+    kept = programs(store)
+    changed = (settled / "one.py").stat().st_ctime
+    monkeypatch.setattr(fingerprint, "_PACKAGE", settled)
+    monkeypatch.setattr(fingerprint, "IMPORTED", changed + (-10 if meanwhile == "changed" else 10))
+    # as where the compiler is imported now
+    monkeypatch.setattr(fingerprint, "_parts", 0)
+    quietly(result, reverse)
+    assert (programs(store) == kept) == (meanwhile == "changed")
+
+
+def test_what_was_imported_before_an_upgrade_is_not_kept(store, settled, monkeypatch, tmp_path):
     monkeypatch.setattr(fingerprint, "_PACKAGE", settled)
     assert fingerprint.is_as_imported(fingerprint.IMPORTED) and fingerprint.fingerprint(store) is not None
     later = time.time() - 3600
     monkeypatch.setattr(fingerprint, "IMPORTED", later - 1800)
     assert not fingerprint.is_as_imported(later - 1800)
-    # what was known before the upgrade is still right
+    # what was kept before the upgrade is still read, and nothing is added
     assert fingerprint.fingerprint(store) is not None
+    monkeypatch.setattr(fingerprint, "_parts", 0)
+    assert not quietly(fingerprint.still_holds, DiskStore(tmp_path / "another"))
     fingerprint.fingerprint.cache_clear()
-    with pytest.warns(CacheWarning, match="have changed since this process imported them") as caught:
+    with pytest.warns(CacheWarning, match="were changed, or touched, after this process imported them") as caught:
         assert list(result(scale)) == [3 * n + 1 for n in range(32)] == list(result(scale))
     assert len(caught) == 1 and caught[0].filename == __file__ and not programs(store)
 

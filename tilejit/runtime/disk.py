@@ -33,7 +33,7 @@ from ..ir.types import ArgumentType, ConstexprType, Signature
 from ..layout import Swizzle, TileLayout
 from ..target import Target
 from .entry_kinds import EntryKind
-from .fingerprint import fingerprint
+from .fingerprint import fingerprint, still_holds
 from .store import DiskStore, current
 
 if TYPE_CHECKING:
@@ -87,6 +87,11 @@ class Place:
     digest: str
     files: tuple[str, ...]
 
+    def put(self, key: str, payload: bytes) -> None:
+        """Keeps what was found out of this variant, unless another version of the compiler has."""
+        if still_holds(self.store):
+            self.store.put(key, payload)
+
     def executable(self, typed: Signature) -> Executable | None:
         """What was kept here, for a kernel that may stand in other files now."""
         from ..executable.encoding import executable_from_json, moved_ptx
@@ -108,7 +113,7 @@ class Place:
         numbers = {file: number for number, file in enumerate(record["files"])}
         record["sources"] = [numbers.get(file) for file in self.files]
         text = json.dumps(record, separators=(",", ":")).encode()
-        self.store.put(EntryKind.PROGRAM.key(self.digest), text + b"\n" + executable.ptx.encode())
+        self.put(EntryKind.PROGRAM.key(self.digest), text + b"\n" + executable.ptx.encode())
 
     def decisions(self) -> Decisions | None:
         """What the compiler decided, where that was kept for a kernel in files of these names."""
@@ -118,7 +123,7 @@ class Place:
         return None if payload is None else Decisions.from_json(json.loads(payload))
 
     def keep_decisions(self, decisions: Decisions) -> None:
-        self.store.put(self._decisions, json.dumps(decisions.to_json(), separators=(",", ":")).encode())
+        self.put(self._decisions, json.dumps(decisions.to_json(), separators=(",", ":")).encode())
 
     @property
     def _decisions(self) -> str:
@@ -132,7 +137,7 @@ class Place:
         return None if payload is None else frozenset(json.loads(payload))
 
     def keep_written(self, names: frozenset[str]) -> None:
-        self.store.put(EntryKind.WRITTEN.key(self.digest), json.dumps(sorted(names)).encode())
+        self.put(EntryKind.WRITTEN.key(self.digest), json.dumps(sorted(names)).encode())
 
 
 def _argument(kind: ArgumentType) -> Hashable:

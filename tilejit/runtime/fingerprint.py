@@ -16,15 +16,20 @@ import numpy as np
 from .entry_kinds import EntryKind
 from .store import DiskStore
 
-__all__ = ["IMPORTED", "fingerprint", "is_as_imported", "source_digest"]
+__all__ = ["IMPORTED", "fingerprint", "is_as_imported", "source_digest", "still_holds"]
 
 _PACKAGE = Path(__file__).parent.parent
 
-#: when this process imported the package, in seconds since the epoch: what is written later isn't what runs here
-IMPORTED = time.time()
+#: when this process began to import the package, in seconds since the epoch
+IMPORTED: float = vars(sys.modules[__name__.partition(".")[0]])["_IMPORTED"]
 
 #: seconds after which a file that is written again has another time, on any file system
 _TICK = 10
+
+#: modules of the package that were imported from the files that were there when the import began
+_parts = 0
+
+_PREFIX = __name__.partition(".")[0] + "."
 
 _COMPILED = (".so", ".pyd", ".dll", ".dylib")
 
@@ -41,21 +46,45 @@ def fingerprint(store: DiskStore) -> str | None:
     except OSError:
         return None
     if sources is None:
-        store.warn(
-            "tilejit's files have changed since this process imported them: it keeps nothing on disk",
-            hint="start Python again, which then imports what is installed now",
-        )
+        _tell_of_change(store)
         return None
     return " ".join(map(str, (sources, *libraries, np.__version__, sys.implementation.cache_tag)))
+
+
+def still_holds(store: DiskStore) -> bool:
+    """Whether the fingerprint is that of what compiled just now: parts of the compiler are imported when it is needed.
+
+    It looks at the files again where more of the package was imported since it last did.
+    """
+    global _parts
+    parts = len([name for name in tuple(sys.modules) if name.startswith(_PREFIX)])
+    if parts == _parts:
+        return True
+    if not is_as_imported(IMPORTED):
+        _tell_of_change(store)
+        return False
+    _parts = parts
+    return True
+
+
+def _tell_of_change(store: DiskStore) -> None:
+    # making or removing a link to a file changes its time, too
+    store.warn(
+        "tilejit's files were changed, or touched, after this process imported them: it keeps nothing on disk",
+        hint="start Python again, which then imports what is installed now",
+    )
 
 
 def is_as_imported(imported: float) -> bool:
     """Whether the package's files are those that a process imported then, in seconds since the epoch."""
     try:
         _, latest = _state(_PACKAGE)
-    except OSError:
-        # no folder, but a zip, of which there is nothing to be told
+    except NotADirectoryError:
+        # a zip, of which there is nothing to be told
         return True
+    except OSError:
+        # it is being replaced
+        return False
     return latest <= imported
 
 

@@ -66,6 +66,12 @@ _READY = b"this is tilejit, which compiles\n"
 #: seconds that a process has to say so
 _READY_SECONDS = 30.0
 
+#: set in the processes that are started: none of them starts others, whatever it runs
+_MARK = "TILEJIT_WORKER"
+
+#: the programs that run Python here and of which one didn't come up
+_unable: set[str] = set()
+
 #: seconds that a process takes until it compiles; where less is left to do, none is started
 START_SECONDS = 0.5
 
@@ -135,7 +141,7 @@ def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[O
 
 def _most(workers: int | None) -> int:
     """How many processes may be started. workers: as `run_all` has it."""
-    if not sys.executable or getattr(sys, "frozen", False):
+    if not sys.executable or getattr(sys, "frozen", False) or sys.executable in _unable or _MARK in os.environ:
         return 0
     if workers is not None:
         return workers
@@ -160,8 +166,6 @@ class Workers:
         self._processes: list[WorkerProcess] = []
         self._lock = threading.Lock()
         self._is_over = False
-        # whether the system may start further ones
-        self._starts = True
 
     def __enter__(self) -> Workers:
         return self
@@ -217,12 +221,11 @@ class Workers:
         """One that waits, else a new one; None where none comes up."""
         with contextlib.suppress(queue.Empty):
             return self._free.get_nowait()
-        if not self._starts:
+        if sys.executable in _unable:
             return None
         try:
             process = WorkerProcess()
         except OSError:
-            self._starts = False
             return None
         with self._lock:
             is_wanted = not self._is_over
@@ -234,7 +237,7 @@ class Workers:
         process.end()
         if self._is_over:
             raise WorkerError("compiling was stopped")
-        self._starts = False
+        _unable.add(sys.executable)
         return None
 
 
@@ -250,22 +253,28 @@ class WorkerProcess:
         if folder not in paths:
             paths.insert(0, folder)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, repr(IMPORTED), *paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", _PROGRAM, repr(IMPORTED), *paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, _MARK: "1"},
         )
+        self._said = b""
+        # it has said what it says at its start, or has ended
+        self._has_started = threading.Event()
+        threading.Thread(target=self._listen, name="tilejit-start", daemon=True).start()
+
+    def _listen(self) -> None:
+        """Reads until it is ready, in a thread that nobody waits for: what it has started may keep the pipe open."""
+        assert self._process.stdout is not None
+        with contextlib.suppress(OSError, ValueError):
+            # past the file's buffer, which would be locked meanwhile
+            number = self._process.stdout.fileno()
+            while not self._said.endswith(_READY) and (more := os.read(number, 1 << 12)):
+                self._said += more
+        self._has_started.set()
 
     def is_ready(self) -> bool:
         """Whether it compiles, once it has said so, and as this process would: with the same files of this package."""
-        assert self._process.stdout is not None
-        patience = threading.Timer(_READY_SECONDS, self._process.kill)
-        patience.daemon = True
-        patience.start()
-        try:
-            return any(line.endswith(_READY) for line in iter(self._process.stdout.readline, b""))
-        except (OSError, ValueError):
-            # `end` has closed the pipe
-            return False
-        finally:
-            patience.cancel()
+        self._has_started.wait(_READY_SECONDS)
+        return self._said.endswith(_READY)
 
     def ask(self, question: bytes, name: str) -> Answer:
         """What becomes of a kernel; None where it can make nothing of it. name: its name.
@@ -293,7 +302,10 @@ class WorkerProcess:
         """Ends the process, and whoever waits for its answer."""
         self._process.kill()
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
+        # another descriptor may get the number of a pipe that is still listened to
+        pipes = [self._process.stdin, self._process.stdout if self._has_started.is_set() else None]
+        self._has_started.set()
+        for pipe in pipes:
             if pipe is not None:
                 with contextlib.suppress(OSError, ValueError):
                     pipe.close()

@@ -173,4 +173,4 @@ class Search:
     def _keep(self) -> None:
         if self._place is not None:
             key = self._key if self.table.is_final else self._key_so_far
-            self._place.store.put(key, self.table.to_bytes())
+            self._place.put(key, self.table.to_bytes())
