@@ -97,7 +97,9 @@ class _Statements:
             self.fault(f"unknown target {kernel.target!r}", kernel.span)
         self.target, self.is_cooperative = kernel.target, kernel.cooperative
         # tensors name extents and strides that are defined after them
-        for param in sorted(kernel.params, key=lambda p: isinstance(p, ir_params.PointerParam)):
+        tensors = [param for param in kernel.params if isinstance(param, ir_params.PointerParam)]
+        others = [param for param in kernel.params if not isinstance(param, ir_params.PointerParam)]
+        for param in (*others, *tensors):
             self.param(param)
         self.block(kernel.body)
         if kernel.memory:

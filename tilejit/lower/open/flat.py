@@ -45,7 +45,8 @@ def flattened(kernel: Kernel) -> tuple[Kernel, dict[str, tuple[int, ...]]]:
 
     returns: the shapes that these had, by name.
     """
-    if not any(isinstance(param, PointerParam) and _may_be_flat(param.buffer) for param in kernel.params):
+    tensors = [param.buffer for param in kernel.params if isinstance(param, PointerParam)]
+    if not any(map(_may_be_flat, tensors)):
         return kernel, {}
     flat = _FlatTiles(kernel)
     shapes = flat.shapes()
