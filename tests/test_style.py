@@ -74,6 +74,7 @@ def trees() -> Iterator[Trees]:
 SEVERAL = {"Barrier", "NamedBarrier", "Plan", "Kernel", "Region", "Ring", "RingStep", "Scalar", "Tile"}
 
 
+#: errors that users are to mend
 REFUSALS = {
     "DeviceError", "DispatchError", "KernelSyntaxError", "KernelTypeError", "LaunchError", "LayoutError",
     "ResourceError",

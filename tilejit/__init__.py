@@ -6,13 +6,13 @@ Names are looked up at their first use, so that `import tilejit` costs nothing t
 from __future__ import annotations
 
 import importlib
-import time
+import time as _time
 from typing import Any
 
 __version__ = "0.1.0"
 
 #: when this process began to import the package, in seconds since the epoch: what is written later isn't what runs here
-_IMPORTED = time.time()
+_IMPORTED = _time.time()
 
 # type checkers and editors read `__init__.pyi`, which `pytest tests/types --bless` writes
 __all__ = [

@@ -177,7 +177,7 @@ def cache_info() -> Iterator[str]:
         yield f"The cache on disk is off: {asked.unused}."
         yield "Compiled kernels are kept in the memory of the process that compiled them."
     else:
-        meanings = {kind.name.lower(): kind.value for kind in EntryKind}
+        meanings = {kind.label: kind.value for kind in EntryKind}
         sizes: dict[str, list[int]] = {}
         for entry in kept.entries():
             sizes.setdefault(entry.kind, []).append(entry.size_bytes)

@@ -135,7 +135,7 @@ def test_fma_rounds_once(t):
 def ties(exponent, seed=5):
     """float32 operands whose product is a midpoint of float32, and summands that tip it without changing float64's sum.
 
-    exponent: of the product. Below -126 midpoints are those of subnormals, which lie 2^-150 apart from their values.
+    exponent: of the product.
     """
     rng = np.random.default_rng(seed)
     odd = 2 * rng.integers(2**11, 2**12, (3000, 2)) + 1

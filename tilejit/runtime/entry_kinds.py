@@ -16,6 +16,11 @@ class EntryKind(Enum):
     TUNING = "how long a kernel takes in each configuration"
     SOURCE = "a digest of this package's own files, by their sizes and times"
 
+    @property
+    def label(self) -> str:
+        """What keys begin with, and entries' names end in."""
+        return self.name.lower()
+
     def key(self, of: str) -> str:
-        """The key of one of them, whose entry's name ends in its kind."""
-        return f"{self.name.lower()}:{of}"
+        """The key of one of them."""
+        return f"{self.label}:{of}"

@@ -26,7 +26,7 @@ IMPORTED: float = vars(sys.modules[__name__.partition(".")[0]])["_IMPORTED"]
 #: seconds after which a file that is written again has another time, on any file system
 _TICK = 10
 
-#: modules of the package that were imported from the files that were there when the import began
+#: how many modules of the package had been imported when its files were last found as they were at the beginning
 _parts = 0
 
 _PREFIX = __name__.partition(".")[0] + "."

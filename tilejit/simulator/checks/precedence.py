@@ -61,7 +61,7 @@ class Precedence:
     def before_my_barrier(self, records: Record, me: Record) -> NDArray[np.bool_]:
         """Which records are of threads of my CTA, before its last barrier. me: for each of them.
 
-        None where there are agents of copies or products, for which no barrier waits.
+        Not one where there are agents of copies or products, for which no barrier waits.
         """
         if self.order.clocks is not None and self.order.clocks.any_agents:
             return np.zeros(records.size, bool)
