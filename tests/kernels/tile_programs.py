@@ -7,7 +7,8 @@ fit; where they don't the statement is left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ import tilejit as tj
 from tests.reference import values
 from tests.support.programs import source_of
 from tilejit.dtypes import DTYPES, DType
+from tilejit.frontend.language import Function
 from tilejit.runtime.device import Device
 from tilejit.scopes import SCOPES
 from tilejit.testing import register_layouts
@@ -124,7 +126,9 @@ class Program:
     def tensors(self) -> dict[str, values.Tensor]:
         """What each array holds afterwards."""
         function = source_of(self.text, **self.layouts)
-        function.__globals__["tj"] = values.Language()
+        names = function.__globals__
+        helpers = {name: value.source.function for name, value in names.items() if isinstance(value, Function)}
+        names.update(helpers, tj=values.Language())
         tensors = {m.name: values.Tensor(m.array()[0]) for m in self.memories}
         with np.errstate(all="ignore"):
             function(**tensors, **self.scalars)
@@ -190,6 +194,13 @@ class Drawn:
     scalars: dict[str, np.generic] = field(default_factory=dict)
     count: int = 0
     given: set[str] = field(default_factory=set)
+    #: the barrier after a store to shared memory, before the loads
+    sync: str = "tj.cta_sync()"
+
+    @property
+    def is_once(self) -> bool:
+        """True if one instance of the scope carries each operation out."""
+        return self.scope == "cta" or self.threads == SCOPES[self.scope].threads(self.threads)
 
     def one(self, among: Any) -> Any:
         choices = list(among)
@@ -203,13 +214,16 @@ class Drawn:
         self.count += 1
         return f"{kind}{self.count}"
 
+    def names_in(self, text: str) -> dict[str, Any]:
+        """The values of the names that a piece of the program may use, with fresh arrays for those that it mentions."""
+        tensors = {m.name: values.Tensor(m.array()[0]) for m in self.memories if re.search(rf"\b{m.name}\b", text)}
+        return {"tj": values.Language(), **tensors, **self.tiles, **self.scalars, **self.layouts}
+
     def value(self, text: str) -> Any:
         """What an expression is, or None where it has no meaning."""
-        tensors = {m.name: values.Tensor(m.array()[0]) for m in self.memories if f"{m.name}[" in text}
-        names = {"tj": values.Language(), **tensors, **self.tiles, **self.scalars, **self.layouts}
         try:
             with np.errstate(all="ignore"):
-                made = eval(text, names)
+                made = eval(text, self.names_in(text))
         except values.Refused:
             return None
         fits = isinstance(made, values.Tile) and 0 < math.prod(made.shape) <= self.most and len(made.shape) <= 3
@@ -468,11 +482,11 @@ class Drawn:
 
     def block(self, lines: list[str], names: list[str]) -> list[str]:
         """Statements that leave these names, if they have a meaning."""
-        tensors = {m.name: values.Tensor(m.array()[0]) for m in self.memories}
-        scope = {"tj": values.Language(), **tensors, **self.tiles, **self.scalars, **self.layouts}
+        text = "\n".join(lines)
+        scope = self.names_in(text)
         try:
             with np.errstate(all="ignore"):
-                exec("\n".join(lines), scope)
+                exec(text, scope)
         except values.Refused:
             return []
         self.tiles.update({name: scope[name] for name in names})
@@ -549,7 +563,7 @@ class Drawn:
         buffer, result = self.name("s"), self.name()
         lines = [
             f"{buffer} = tj.alloc_shared({tile.shape}, tj.{tile.dtype})", f"tj.{self.scope}.store({buffer}, {name})",
-            "tj.cta_sync()", f"{result} = tj.{self.scope}.load({buffer})",
+            self.sync, f"{result} = tj.{self.scope}.load({buffer})",
         ]
         return self.block(lines, [result])
 
@@ -569,9 +583,8 @@ class Drawn:
 
     def update(self) -> list[str]:
         """A part of a tile added to memory, where one instance does so."""
-        is_once = self.scope == "cta" or self.threads == SCOPES[self.scope].threads(self.threads)
         names = [n for n, t in self.tiles.items() if t.dtype.name in ("int32", "uint32", "int64", "uint64") and t.shape]
-        if not names or not is_once or self.scope == "thread":
+        if not names or not self.is_once or self.scope == "thread":
             return []
         name = self.one(names)
         text = self.viewed(name, self.tiles[name])
@@ -591,6 +604,17 @@ class Drawn:
         if any(not t.dtype.is_fp8 and t.dtype.kind != "bool" for t in self.tiles.values()):
             ways += (self.loop, self.branch)
         return self.one(ways)()
+
+    def program(self, lines: list[str], before: Sequence[str] = ()) -> Program:
+        """The kernel of these statements. before: lines that precede its definition."""
+        body = [f"    {part}" for line in lines for part in line.splitlines()]
+        inside = "\n".join(body)
+        used = tuple(m for m in self.memories if re.search(rf"\b{m.name}\b", inside))
+        parameters = [*(f"{name}: tj.{value.dtype}" for name, value in self.scalars.items())]
+        parameters += [m.parameter for m in sorted(used, key=lambda m: m.pinned)]
+        text = "\n".join([*before, f"def kernel({', '.join(parameters)}):", *body, ""])
+        layouts = {n: v for n, v in self.layouts.items() if n in text}
+        return Program(text, used, self.scalars, layouts, self.threads)
 
 
 EXPRESSIONS = (
@@ -625,9 +649,4 @@ def programs(draw: st.DrawFn, most_statements: int = 8) -> Program:
     names = list(drawn.tiles)
     for name in dict.fromkeys([names[-1], *draw(st.lists(st.sampled_from(names), max_size=2))]):
         lines += drawn.store(name)
-    used = tuple(m for m in drawn.memories if any(f"{m.name}[" in line for line in lines))
-    parameters = ["n: tj.int32", "a: tj.float32", *(m.parameter for m in sorted(used, key=lambda m: m.pinned))]
-    body = [f"    {part}" for line in lines for part in line.splitlines()]
-    text = "\n".join([f"def kernel({', '.join(parameters)}):", *body, ""])
-    layouts = {n: v for n, v in drawn.layouts.items() if n in text}
-    return Program(text, used, drawn.scalars, layouts, threads)
+    return drawn.program(lines)

@@ -38,7 +38,7 @@ from hypothesis import strategies as st
 
 import tilejit as tj
 from tests.frontend.test_random_programs import by_python, deep_programs, programs
-from tests.kernels import chained_products, cluster_programs, ring_programs, test_trees, tile_programs
+from tests.kernels import chained_products, cluster_programs, mixed_programs, ring_programs, test_trees, tile_programs
 from tests.kernels import test_property_copies as copies
 from tests.kernels import test_property_elementwise as elementwise
 from tests.kernels.test_gemm import multiplies
@@ -237,6 +237,11 @@ KINDS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], None], int]] = {
         st.tuples(tile_programs.programs(12), TARGETS, st.sampled_from([0] * 9 + [1])),
         tree,
         24,
+    ),
+    "mixed": (
+        st.tuples(mixed_programs.programs(), TARGETS, st.sampled_from([0] * 9 + [1])),
+        tree,
+        20,
     ),
     "products": (
         st.tuples(

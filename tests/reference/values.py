@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import tilejit
 from tests.support.tolerances import tolerance
 from tilejit import dtypes
 from tilejit.dtypes import DType, from_numpy
@@ -368,6 +369,10 @@ def _product(acc: Tile | None, a: Tile, b: Tile) -> Tile:
 class Place:
     """A region of memory."""
 
+    @property
+    def dtype(self) -> DType:
+        return self.tensor.dtype
+
     def __init__(self, tensor: Tensor, starts: list[int], extents: list[int | None]) -> None:
         self.tensor, self.starts, self.extents = tensor, starts, extents
         self.shape = tuple(e for e in extents if e is not None)
@@ -404,6 +409,31 @@ class Tensor:
             starts.append(int(item.start if isinstance(item, slice) else item))
             extents.append(int(item.stop) - int(item.start) if isinstance(item, slice) else None)
         return Place(self, starts, extents)
+
+    def at(self, index: Tile) -> Rows:
+        """The rows that `index` names."""
+        return Rows(self, index)
+
+
+class Rows(Place):
+    """A gathered region: the rows of a tensor that a tile of integers names."""
+
+    def __init__(self, tensor: Tensor, index: Tile) -> None:
+        if index.error.any() or not index.dtype.is_integer:
+            raise Refused("at")
+        self.tensor, self.index = tensor, index.value
+        self.shape = (*self.index.shape, *tensor.shape[1:])
+
+    def __getitem__(self, key: Any) -> Rows:
+        """All of the rows: the slices name whole dimensions."""
+        return self
+
+    def indices(self) -> tuple[tuple[Array, ...], Array]:
+        rows = self.index.reshape(self.index.shape + (1,) * (len(self.tensor.shape) - 1)).astype(object)
+        inside = np.asarray((rows >= 0) & (rows < self.tensor.shape[0]), np.bool_)
+        clipped = np.where(inside, rows, 0).astype(np.int64)
+        others = np.indices(self.shape)[self.index.ndim :]
+        return (np.broadcast_to(clipped, self.shape), *others), np.broadcast_to(inside, self.shape)
 
 
 def _place(memory: Tensor | Place) -> Place:
@@ -451,19 +481,39 @@ class Scope:
 
 
 class Atomic:
-    """`tj.atomic`, carried out by one instance of a scope."""
+    """`tj.atomic` on integers, carried out by one instance of a scope."""
 
-    def add(self, memory: Tensor | Place, tile: Tile, mask: Any = None) -> None:
-        place = _place(memory)
-        indices, inside = place.indices()
-        condition = Tile(True) if mask is None else mask
-        if not inside.all() or condition.error.any() or not place.tensor.dtype.is_integer:
-            raise Refused("atomic.add")
-        chosen = np.broadcast_to(condition.value, place.shape)
-        at = tuple(i[chosen] for i in indices)
-        added = Tile(np.broadcast_to(tile.value, place.shape)[chosen], np.broadcast_to(tile.error, place.shape)[chosen])
-        place.tensor.array[at] += convert(added.value, place.tensor.dtype)
-        place.tensor.error[at] = np.where(added.error > 0, np.inf, place.tensor.error[at])
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        ufunc = ATOMICS[name]
+
+        def update(memory: Tensor | Place, tile: Tile, mask: Any = None) -> None:
+            place = _place(memory)
+            indices, inside = place.indices()
+            condition = Tile(True) if mask is None else mask
+            chosen = np.broadcast_to(condition.value, place.shape)
+            if not inside[chosen].all() or condition.error.any() or not place.tensor.dtype.is_integer:
+                raise Refused(name)
+            at = tuple(i[chosen] for i in indices)
+            ufunc.at(place.tensor.array, at, convert(np.broadcast_to(tile.value, place.shape)[chosen], place.dtype))
+            unsure = np.broadcast_to(tile.error, place.shape)[chosen] > 0
+            np.maximum.at(place.tensor.error, at, np.where(unsure, np.inf, 0))
+
+        return update
+
+
+ATOMICS: dict[str, np.ufunc] = {
+    "add": np.add, "max": np.maximum, "min": np.minimum, "and_": np.bitwise_and, "or_": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+class _EveryInstance:
+    """The index of an instance: each `if index == k:` is taken once, by one instance."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Language:
@@ -487,6 +537,33 @@ class Language:
 
     def cta_sync(self) -> None:
         """Nothing to wait for."""
+
+    warp_sync = warpgroup_sync = cta_sync
+
+    def warp_id(self) -> _EveryInstance:
+        return _EveryInstance()
+
+    warpgroup_id = warp_id
+
+    def cdiv(self, a: Any, b: Any) -> Any:
+        return -(-int(a) // int(b)) if isinstance(a, int) else type(a)(-(-int(a) // int(b)))
+
+    def tile_order(self, number: Any, extents: tuple[int, int], group: int) -> tuple[Any, ...]:
+        return tuple(type(number)(at) for at in tilejit.tile_order(int(number), extents, group))
+
+    def reduce(self, x: Any, axis: int, combine: Callable[..., Any], keepdims: bool = False) -> Any:
+        """A fold along one axis, first to last; a tuple of tiles is folded as one."""
+        tiles = x if isinstance(x, tuple) else (x,)
+        if any(tile.error.any() or not tile.dtype.is_integer for tile in tiles) or not tiles[0].shape[axis]:
+            raise Refused("reduce")
+        moved = [np.moveaxis(tile.value, axis, 0) for tile in tiles]
+        rows = [tuple(Tile(row) for row in values) for values in zip(*moved, strict=True)]
+        total: Any = rows[0] if isinstance(x, tuple) else rows[0][0]
+        for row in rows[1:]:
+            total = combine(total, row if isinstance(x, tuple) else row[0])
+        whole = total if isinstance(x, tuple) else (total,)
+        made = tuple(Tile(np.expand_dims(t.value, axis)) if keepdims else t for t in whole)
+        return made if isinstance(x, tuple) else made[0]
 
     def static_range(self, *bounds: int) -> Iterator[int]:
         return iter(range(*bounds))
