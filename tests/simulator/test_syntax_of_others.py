@@ -129,6 +129,28 @@ def test_reports_name_the_calls_through_which_a_line_was_inlined():
     assert places == ["library.py:300", "library.py:200", "user.py:10"]
 
 
+@pytest.mark.parametrize("first", ["", ".loc 1 80 17"])
+@pytest.mark.parametrize("outer", [80, 70])
+def test_an_inline_assembly_comes_from_one_line(first, outer):
+    """LLVM counts a line on for each line of the assembly; after its end the first line still holds."""
+    body = f""".loc 1 {outer if first else 80} 17
+    // begin inline asm
+    {first}
+    @%p1 mov.u64 %x1, 8;
+    .loc 1 81 17
+    ld.global.u32 %r1, [%x2];
+    .loc 1 82 17
+    ld.global.u32 %r1, [%x3];
+    // end inline asm
+    ld.global.u32 %r1, [%x4];
+    .loc 1 90 1
+    ld.global.u32 %r1, [%x5]; ret;"""
+    start = "setp.eq.u32 %p1, 0, 0; mov.u64 %x2, 0; mov.u64 %x3, 0; mov.u64 %x4, 0; mov.u64 %x5, 0;\n"
+    report = run(kernel(start + body, header=HEADER + INLINED), "k", (1,), (1,), [], on_finding="collect")
+    assert [x.first.location.line for x in report.findings] == [80, 90]
+    assert report.findings[0].count == 3
+
+
 def test_a_profile_counts_inlined_code_for_the_line_that_calls_it():
     body = """.loc 1 10 5
     mov.u32 %r1, 0;

@@ -24,6 +24,7 @@ _LOC = re.compile(
     r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)"
     r"(?:\s*,\s*function_name\s+[\w$.]+(?:\s*\+\s*\d+)?\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
 )
+_ASM = re.compile(r"//\s*begin inline asm.*?//\s*end inline asm", re.S)
 _REG = re.compile(r"\.reg\s*\.(\w+)\s+([^;]*);")
 _TARGETS = re.compile(r"\.branchtargets\s+([^;]*);")
 _PRAGMA = re.compile(r'\.pragma\s+"[^"]*"\s*;')
@@ -33,7 +34,7 @@ _BRANCHES = frozenset({"bra", "brx"})
 def parse_kernel(module: Module, kernel: KernelText) -> PtxFunction:
     """The kernel's declarations and code; raises UnsupportedInstructionError on what is not understood."""
     function = PtxFunction(kernel.name, kernel.params, bounds=kernel.bounds)
-    _Body(module, function, kernel.begin).parse()
+    _Body(module, function, kernel).parse()
     function.undefined.update(_IMPLICIT.findall(module.source.text, kernel.begin, kernel.end))
     return function
 
@@ -52,10 +53,20 @@ class _Scope:
 
 
 class _Body(Cursor):
-    """The statements between a kernel's braces."""
+    """The statements between a kernel's braces.
 
-    def __init__(self, module: Module, function: PtxFunction, begin: int) -> None:
-        super().__init__(module.source, begin)
+    counted: the position of each `.loc` after an instruction of an inline assembly. All of an assembly comes from one
+    line of the source, but LLVM adds a line for each line of the assembly.
+    """
+
+    def __init__(self, module: Module, function: PtxFunction, kernel: KernelText) -> None:
+        super().__init__(module.source, kernel.begin)
+        self.counted = {
+            match.start()
+            for assembly in _ASM.finditer(module.source.text, kernel.begin, kernel.end)
+            for match in _LOC.finditer(self.code, *assembly.span())
+            if self.code[assembly.start() : match.start()].strip()
+        }
         self.module = module
         self.function = function
         self.scopes = [_Scope(0)]
@@ -157,6 +168,8 @@ class _Body(Cursor):
 
         nvcc 13.5 leaves `inlined_at` out where it comes back to a place: what an earlier `.loc` said of it still holds.
         """
+        if match.start() in self.counted:
+            return
         file, line, column = (int(x) for x in match.groups()[:3])
         if match[4]:
             place = (int(match[4]), int(match[5]), int(match[6]))
