@@ -102,6 +102,31 @@ def test_an_address_of_what_is_not_there_is_refused():
         run(kernel("ret;", header=HEADER + ".global .u64 x = generic(missing);\n"), "k", (1,), (1,), [])
 
 
+FUNCTIONS = """
+.func (.param .b32 r) first(.param .b32 a) { ret; }
+.extern .func second (.param .b32 a) ;
+.global .u64 table[4] = {first, 0, generic(second), k};
+"""
+
+
+def test_functions_have_addresses():
+    body = """ld.global.u64 %x2, [table]; ld.global.u64 %x3, [table+16]; ld.global.u64 %x4, [table+24];
+    mov.u64 %x5, first; sub.u64 %x6, %x3, %x2; sub.u64 %x7, %x4, %x2; sub.u64 %x8, %x5, %x2; ld.global.u64 %x9, [table+8];
+    st.global.v2.u64 [%x1], {%x6, %x7}; st.global.v2.u64 [%x1+16], {%x8, %x9};"""
+    array = np.zeros(4, np.uint64)
+    module = kernel(f"ld.param.u64 %x1, [p];\n{body}\nret;", ".param .u64 p", header=HEADER + FUNCTIONS)
+    run(module, "k", (1,), (1,), [pointer(array)])
+    second, k, again, null = array.tolist()
+    assert 0 < second != k > 0
+    assert again == null == 0
+
+
+def test_code_is_no_memory():
+    body = "mov.u64 %x1, first; ld.u32 %r1, [%x1]; ret;"
+    with pytest.raises(OutOfBoundsError):
+        run(kernel(body, header=HEADER + FUNCTIONS), "k", (1,), (1,), [])
+
+
 def test_a_buffer_of_another_kernel_takes_no_memory():
     module = HEADER + ".shared .b8 big[100000000];\n" + kernel("ret;")[len(HEADER) :]
     run(module, "k", (64,), (256,), [])

@@ -68,11 +68,10 @@ class _Parser(Cursor):
         """Note the name of a function that isn't a kernel; its body is left alone."""
         names = re.sub(r"\([^)]*\)", " ", match[1]).split()
         name = next((n for n in names if not n.startswith(".")), "")
-        if match[2] == ";":
-            self.module.externals.add(name)
-            return
-        self.module.device_functions.add(name)
-        self.pos = self.source.closing_brace(self.pos)
+        has_body = match[2] == "{"
+        self.module.functions[name] = has_body or self.module.functions.get(name, False)
+        if has_body:
+            self.pos = self.source.closing_brace(self.pos)
 
     def entry(self, match: re.Match[str]) -> None:
         """Note a kernel and where its body is."""

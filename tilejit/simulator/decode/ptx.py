@@ -9,6 +9,12 @@ from typing import NamedTuple
 from ...dataclass import dataclass, field
 from .source import Source
 
+# The windows of the generic address space end below (opcodes/move.py).
+CODE_ADDRESS = 5 << 44
+
+#: A name in an operand: as written, or with the `@` of a name declared in an inner scope. Not the letters of a literal.
+NAME = re.compile(r"(?<![\w$%@])[%$A-Za-z_][\w$.@]*")
+
 
 class Loc(NamedTuple):
     """A `.loc`: a place in a source file, and the call through which its function was inlined, None if it wasn't."""
@@ -141,16 +147,19 @@ class KernelText:
 class Module:
     """A PTX file: what stands outside of functions; kernels are parsed when they are asked for.
 
-    device_functions: names of the `.func` that have a body.
-    externals: names of functions that are declared only.
+    functions: name of each `.func` → whether it has a body.
     """
 
     source: Source
     kernels: dict[str, KernelText] = field(default_factory=dict)
-    device_functions: set[str] = field(default_factory=set)
-    externals: set[str] = field(default_factory=set)
+    functions: dict[str, bool] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def code_addresses(self) -> dict[str, int]:
+        """The address of each function and kernel; no memory lies there."""
+        return {name: CODE_ADDRESS + 16 * i for i, name in enumerate((*self.functions, *self.kernels))}
 
 
 def parse_number(text: str, type_name: str = "b64") -> int:

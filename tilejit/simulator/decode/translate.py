@@ -181,7 +181,8 @@ class _Translator:
         addresses = {v.name: at for v, at in self.placed}
         # like a variable's, a parameter's address is one in its own state space; cvta makes it generic
         params = {p.name: p.offset for p in function.params}
-        names = KernelNames({**function.registers, "%carry": 32}, addresses | params, params)
+        addresses = self.module.code_addresses | addresses | params
+        names = KernelNames({**function.registers, "%carry": 32}, addresses, params)
         names.namespace.update(RUNTIME)
         names.maybe_undefined = undefined
         names.loaded_later = _loaded_later(function)

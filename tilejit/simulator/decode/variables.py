@@ -35,9 +35,10 @@ def place_lasting(module: Module) -> tuple[list[Placed], Places]:
 
 
 def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) -> bytearray:
-    """What a variable holds at first, with the addresses of other variables in it."""
+    """What a variable holds at first, with the addresses of other variables and of functions in it."""
     data = bytearray(variable.data or bytes(variable.size_bytes))
-    addresses = {v.name: (at, WINDOWS[v.space]) for v, at in placed} if variable.symbols else {}
+    addresses = {name: (at, 0) for name, at in module.code_addresses.items()} if variable.symbols else {}
+    addresses.update((v.name, (at, WINDOWS[v.space])) for v, at in placed)
     for symbol in variable.symbols:
         if symbol.name not in addresses:
             what = f"{variable.name} is initialised with {symbol.name}, which the PTX doesn't define"

@@ -86,7 +86,7 @@ def call(e: BlockWriter, m: Match) -> None:
         values = [e.read(f"{x}+0", "u4" if i == 2 else "u8") for i, x in enumerate(arguments)]
         e.stmt(f"S.assertfail({e.pc}, {', '.join(values)})")
         return
-    if name in e.module.device_functions:
+    if e.module.functions.get(name):
         e.fail(f"call of {name}: device functions are not supported: inline them into the kernel")
     e.fail(f"call of {name}: only vprintf and __assertfail are known")
 
