@@ -157,6 +157,16 @@ def test_each_cta_has_its_own_barriers():
     assert got.tolist() == [[0] * 32, [0] * 32, [1] * 32, [1] * 32, [1] * 32]
 
 
+@pytest.mark.parametrize("declared", ["{ .reg .pred done;", ".reg .pred done; {"])
+def test_a_wait_brings_the_same_whatever_scope_its_predicate_is_of(declared):
+    body = f"""@%p1 bra WAIT;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 64;
+    cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%x1], 64, [%r3];
+    WAIT: {declared} again: mbarrier.try_wait.parity.shared::cta.b64 done, [%r3], 0; @!done bra again; }}
+    and.b32 %r5, %r1, 15; mad.lo.u32 %r6, %r5, 4, %r2; ld.shared.u32 %r10, [%r6]; bar.sync 0;"""
+    assert results(body) == [0] * 32
+
+
 def test_spinning_threads_let_others_run():
     body = wait("W", "%r3", "0") + "mov.u32 %r10, 1; bra END;"
     late = "setp.ge.u32 %p2, %r1, 32; @!%p2 bra W; mbarrier.arrive.shared::cta.b64 _, [%r3];\n"

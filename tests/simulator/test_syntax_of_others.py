@@ -10,6 +10,9 @@ import pytest
 from tests.simulator.small_kernels import HEADER, evaluate, interesting, kernel, pointer, same_bits, simulate
 from tilejit.errors import MisalignedError, OutOfBoundsError, UnsupportedInstructionError
 from tilejit.simulator import run
+from tilejit.simulator.decode.parser import parse
+from tilejit.simulator.decode.statements import parse_kernel
+from tilejit.simulator.decode.steps import step_of
 from tilejit.simulator.opcodes import lookup
 
 
@@ -65,6 +68,37 @@ def test_tables_of_labels_belong_to_scopes(index):
       b: mov.u32 %r2, 20; }}
     out: st.global.u32 [%x1], %r2;"""
     assert result("mov.u32 %r2, 30;" + body) == [(10, 20, 30)[index]]
+
+
+NAMES = {"a": ".b32", "%b2": ".b32", "$c": ".b32", "q_p": ".pred", "%wide": ".b64"}
+
+
+@pytest.mark.parametrize("text", [
+    "add.u32 a, %b2, $c;", "setp.eq.u32 q_p, a, 0x1F;", "@!q_p bra OUT;", "@q_p mov.b32 a, %r1;",
+    "ld.shared.v2.u32 {a, _}, [$c+4];", "st.global.u32 [%wide], {a};", "atom.shared.add.u32 a, [$c], %b2;",
+    "addc.cc.u32 a, %b2, 0f3F800000;", "setp.lt.and.u32 q_p|%p1, a, $c, !%p2;", "mov.b64 %wide, {a, %tid.x};",
+    "mbarrier.try_wait.parity.shared::cta.b64 q_p, [a], $c;", "elect.sync a|q_p, -1;",
+])
+def test_registers_of_an_inner_scope_are_read_and_written_like_others(text):
+    declared = " ".join(f".reg {kind} {name};" for name, kind in NAMES.items())
+
+    def steps(body):
+        module = parse(kernel(body + "\nOUT: ret;"))
+        instructions = parse_kernel(module, module.kernels["k"]).body
+        return [(step_of(0, x), x.guard) for x in instructions]
+
+    renamed = {f"{x if x.startswith('%') else f'%{x}'}@{i}": x for i, x in enumerate(NAMES, 1)}
+    inner = repr(steps(f"{{ {declared} {text} }}"))
+    for unique, name in renamed.items():
+        inner = inner.replace(f"'{unique}'", f"'{name}'")
+    assert inner == repr(steps(f"{declared} {text}"))
+
+
+def test_variables_of_scopes_that_have_one_name_are_different():
+    scope = "{{ .shared .b32 s[{n}]; mov.u32 %r1, {n}; st.shared.u32 [s+4], %r1; mov.u32 %r{out}, s; }}"
+    body = scope.format(n=3, out=2) + scope.format(n=50, out=3)
+    body += "ld.shared.u32 %r4, [%r2+4]; ld.shared.u32 %r5, [%r3+4]; st.global.v2.u32 [%x1], {%r4, %r5};"
+    assert result(body, 2) == [3, 50]
 
 
 def test_a_type_may_follow_without_a_blank():

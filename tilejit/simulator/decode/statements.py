@@ -9,7 +9,7 @@ import re
 
 from ...dataclass import replace
 from .parser import FILE, VARIABLE, variable
-from .ptx import TYPE_BYTES, KernelText, Loc, Module, PtxFunction, PtxInstruction, Variable
+from .ptx import NAME, TYPE_BYTES, KernelText, Loc, Module, PtxFunction, PtxInstruction, Variable
 from .source import Cursor
 
 _STATEMENT = re.compile(
@@ -19,7 +19,6 @@ _STATEMENT = re.compile(
 )
 _IMPLICIT = re.compile(r"//\s*implicit-def:\s*(%[\w$]+)")
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s]+(?:\s*\+\s*[^,\s]+)?")
-_NAME = re.compile(r"[%$A-Za-z_][\w$]*")
 _LOC = re.compile(
     r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)"
     r"(?:\s*,\s*function_name\s+[\w$.]+(?:\s*\+\s*\d+)?\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
@@ -139,8 +138,8 @@ class _Body(Cursor):
         else:
             operands = tuple([x.strip() for x in ops.split(",")]) if ops else ()
         if self.renamed:
-            operands = tuple(_NAME.sub(self.rename, x) for x in operands)
-            guard = _NAME.sub(self.rename, guard) if guard else guard
+            operands = tuple(NAME.sub(self.rename, x) for x in operands)
+            guard = NAME.sub(self.rename, guard) if guard else guard
         line = self.source.line_at(match.start("root"))
         self.function.body.append(PtxInstruction(root, suffix, operands, line, self.loc, guard, neg == "!"))
 
@@ -181,7 +180,8 @@ class _Body(Cursor):
         if parsed.space == "param":
             self.function.call_params[self.declare(parsed.name)] = parsed.size_bytes
         else:
-            self.function.variables[parsed.name] = parsed
+            name = self.declare(parsed.name, "")
+            self.function.variables[name] = replace(parsed, name=name)
 
     def registers(self, match: re.Match[str]) -> None:
         if match[1] not in TYPE_BYTES:
@@ -196,12 +196,12 @@ class _Body(Cursor):
                     raise self.refusal(f"{name} is declared twice in one scope", match.start())
                 self.function.registers[self.declare(name)] = bits
 
-    def declare(self, name: str) -> str:
-        """The kernel-wide name of something declared in the current scope."""
+    def declare(self, name: str, prefix: str = "%") -> str:
+        """Return the kernel-wide name of something declared in the current scope; a register's begins with `prefix`."""
         if len(self.scopes) == 1:
             return name
         self.renamed = True
-        self.scopes[-1].names[name] = unique = self.unique(name if name.startswith("%") else f"%{name}")
+        self.scopes[-1].names[name] = unique = self.unique(name if name.startswith("%") else prefix + name)
         return unique
 
     def unique(self, name: str) -> str:

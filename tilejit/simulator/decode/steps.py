@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from ...dataclass import dataclass
 from .blocks import BARRIER_ROOTS, JUMP_ROOTS
-from .ptx import PtxInstruction
+from .ptx import NAME, PtxInstruction
 
-# Of names that no register has, such as a variable's, nothing is written: they do no harm among the sources.
-_NAME = re.compile(r"(?<![\w$%])[%$A-Za-z_][\w$.]*")
 # Their first operand is no result, as none in brackets is.
 _NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
@@ -17,7 +13,10 @@ _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An instruction's registers. addresses: those in brackets; sources, targets: the others, in order."""
+    """An instruction's registers. addresses: those in brackets; sources, targets: the others, in order.
+
+    Names of variables are harmless among the sources: no instruction writes a register of that name.
+    """
 
     pc: int
     root: str
@@ -32,11 +31,11 @@ def step_of(pc: int, ins: PtxInstruction) -> Step:
     has_result = ins.root not in _NO_RESULT or ".red." in ins.suffix + "."
     targets: list[str] = []
     if has_result and operands and not operands[0].startswith("["):
-        targets = _NAME.findall(operands.pop(0))
+        targets = NAME.findall(operands.pop(0))
     addresses: list[str] = []
     sources: list[str] = ["%carry"] if ins.root in _TAKES_CARRY else []
     for operand in operands:
-        (addresses if operand.startswith("[") else sources).extend(_NAME.findall(operand))
+        (addresses if operand.startswith("[") else sources).extend(NAME.findall(operand))
     if ".cc" in ins.suffix:
         targets.append("%carry")
     return Step(pc, ins.root, tuple(targets), tuple(sources), tuple(addresses))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from math import prod
@@ -22,7 +21,7 @@ from .courses import Courses
 from .emitter import SPECIAL, BlockWriter, KernelNames
 from .ordering import Ordering
 from .parser import parse
-from .ptx import Module, PtxFunction, Variable
+from .ptx import NAME, Module, PtxFunction, Variable
 from .statements import parse_kernel
 from .variables import Placed, place_lasting
 
@@ -30,9 +29,6 @@ RUNTIME: dict[str, Any] = {
     **FUNCTIONS, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
     "elements": memory.elements, "joined": memory.joined,
 }
-
-
-_NAME = re.compile(r"[%$A-Za-z_][\w$]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +133,7 @@ class _Translator:
         buffers = [v for v in self.module.variables.values() if v.space in ("shared", "local")]
         if not buffers:
             return []
-        named = {x for ins in self.function.body for operand in ins.operands for x in _NAME.findall(operand)}
+        named = {x for ins in self.function.body for operand in ins.operands for x in NAME.findall(operand)}
         return [v for v in buffers if v.name in named]
 
     def check_labels(self) -> None:
@@ -299,14 +295,14 @@ def _product_registers(function: PtxFunction) -> tuple[str, ...]:
 
 def _unread(function: PtxFunction) -> frozenset[str]:
     """Destinations of atomics that no instruction reads."""
-    targets = {x for ins in function.body if ins.root == "atom" for x in _NAME.findall(ins.operands[0])}
+    targets = {x for ins in function.body if ins.root == "atom" for x in NAME.findall(ins.operands[0])}
     if not targets:
         return frozenset()
     read: set[str] = set()
     for ins in function.body:
         writes = ins.root in ("atom", "mov")
         for operand in ins.operands[1:] if writes else ins.operands:
-            read.update(_NAME.findall(operand))
+            read.update(NAME.findall(operand))
         read.add(ins.guard or "")
     return frozenset(targets - read)
 
