@@ -167,6 +167,17 @@ def test_a_wait_brings_the_same_whatever_scope_its_predicate_is_of(declared):
     assert results(body) == [0] * 32
 
 
+@pytest.mark.parametrize("directives", ["", ".reqnctapercluster 2, 1, 1"])
+def test_a_copy_to_the_own_cta_needs_no_fence_of_its_barrier(directives):
+    body = START.format(count=1).replace("fence.mbarrier_init.release.cluster;", "") + """@%p1 bra WAIT;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 64;
+    cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%x1], 64, [%r3];
+    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0; @!%p2 bra WAIT;
+    ret;"""
+    report = launch(module(body, directives=directives), np.zeros(32, "u4"), block=32, grid=2, on_finding="collect")
+    assert report.findings == ()
+
+
 def test_spinning_threads_let_others_run():
     body = wait("W", "%r3", "0") + "mov.u32 %r10, 1; bra END;"
     late = "setp.ge.u32 %p2, %r1, 32; @!%p2 bra W; mbarrier.arrive.shared::cta.b64 _, [%r3];\n"

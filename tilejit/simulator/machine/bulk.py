@@ -273,8 +273,9 @@ class BulkCopies:
         site = self.access.sites[number]
         address = _of(bar, i) + site.offset
         if self.agents is not None:
-            self.mbarriers.check_visible(site, address, int(self.lanes.positions()[i]), cta)
-            if cta != self.cta(int(self.lanes.positions()[i])):
+            position = int(self.lanes.positions()[i])
+            if cta != self.cta(position):
+                self.mbarriers.check_visible(site, address, position, cta)
                 self.far.check_signalled(site, address, i, cta)
         return Signal(address, cta, size)
 

@@ -226,7 +226,10 @@ class MBarriers:
     # what asynchronous operations do
 
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
-        """The barrier of a CTA that an operation is going to report to must be visible to other agents than threads."""
+        """Check that the barrier to which an operation of another CTA will report has been fenced for that.
+
+        Operations of the barrier's own CTA need only what orders their issuer: a barrier of the CTA is enough.
+        """
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return
