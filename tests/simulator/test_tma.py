@@ -266,6 +266,37 @@ def test_global_memory_needs_a_proxy_fence_of_its_own():
             written_then_loaded(fence)
 
 
+REUSED = """
+mov.u32 %r1, %tid.x; mov.u32 %r2, sm; add.u32 %r3, %r2, 8192; setp.ne.u32 %p1, %r1, 0; ld.param.u64 %x3, [out];
+@%p1 bra READY; mbarrier.init.shared.b64 [%r3], 1; mbarrier.init.shared.b64 [%r3+8], 64; READY: bar.sync 0;
+mad.lo.u32 %r5, %r1, 4, %r2; mov.u32 %r6, 0; mov.u32 %r7, 0;
+AGAIN: @%p1 bra WAIT;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 256;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%x3], 256, [%r3];
+WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], %r7; @!%p2 bra WAIT;
+{access}
+add.u32 %r7, %r7, 1; setp.lt.u32 %p4, %r7, 2; @%p4 bra AGAIN;
+"""
+RELEASED = """mbarrier.arrive.shared.b64 _, [%r3+8];
+FREE: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3+8], %r7; @!%p2 bra FREE;"""
+READ, WROTE = "ld.shared.u32 %r6, [%r5];", "st.shared.u32 [%r5], %r6;"
+
+
+@pytest.mark.parametrize(("access", "levels"), [
+    (READ + "bar.sync 0;", {"warning"}), (READ + "barrier.sync 3, 64;", {"warning"}),
+    (READ + "fence.proxy.async; bar.sync 0;", set()), (READ + RELEASED, {"error"}),
+    (WROTE + "bar.sync 0;", {"error"}), (WROTE + READ + "bar.sync 0;", {"error", "warning"}),
+    ("bar.sync 0; setp.lt.u32 %p5, %r1, 32; @%p5 bra MINE; " + READ + RELEASED.replace("FREE", "F2") +
+     " bra MET; MINE: " + RELEASED + " MET:", {"error"}),
+])
+def test_a_stage_read_before_a_barrier_of_the_cta_may_be_copied_to_as_nvidia_does(access, levels):
+    text = programs.kernel(REUSED.format(access=access))
+    args = [programs.tensor_map(some((16, 64), np.float16), (64, 8), "128B"), pointer(np.zeros(256, np.uint8))]
+    report = run(text, "k", (1,), (64,), args, on_finding="collect")
+    assert {x.level for x in report.findings} == levels
+    assert all("with no fence.proxy.async between the two" in x.message for x in report.findings)
+
+
 @pytest.mark.parametrize("checks", [True, False])
 def test_a_load_that_nobody_waits_for_is_in_flight_at_the_exit(checks):
     """Without the checks, too, where it is late; one that has landed by then is known to them alone."""
