@@ -15,7 +15,7 @@ REST: bar.sync 0; ld.shared.u32 %r2, [%r4];
 
 
 def attempt(body, **options):
-    out = np.zeros(64, "u4")
+    out = np.zeros(128, "u4")
     report = simulate(START + body + "\nret;", out, registers=TILE, **options)
     return out, report
 
@@ -76,3 +76,67 @@ def test_the_error_leaves_the_output_as_it_was():
     with pytest.raises(UninitializedReadError):
         simulate(START + "st.global.u32 [%x2], %r2; ret;", out, registers=TILE)
     assert (out == 9).all()
+
+
+SKIPPED = "@%p1 ld.global.u32 %r8, [%x2];"
+AROUND = "@!%p1 bra AROUND; ld.global.u32 %r8, [%x2]; AROUND:"
+
+
+@pytest.mark.parametrize("skips", [SKIPPED, AROUND, "@%p1 add.u32 %r8, %r1, 1;", "mov.u32 %r9, %r1; " + SKIPPED])
+@pytest.mark.parametrize("use, how", [
+    ("st.global.u32 [%x2], %r8;", "stores it"),
+    ("mad.lo.u32 %r5, %r8, 3, %r1; bar.sync 0; mov.b32 %r6, %r5; st.global.u32 [%x2], %r6;", "stores it"),
+    ("selp.b32 %r5, 0, %r8, %p1; st.global.u32 [%x2], %r5;", "stores it"),
+    ("mov.b64 %x3, {%r8, %r8}; mad.wide.u32 %x4, %r1, 8, %x1; st.global.u64 [%x4+128], %x3;", "stores it"),
+    ("and.b32 %r5, %r8, 3; mad.wide.u32 %x3, %r5, 4, %x1; ld.global.u32 %r6, [%x3];", "address"),
+    ("setp.eq.u32 %p2, %r8, 5; @%p2 bra END; add.u32 %r5, %r1, 1;\nEND:", "branch"),
+    ("shfl.sync.idx.b32 %r5, %r8, 0, 31, -1;", "passes it on"),
+    ("st.shared.u32 [%r4], %r8; bar.sync 0; ld.shared.u32 %r5, [%r4]; st.global.u32 [%x2], %r5;", "stores it"),
+    ("mov.u32 %r7, 0; L: add.u32 %r8, %r8, 1; add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, 3; @%p2 bra L;"
+     "st.global.u32 [%x2], %r8;", "stores it"),
+])
+def test_the_use_of_a_register_that_some_threads_skipped_is_reported(skips, use, how):
+    with pytest.raises(UninitializedReadError, match=how):
+        attempt(skips + use)
+    report = attempt(skips + use, on_finding="collect")[1]
+    assert {x.rule for x in report.findings} == {"undefined"}
+    assert {x.threads for x in report.findings} == {tuple(range(20, 32))}
+    assert all(x.second is not None for x in report.findings)
+
+
+@pytest.mark.parametrize("skips", [SKIPPED, AROUND])
+@pytest.mark.parametrize("harmless", [
+    "add.u32 %r5, %r8, 7; shl.b32 %r6, %r5, 2; bar.sync 0;",
+    "@%p1 st.global.u32 [%x2], %r8;",
+    "selp.b32 %r5, %r8, 0, %p1; st.global.u32 [%x2], %r5;",
+    "mad.lo.u32 %r5, %r8, 3, %r1; bar.sync 0; selp.b32 %r5, %r5, %r1, %p1; shfl.sync.idx.b32 %r6, %r5, 0, 31, -1;",
+    "@!%p1 mov.u32 %r8, 0; st.global.u32 [%x2], %r8;",
+    "mov.u32 %r8, 5; st.global.u32 [%x2], %r8;",
+    "mad.wide.u32 %x4, %r1, 8, %x1; st.global.v2.u32 [%x4+128], {%r1, %r8};",
+    "mov.b64 %x3, {%r1, %r8}; mad.wide.u32 %x4, %r1, 8, %x1; st.global.u64 [%x4+128], %x3;",
+    "st.volatile.shared.u32 [%r4+4], %r8; bar.sync 0; ld.shared.u32 %r5, [%r4+4];",
+])
+def test_a_register_that_some_threads_skipped_may_be_read(skips, harmless):
+    assert attempt(skips + harmless, on_finding="collect")[1].findings == ()
+
+
+@pytest.mark.parametrize("mark", ["// implicit-def: %r8", ""])
+def test_what_a_compiler_left_undefined_may_be_stored(mark):
+    """What no predicated instruction writes, and what LLVM says is undefined."""
+    skips = SKIPPED if mark else "@!%p1 bra AROUND; add.u32 %r8, %r1, 1; AROUND:"
+    attempt(f"{mark}\n{skips} st.global.u32 [%x2], %r8;")
+
+
+def test_registers_named_like_the_variables_of_generated_code():
+    body = f".reg .b32 %v<300>; {SKIPPED.replace('%r8', '%v200')} add.u32 %v201, %v200, 1; " + "".join(
+        f"add.u32 %v{i}, %r1, {i}; " for i in range(30))
+    attempt(body + "st.global.u32 [%x2], %v29;")
+
+
+def test_the_skipped_instruction_and_the_use_are_named():
+    report = attempt("\n@%p1 ld.global.u32 %r8, [%x2];\nadd.u32 %r9, %r8, 1;\nst.global.u32 [%x2], %r9;",
+                     on_finding="collect")[1]
+    (finding,) = report.findings
+    assert finding.first.text == "@%p1 ld.global.u32 %r8, [%x2];"
+    assert finding.second.text == "st.global.u32 [%x2], %r9;"
+    assert (finding.threads, finding.count) == (tuple(range(20, 32)), 12)

@@ -145,7 +145,8 @@ FUNCTIONS = """
 
 def test_functions_have_addresses():
     body = """ld.global.u64 %x2, [table]; ld.global.u64 %x3, [table+16]; ld.global.u64 %x4, [table+24];
-    mov.u64 %x5, first; sub.u64 %x6, %x3, %x2; sub.u64 %x7, %x4, %x2; sub.u64 %x8, %x5, %x2; ld.global.u64 %x9, [table+8];
+    ld.global.u64 %x9, [table+8]; mov.u64 %x5, first;
+    sub.u64 %x6, %x3, %x2; sub.u64 %x7, %x4, %x2; sub.u64 %x8, %x5, %x2;
     st.global.v2.u64 [%x1], {%x6, %x7}; st.global.v2.u64 [%x1+16], {%x8, %x9};"""
     array = np.zeros(4, np.uint64)
     module = kernel(f"ld.param.u64 %x1, [p];\n{body}\nret;", ".param .u64 p", header=HEADER + FUNCTIONS)

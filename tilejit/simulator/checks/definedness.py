@@ -5,6 +5,9 @@ registers; the first use of a marked one as an address, in a branch, in a store 
 as an argument of a collective is the error. A store of a marked value to shared or local memory makes the place
 unwritten again.
 
+A register that a predicated instruction, or a load, should have written and a thread has skipped is marked in the same
+way when the thread reads it.
+
 Nothing is marked in most launches, and then nothing is looked at. Else the registers' marks are worked out behind each
 block that has run, instruction by instruction.
 """
@@ -31,6 +34,8 @@ Marks = NDArray[np.int32]
 
 UNWRITTEN_HINT = "write it first: what a kernel allocates holds nothing, not even zeros"
 
+# Compilers may leave an element of a vector unwritten that is never used.
+_PACKS = frozenset({"mov", "prmt", "bfi"})
 #: whoever takes part sees the others' arguments
 _COLLECTIVES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "wmma", "wgmma", "ldmatrix", "stmatrix",
                           "tcgen05", "bar", "barrier", "call", "atom", "red", "cp"})
@@ -60,6 +65,8 @@ class Definedness:
         self.places = places
         self.findings = findings
         self.origins: list[tuple[str, int]] = [("", 0)]
+        # the origins that are skipped writes of registers
+        self.skips: dict[str, int] = {}
         self.steps: dict[int, list[Step]] = {}
         self.select(lanes)
 
@@ -81,6 +88,20 @@ class Definedness:
         """Threads have read what nothing has written. unwritten: a row for each thread, of its cells."""
         self.origins.append((message, pc))
         self.reads.setdefault(pc, []).append((positions, unwritten, len(self.origins) - 1))
+        self.active = True
+
+    def skipped(self, name: str, positions: Index) -> None:
+        """Threads are about to read a register that they have not written."""
+        fresh = positions[self.marks[name][positions] == 0] if name in self.marks else positions
+        if not fresh.size:
+            return
+        if name not in self.skips:
+            pc = self.program.skippable[name]
+            who = self.lanes.describe_position(int(fresh[0]))
+            self.skips[name] = len(self.origins)
+            message = f"{who} reads register {name}, which nothing has written: it skipped"
+            self.origins.append((f"{message}\n  {self.places.describe(pc)}", pc))
+        self.marks.setdefault(name, np.zeros(self.lanes.total, np.int32))[fresh] = self.skips[name]
         self.active = True
 
     def storing(self, pc: int, region: MemoryRegion, cells: Index, view: NDArray[Any], index: Index) -> None:
@@ -128,14 +149,24 @@ class Definedness:
             return
         marks = None
         if step.root not in ("ld", "ldu") and step.root not in _COLLECTIVES:
-            marks = self.selection(step, positions) if step.root == "selp" else self.together(step.sources, positions)
+            marks = self.selection(step, positions) if step.root == "selp" else \
+                self.together(step.sources, positions, step.root in _PACKS)
         for name in step.targets:
             self.mark(name, positions, marks)
 
-    def together(self, names: tuple[str, ...], positions: Index) -> Marks | None:
-        """A mark for each thread where any of these registers has one."""
+    def together(self, names: tuple[str, ...], positions: Index, packs: bool = False) -> Marks | None:
+        """A mark for each thread where any of these registers has one.
+
+        packs: they are elements of a vector; of registers that were not written all must be marked.
+        """
         marked = [self.marks[name][positions] for name in names if name in self.marks]
-        return np.maximum.reduce(marked) if marked else None
+        if not marked:
+            return None
+        result: Marks = np.maximum.reduce(marked)
+        if packs and self.skips:
+            partly = np.minimum.reduce(marked) == 0 if len(marked) == len(names) else True
+            result[partly & np.isin(result, list(self.skips.values()))] = 0
+        return result
 
     def selection(self, step: Step, positions: Index) -> Marks | None:
         """selp: marks of the side that each thread chose, and of the predicate."""
@@ -175,7 +206,7 @@ class Definedness:
 
     def follow_store(self, step: Step, positions: Index) -> None:
         """A marked value that goes to global memory is used; elsewhere its place counts as unwritten again."""
-        marks = self.together(step.sources, positions)
+        marks = self.together(step.sources, positions, packs=self.function.body[step.pc].operands[1].startswith("{"))
         if marks is None or not np.count_nonzero(marks):
             return
         notes = self.stores.get(step.pc, [])
@@ -185,7 +216,7 @@ class Definedness:
                 for note in notes:
                     note.view[note.index] = note.old
             for name in step.sources:
-                self.use(name, step.pc, positions, "stores it")
+                self.use(name, step.pc, positions[marks > 0], "stores it")
             return
         whole = np.zeros(self.lanes.total, np.int32)
         whole[positions] = marks

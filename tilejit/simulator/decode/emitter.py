@@ -55,7 +55,7 @@ class Touched:
 
 # Shorter blocks leave the cache's memory alone anyway.
 LONG_BLOCK = 24
-_LOCAL = re.compile(r"\bv\d+\b")
+_LOCAL = re.compile(r"(?<![%'@])\bv\d+\b")
 
 SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
@@ -74,6 +74,8 @@ class KernelNames:
         self.sites: list[Any] = []
         self.maybe_undefined: frozenset[str] = frozenset()
         self.never_written: frozenset[str] = frozenset()
+        # registers that a thread may read after it skipped what writes them → that instruction
+        self.skippable: dict[str, int] = {}
         self.loaded_later: frozenset[str] = frozenset()
         self.unread: frozenset[str] = frozenset()
         # variables whose addresses differ between the CTAs of a cluster
@@ -178,6 +180,7 @@ class BlockWriter:
             self.fail(f"{name} is not declared")
         if name in names.never_written and not self.may_be_undefined():
             self.stmt(f"S.never_written({name!r}, {self.pc})")
+        self.note_skipped(name, slot)
         if name in names.loaded_later:
             self.stmt(f"S.tmem.touch({name!r}, {self.pc}, 'reads')")
         if name in names.product_rows:
@@ -334,6 +337,7 @@ class BlockWriter:
             self.stmt(f"S.tmem.touch({source!r}, {self.pc}, 'reads')")
         if source in self.names.product_rows:
             self.touch_product(self.product_reads, source)
+        self.note_skipped(source, origin)
         if not self.names.home[origin]:
             self.names.home[origin] = f"u{self.names.bits[origin] // 8}"
         self.views[target] = self.view_map(origin)
@@ -399,6 +403,11 @@ class BlockWriter:
         flag = f"%defined:{name}"
         self.names.register_bits[flag] = 1
         return flag
+
+    def note_skipped(self, name: str, slot: int) -> None:
+        """Report to the checks which threads have skipped every write of a register, at the block's first read."""
+        if name in self.names.skippable and slot not in self.written:
+            self.once(f"S.skipped({self.read(self.define_flag(name), 'p')}, {name!r})")
 
     def check_defined(self, name: str, value: str) -> None:
         """Check that this path wrote a register that an address or branch uses and some path leaves unwritten."""

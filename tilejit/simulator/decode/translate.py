@@ -23,6 +23,7 @@ from .ordering import Ordering
 from .parser import parse
 from .ptx import NAME, Module, PtxFunction, Variable
 from .statements import parse_kernel
+from .steps import step_of
 from .variables import Placed, place_lasting
 
 RUNTIME: dict[str, Any] = {
@@ -58,6 +59,7 @@ class Program:
     param_parts: all parameters, as parts of their state space.
     live: registers live into each block, as bit sets of slots.
     product_registers: accumulators and registers of A of products of warpgroups.
+    skippable: registers that some path reads unwritten → a predicated instruction, or a load, that writes them.
     of_warpgroups: blocks whose first instruction whole warpgroups execute together.
     events: blocks with performance events, each with the events of one of its instructions as bits.
     """
@@ -80,6 +82,7 @@ class Program:
     events: tuple[tuple[int, int], ...]
     ordering: Ordering
     product_registers: tuple[str, ...]
+    skippable: dict[str, int]
     of_warpgroups: frozenset[int]
     courses: Courses
 
@@ -188,6 +191,7 @@ class _Translator:
         names.product_rows = {name: row for row, name in enumerate(self.product_registers)}
         defined = _defined(function) if undefined else set()
         names.never_written = frozenset(x for x in undefined if x not in defined)
+        names.skippable = _skippable(function, undefined) if undefined else {}
         return [self.emit_block(block, names) for block in blocks], names
 
     def emit_block(self, block: BasicBlock, names: KernelNames) -> BlockWriter:
@@ -260,6 +264,7 @@ class _Translator:
             events=tuple((b.index, body[pc].events) for b in blocks for pc in b.pcs if body[pc].events),
             ordering=Ordering.of(body, names.sites),
             product_registers=self.product_registers,
+            skippable=names.skippable,
             of_warpgroups=frozenset(b.index for b in blocks if b.warps > 1),
             courses=Courses(self.function, blocks, names.sites, names.slots, live),
         )
@@ -305,6 +310,19 @@ def _unread(function: PtxFunction) -> frozenset[str]:
             read.update(NAME.findall(operand))
         read.add(ins.guard or "")
     return frozenset(targets - read)
+
+
+def _skippable(function: PtxFunction, undefined: frozenset[str]) -> dict[str, int]:
+    """Return those of the registers that predicated instructions or loads write, with the first of these.
+
+    Other writes are left out: where a branch skips them, compilers leave registers undefined that nobody needs.
+    """
+    result: dict[str, int] = {}
+    for pc, ins in enumerate(function.body):
+        if ins.guard or ins.root in ("ld", "ldu"):
+            for name in undefined.intersection(step_of(pc, ins).targets):
+                result.setdefault(name, pc)
+    return result
 
 
 def _defined(function: PtxFunction) -> set[str]:

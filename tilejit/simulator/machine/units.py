@@ -225,6 +225,12 @@ class Units:
     def never_written(self, name: str, pc: int) -> NoReturn:
         self.report_register(0, name, pc)
 
+    def skipped(self, flags: Any, name: str) -> None:
+        """Threads are about to read a register; `flags` says which of them have written it."""
+        if self.definedness is not None and np.count_nonzero(flags) < np.size(flags):
+            positions = self.lanes.positions()
+            self.definedness.skipped(name, positions[~np.broadcast_to(flags, positions.shape)])
+
     def check_defined(self, flags: Any, name: str, pc: int) -> None:
         missing = np.flatnonzero(~np.atleast_1d(flags))
         if missing.size:

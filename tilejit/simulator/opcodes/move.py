@@ -92,9 +92,9 @@ def selp(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     if dtype[0] in "ui":
         dtype = _at_hand(e, unsigned)
-    chosen = e.src(3, "p")
+    chosen, yes, no = e.src(3, "p"), e.src(1, dtype), e.src(2, dtype)
     e.stmt(f"S.selects({e.pc}, {chosen})")
-    e.dst(0, dtype, f"sel({chosen}, {e.src(1, dtype)}, {e.src(2, dtype)})")
+    e.dst(0, dtype, f"sel({chosen}, {yes}, {no})")
 
 
 def _at_hand(e: BlockWriter, unsigned: str) -> str:
