@@ -451,3 +451,10 @@ def test_explain_of_a_file_that_python_cannot_import_says_why_in_a_sentence(tmp_
     assert main(["explain", str(file)]) == 1
     shown = capsys.readouterr().err
     assert words in shown and "Traceback" not in shown
+
+
+@pytest.mark.parametrize(("specs", "types"), [((), "n: int32"), (("--spec", "n=int64"), "n: int64")])
+def test_an_int_of_which_nothing_is_said_is_an_int32(run, file, specs, types):
+    text = "import tilejit as tj\n@tj.kernel(threads=32)\ndef k(A: tj.Tensor, n: int, a: float):\n    A[n] = a\n"
+    status, out, _ = run("explain", file(text), "--tile-ir", "--spec", "A=float32[32]", *specs)
+    assert status == 0 and types in out and "a: float32" in out

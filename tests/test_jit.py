@@ -673,3 +673,57 @@ def test_a_captured_value_that_is_another_for_a_moment_is_never_stale(monkeypatc
     monkeypatch.setitem(globals(), "STEP", 3)
     k[1](a)
     assert a[0] == 3
+
+
+def launches(kernel, folder):
+    """The ways to run a kernel on one array and further arguments."""
+
+    def saved(y, *args):
+        path = folder / "k.ptx"
+        kernel.compile(y, *args).save(path)
+        tj.load_compiled(path)[1](y, *args)
+
+    def twice(y, *args):
+        for _ in range(2):
+            kernel[1](y, *args)
+
+    def replaced(y, *args):
+        kernel[1].bind(np.zeros_like(y), *args)(y, *args)
+
+    tuned = tj.autotune(configs=[tj.Config({"X": 1}), tj.Config({"X": 2})], key=["n", "a"])(kernel)
+    return {
+        "launch": twice, "bind": lambda y, *args: kernel[1].bind(y, *args)(), "bind with others": replaced,
+        "saved": saved, "simulate": lambda y, *args: tj.simulate(kernel, 1, y, *args),
+        "autotune": lambda y, *args: tuned[1](y, *args),
+    }
+
+
+def test_python_annotations_mean_the_same_in_every_launch(tmp_path):
+    @tj.kernel(threads=1)
+    def k(Y: tj.Tensor, n: int, a: float, b: "bool", X: tj.constexpr = 1):
+        Y[0] = n // 2
+        Y[1] = a // 7 * 0.5 + a * a
+        Y[2] = b + b
+
+    for name, launch in launches(k, tmp_path).items():
+        for n, a, b in ((7, 100000, 2), (np.int64(7), np.float64(1e5), np.bool_(1)), (True * 7, 1e5, True)):
+            y = np.zeros(3, np.float64)
+            launch(y, n, a, b)
+            assert y.tolist() == [3, np.float32(1e5) // 7 * 0.5 + np.float32(1e5) ** 2, 2], name
+        y = np.zeros(3)
+        launch(y, 2**40, 1, 0)
+        assert y[0] == 2**39
+        for wrong in ((2.0, 1.0, True), (1, "1.0", True), (1, 1.0, 0.5), (None, 1.0, True), (2**63, 1.0, True)):
+            with pytest.raises(tj.LaunchError, match=r"[nab] is (int32|int64|float32|bool_)"):
+                launch(y, *wrong)
+
+
+def test_a_tuned_kernel_has_one_table_for_numbers_that_are_passed_as_the_same():
+    @tj.autotune(configs=[tj.Config({"X": 1}), tj.Config({"X": 2})], key=["a"])
+    @tj.kernel(threads=1)
+    def k(Y: tj.Tensor, a: float, X: tj.constexpr):
+        Y[0] = a
+
+    for a in (2, 2.0, np.float64(2), np.int8(2)):
+        k[1](np.zeros(1, np.float32), a)
+    assert len(k.tuning) == 1

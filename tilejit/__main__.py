@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import __version__
 from .dataclass import replace
-from .dtypes import DTYPES
+from .dtypes import DTYPES, int32
 from .environment import VARIABLES
 from .errors import DeviceError, LaunchError, TilejitError
 from .frontend import NO_DEFAULT, ParameterKind
@@ -268,7 +268,7 @@ def _compiled_for(kernel: Kernel, specs: Sequence[str], target: Target | None, t
         if name in arguments:
             raise LaunchError(f"--spec says twice what {name} is", hint="leave one of the two out")
         arguments[name] = _argument(name, kinds[name], value)
-    scalars = {p.name: p.dtype for p in kernel.parameters if p.dtype is not None}
+    scalars = {p.name: p.dtype or int32 for p in kernel.parameters if p.kind is ParameterKind.SCALAR}
     return kernel.compile_named({**scalars, **arguments}, target, threads)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilejit as tj
@@ -31,7 +32,7 @@ def of(text: str, **names: Any) -> list[Any]:
 
 
 def test_annotations_say_the_kind_of_each_parameter() -> None:
-    found = of("def k(A: tj.Tensor, B, N: tj.constexpr, n: tj.int32, m: tj.float16 = 2, j: int = 3):\n    pass\n")
+    found = of("def k(A: tj.Tensor, B, N: tj.constexpr, n: tj.int32, m: tj.float16 = 2, j=3):\n    pass\n")
     assert [(p.kind, p.dtype) for p in found] == [
         (ParameterKind.ARRAY, None), (ParameterKind.ANY, None), (ParameterKind.CONSTEXPR, None),
         (ParameterKind.SCALAR, dtypes.int32), (ParameterKind.SCALAR, dtypes.float16),
@@ -43,6 +44,14 @@ def test_annotations_say_the_kind_of_each_parameter() -> None:
 def test_an_array_that_may_be_left_out_is_annotated_so() -> None:
     (parameter,) = of("def k(A: tj.Tensor | None = None):\n    pass\n")
     assert (parameter.kind, parameter.default) == (ParameterKind.ANY, None)
+
+
+@pytest.mark.parametrize("head", ["", "from __future__ import annotations\n"])
+def test_annotations_of_python_numbers_are_types_of_scalars(head: str) -> None:
+    found = of(head + "def k(n: int, x: float = 2, b: bool = False, d: np.dtype('float64') = 1):\n    pass\n", np=np)
+    assert [p.kind for p in found] == [ParameterKind.SCALAR] * 4
+    # that of an int depends on its value
+    assert [p.dtype for p in found] == [None, dtypes.float32, dtypes.bool_, dtypes.float64]
 
 
 def test_string_annotations_are_evaluated_where_the_kernel_was_defined() -> None:

@@ -39,6 +39,54 @@ def test_arguments_bind_by_position_and_keyword_with_defaults():
     assert bind("k", (A, N, x), (1, 2, 3), {}) == [1, 2, 3]
 
 
+SCALARS = st.one_of(
+    st.booleans(), st.integers(-(2**65), 2**65), st.floats(),
+    st.sampled_from([None, "1", (1,), 1j, [1], 10**400, -(10**400)]),
+    st.sampled_from([np.bool_, np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64]).flatmap(
+        lambda kind: st.builds(kind, st.just(1) if kind is np.bool_ else st.sampled_from(
+            [np.iinfo(kind).min, 1, np.iinfo(kind).max]
+        ))
+    ),
+    st.builds(np.float64, st.floats()), st.builds(np.float32, st.floats(width=32)),
+    st.just(np.ones(1)), st.just(np.array(2)),
+)
+
+
+def bits(parameter, value):
+    """The type and the bits that an argument is passed as, or how it is refused."""
+    try:
+        call = Call((parameter,), (value,))
+    except LaunchError as error:
+        return error.message
+    (dtype,) = call.key[1:]
+    with np.errstate(over="ignore"):
+        return dtype, dtype.numpy.type(call.arguments[0]).tobytes()
+
+
+@given(SCALARS)
+def test_a_scalar_annotated_by_a_python_type_is_passed_as_one_of_that_type(value):
+    """As `tj.int32` (`tj.int64` if that doesn't hold it), `tj.float32` and `tj.bool_` convert and refuse it."""
+    plain, given = tj.kernel(threads=1), {}
+    for kind, dtype in ((int, dtypes.int32), (float, dtypes.float32), (bool, dtypes.bool_)):
+        def k(x):
+            pass
+
+        k.__annotations__["x"] = kind
+        (annotated,) = plain(k).parameters
+        given[kind] = bits(annotated, value)
+        number = value.item() if isinstance(value, np.generic) else value
+        if kind is int and isinstance(number, int) and not -(2**31) <= number < 2**31:
+            dtype = dtypes.int64
+        assert given[kind] == bits(Parameter("x", ParameterKind.SCALAR, dtype), value)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64])
+def test_an_int_of_which_only_the_type_is_given_holds_all_of_that_type(dtype):
+    parameter = Parameter("n", ParameterKind.SCALAR)
+    expected = dtypes.int32 if dtype in (dtypes.int8, dtypes.int32) else dtypes.int64
+    assert Call((parameter,), (hypothetical(parameter, 0, dtype),)).key[1:] == (expected,)
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "message"),
     [

@@ -9,7 +9,7 @@ from types import CodeType
 from typing import Any
 
 from ..dataclass import dataclass
-from ..dtypes import DType, as_dtype
+from ..dtypes import DType, as_dtype, bool_, float32
 from ..errors import KernelSyntaxError, KernelTypeError
 from .annotations import Tensor
 from .language import Constexpr, Spec
@@ -39,7 +39,7 @@ class ParameterKind(Enum):
 class Parameter:
     """One parameter of a kernel, as its definition says.
 
-    dtype: of a scalar.
+    dtype: of a scalar; None if the argument decides, which of an `int` is int32 or int64.
     spec: the type that an array is pinned to. default: `NO_DEFAULT` where there is none.
     """
 
@@ -81,8 +81,11 @@ def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any
         if annotation not in (None, Tensor):
             raise _error(source, arg, f"{arg.arg} has a tj.spec as default but is annotated {annotation!r}")
         return Parameter(arg.arg, ParameterKind.ARRAY, None, default)
-    if annotation is None or annotation in (int, float, bool, Tensor | None):
+    if annotation is None:
         return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
+    # not by `==`, by which NumPy's float64 is a `float`
+    if annotation is int or annotation is float or annotation is bool:
+        return Parameter(arg.arg, ParameterKind.SCALAR, _PYTHON_TYPES[annotation], None, default)
     if annotation is Tensor:
         return Parameter(arg.arg, ParameterKind.ARRAY, None, None, default)
     if isinstance(annotation, Constexpr):
@@ -90,11 +93,16 @@ def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any
     dtype = as_dtype(annotation)
     if dtype is not None:
         return Parameter(arg.arg, ParameterKind.SCALAR, dtype, None, default)
+    if annotation == Tensor | None:
+        return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
     if isinstance(annotation, Spec):
         message = f"the annotation of {arg.arg} is a tj.spec; what pins a parameter's type is its default"
         raise _error(source, arg, message, f"write {arg.arg}: tj.Tensor = {ast.unparse(arg.annotation or arg)}")
     raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which says nothing to tilejit")
 
+
+#: the type of a scalar by a Python annotation; that of an `int` depends on its value
+_PYTHON_TYPES = {int: None, float: float32, bool: bool_}
 
 _KINDS = "write tj.Tensor, tj.constexpr, or a type such as tj.int32"
 

@@ -206,11 +206,19 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
             (position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value
         )
     dtype = None if parameter.kind is _CONSTEXPR or isinstance(value, str) else as_dtype(value)
-    return value if dtype is None else dtype.numpy.type(0)
+    if dtype is None:
+        return value
+    if parameter.kind is ParameterKind.SCALAR and parameter.dtype is None and dtype.is_integer:
+        # an `int` has the type that the greatest value needs
+        return min(int(np.iinfo(dtype.numpy).max), 2**63 - 1)
+    return dtype.numpy.type(0)
 
 
 def scalar_dtype(parameter: Parameter, value: Any) -> DType:
-    """The type of an unannotated scalar; see LANGUAGE, "Parameters"."""
+    """The type of a scalar whose annotation leaves it open: none, or `int`."""
+    if parameter.kind is ParameterKind.SCALAR:
+        number = value.item() if isinstance(value, np.generic) else value
+        return int32 if not isinstance(number, int) or -(2**31) <= number < 2**31 else int64
     if isinstance(value, (bool, np.bool_)):
         return bool_
     if isinstance(value, np.generic):
@@ -239,7 +247,13 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
         # ml_dtypes scalars have no Python counterpart in `item`
         number = float(number) if isinstance(value, np.generic) else _no_number(parameter, value, dtype)
     if dtype.is_float:
-        return _rounded(float(number), dtype)
+        try:
+            return _rounded(float(number), dtype)
+        except OverflowError:
+            raise LaunchError(
+                f"{parameter.name} is {dtype.name}; got an integer of {number.bit_length()} bits, which no float holds",
+                hint="pass a smaller number, or float('inf') for infinity",
+            ) from None
     if isinstance(number, float):
         return _no_number(parameter, value, dtype)
     if dtype.kind == "bool":

@@ -158,7 +158,7 @@ class TunedKernel(Kernel):
         """The configuration for these arguments; tuned now, as `launcher` launches, where the fastest isn't known."""
         call = Call(self.open_parameters, values)
         device = devices.of(call)
-        by_name = self.by_name(values)
+        by_name = self._passed(values, call)
         key = tuple([_key_value(by_name[name], name) for name in self.choices.key])
         quick = (device, launcher.threads, self.captured.number(), call.key, key, self._besides())
         config = self._chosen.get(quick)
@@ -195,7 +195,7 @@ class TunedKernel(Kernel):
         """likes: the values, with what stands for them where they are specs. call: of these."""
         aliased = frozenset(position for pair in call.overlaps for position in pair)
         typed = signature(self.open_parameters, likes, call.arguments, target, aliased)
-        named = self.by_name(values)
+        named = self._passed(values, call)
         key = ", ".join(f"{name}={_text(named[name])}" for name in self.choices.key)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
         return Question(device, target, threads, tuple(likes), call, typed, captured, key, candidates)
@@ -203,6 +203,13 @@ class TunedKernel(Kernel):
     def by_name(self, values: Sequence[Any]) -> dict[str, Any]:
         """The arguments without the configuration's, by name."""
         return {p.name: value for p, value in zip(self.open_parameters, values, strict=True)}
+
+    def _passed(self, values: Sequence[Any], call: Call) -> dict[str, Any]:
+        """The arguments by name, with numbers as the kernel gets them: 2 is 2.0 for a float."""
+        return {
+            p.name: value if argument is None or not isinstance(value, (bool, int, float, np.generic)) else argument
+            for p, value, argument in zip(self.open_parameters, values, call.arguments, strict=True)
+        }
 
     def answer(self, question: Question) -> Tuning | None:
         """The finished table for a question, where there is one, here or on the disk."""

@@ -187,8 +187,8 @@ def _scalar_part(parameter: Parameter, value: Any) -> ScalarPart | None:
         return None
     # a number that its type can't hold is refused when it is packed
     number = name if kind in _NUMBERS else f"{name}.item()"
-    has_two_types = parameter.dtype is None and kind is int
-    key = (f"-2147483648 <= {name} <= 2147483647",) if has_two_types else ()
+    has_two_types = parameter.dtype is None and (kind is int or parameter.kind is ParameterKind.SCALAR)
+    key = (f"-2147483648 <= {number} <= 2147483647",) if has_two_types else ()
     dtype = parameter.dtype or scalar_dtype(parameter, value)
     encode = encoder(dtype)
     if encode is None:
