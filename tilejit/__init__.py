@@ -16,16 +16,18 @@ _IMPORTED = _time.time()
 
 # type checkers and editors read `__init__.pyi`, which `pytest tests/types --bless` writes
 __all__ = [
-    "AsyncHazardError", "Compiled", "CompiledKernel", "Config", "DType", "DeadlockError", "DeviceArray",
-    "DeviceError", "DispatchError", "DivergenceError", "Kernel", "KernelSyntaxError", "KernelTypeError",
-    "LaunchError", "LayoutError", "MisalignedError", "OutOfBoundsError", "PreparedLaunch", "R", "RaceError", "Region",
-    "ResourceError", "S", "Scalar", "SimulationError", "Spec", "Swizzle", "TCol", "TLane", "Tensor", "Tile",
-    "TileLayout", "TilejitError", "UninitializedReadError", "UnsupportedInstructionError", "autotune", "bfloat16",
-    "bool_", "cdiv", "compile_many", "constexpr", "device", "dispatch", "empty", "float16", "float32", "float64",
-    "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16", "int32", "int64", "int8", "kernel", "laneid",
-    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "simulate", "spec",
-    "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16", "uint32", "uint64",
-    "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
+    "AsyncHazardError", "CacheWarning", "Compiled", "CompiledKernel", "Config", "DType", "DeadlockError",
+    "DeviceArray", "DeviceAssertionError", "DeviceCheckError", "DeviceError", "DispatchError", "DivergenceError",
+    "DivisionByZeroError", "GridWarning", "Kernel", "KernelSyntaxError", "KernelTypeError", "LaunchError",
+    "LayoutError", "MisalignedError", "OutOfBoundsError", "PrecisionWarning", "PreparedLaunch", "R", "RaceError",
+    "Region", "ResourceError", "S", "Scalar", "SimulatedAssertionError", "SimulationError", "Spec", "Swizzle",
+    "TCol", "TLane", "Tensor", "Tile", "TileLayout", "TilejitError", "UninitializedReadError",
+    "UnsupportedInstructionError", "autotune", "bfloat16", "bool_", "cdiv", "compile_many", "constexpr", "device",
+    "dispatch", "empty", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "function", "inf",
+    "int16", "int32", "int64", "int8", "kernel", "laneid", "load_compiled", "m", "nan", "next_power_of_2",
+    "no_recompile", "num_sms", "operand", "simulate", "spec", "static_assert", "sym", "synchronize", "tid_in_wg",
+    "tile_order", "to_device", "tx", "uint16", "uint32", "uint64", "uint8", "use_device", "warpid", "wgid",
+    "wid_in_wg",
 ]
 
 _TYPES = (
@@ -40,7 +42,8 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
         "TilejitError", "KernelSyntaxError", "KernelTypeError", "LayoutError", "DispatchError", "ResourceError",
         "LaunchError", "DeviceError", "SimulationError", "OutOfBoundsError", "MisalignedError",
         "UninitializedReadError", "RaceError", "DeadlockError", "DivergenceError", "AsyncHazardError",
-        "UnsupportedInstructionError",
+        "UnsupportedInstructionError", "SimulatedAssertionError", "DivisionByZeroError", "DeviceCheckError",
+        "DeviceAssertionError", "PrecisionWarning", "GridWarning", "CacheWarning",
     ),
     "layout": (
         "R", "S", "Swizzle", "TileLayout", "TCol", "TLane", "laneid", "m", "tid_in_wg", "tx", "warpid", "wgid",

@@ -16,18 +16,25 @@ from .compiled import (
 )
 from .errors import (
     AsyncHazardError as AsyncHazardError,
+    CacheWarning as CacheWarning,
     DeadlockError as DeadlockError,
+    DeviceAssertionError as DeviceAssertionError,
+    DeviceCheckError as DeviceCheckError,
     DeviceError as DeviceError,
     DispatchError as DispatchError,
     DivergenceError as DivergenceError,
+    DivisionByZeroError as DivisionByZeroError,
+    GridWarning as GridWarning,
     KernelSyntaxError as KernelSyntaxError,
     KernelTypeError as KernelTypeError,
     LaunchError as LaunchError,
     LayoutError as LayoutError,
     MisalignedError as MisalignedError,
     OutOfBoundsError as OutOfBoundsError,
+    PrecisionWarning as PrecisionWarning,
     RaceError as RaceError,
     ResourceError as ResourceError,
+    SimulatedAssertionError as SimulatedAssertionError,
     SimulationError as SimulationError,
     TilejitError as TilejitError,
     UninitializedReadError as UninitializedReadError,
@@ -118,16 +125,17 @@ _Value = TypeVar("_Value", bound=Tile | float)
 
 __version__: str
 __all__ = [
-    "AsyncHazardError", "Compiled", "CompiledKernel", "Config", "DType", "DeadlockError", "DeviceArray",
-    "DeviceError", "DispatchError", "DivergenceError", "Kernel", "KernelSyntaxError", "KernelTypeError",
-    "LaunchError", "LayoutError", "MisalignedError", "OutOfBoundsError", "PreparedLaunch", "R", "RaceError", "Region",
-    "ResourceError", "S", "Scalar", "SimulationError", "Spec", "Swizzle", "TCol", "TLane", "Tensor", "Tile",
-    "TileLayout", "TilejitError", "UninitializedReadError", "UnsupportedInstructionError", "autotune", "bfloat16",
-    "bool_", "cdiv", "compile_many", "constexpr", "device", "dispatch", "empty", "float16", "float32", "float64",
-    "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16", "int32", "int64", "int8", "kernel", "laneid",
-    "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand", "simulate", "spec",
-    "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16", "uint32", "uint64",
-    "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
+    "AsyncHazardError", "CacheWarning", "Compiled", "CompiledKernel", "Config", "DType", "DeadlockError",
+    "DeviceArray", "DeviceAssertionError", "DeviceCheckError", "DeviceError", "DispatchError", "DivergenceError",
+    "DivisionByZeroError", "GridWarning", "Kernel", "KernelSyntaxError", "KernelTypeError", "LaunchError",
+    "LayoutError", "MisalignedError", "OutOfBoundsError", "PrecisionWarning", "PreparedLaunch", "R", "RaceError",
+    "Region", "ResourceError", "S", "Scalar", "SimulatedAssertionError", "SimulationError", "Spec", "Swizzle", "TCol",
+    "TLane", "Tensor", "Tile", "TileLayout", "TilejitError", "UninitializedReadError", "UnsupportedInstructionError",
+    "autotune", "bfloat16", "bool_", "cdiv", "compile_many", "constexpr", "device", "dispatch", "empty", "float16",
+    "float32", "float64", "float8_e4m3fn", "float8_e5m2", "function", "inf", "int16", "int32", "int64", "int8",
+    "kernel", "laneid", "load_compiled", "m", "nan", "next_power_of_2", "no_recompile", "num_sms", "operand",
+    "simulate", "spec", "static_assert", "sym", "synchronize", "tid_in_wg", "tile_order", "to_device", "tx", "uint16",
+    "uint32", "uint64", "uint8", "use_device", "warpid", "wgid", "wid_in_wg",
 ]
 
 constexpr: TypeAlias = Any

@@ -10,6 +10,7 @@ from .dataclass import replace
 from .errors import shown_file
 from .explanation import Decisions, ElementAccess, InsertedInstruction, LocalTile, VerdictRow
 from .ir import walk
+from .ir.analyses.precision import float64_arithmetic
 from .ir.analyses.uniformity import repeated_additions
 from .ir.clusters import ctas_along
 from .ir.nodes import Alloc, Atomic, Const, Expect, Instruction, Kernel, Let, Load, Store, Vector
@@ -36,7 +37,7 @@ def decisions(made: Derivation) -> Decisions:
         layouts=tuple(map(str, made.layouts)),
         elements=element_accesses(made.tile),
         inserted=insertions(made.tile, made.lane),
-        remarks=repetitions(made.tile),
+        remarks=(*repetitions(made.tile), *double_precision(made.open)),
     )
 
 
@@ -90,6 +91,17 @@ def repetitions(kernel: Kernel) -> tuple[str, ...]:
         f"{_line(stmt.span)}: each of {counted(times, 'thread')} adds the same value to the same element of "
         f"{stmt.place.buffer.root.name}; to add it once, write `if tj.thread_id() == 0:` in front"
         for stmt, times in repeated_additions(kernel)
+    )
+
+
+def double_precision(kernel: Kernel) -> tuple[str, ...]:
+    """Return the lines that compute in float64, a text each; none if an array of the kernel is float64."""
+    operations: dict[str, dict[str, None]] = {}
+    for stmt, name in float64_arithmetic(kernel):
+        operations.setdefault(_line(stmt.span), {})[name] = None
+    return tuple(
+        f"{line}: {', '.join(names)} in float64, though no array of {kernel.name} is float64"
+        for line, names in operations.items()
     )
 
 

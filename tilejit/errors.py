@@ -255,6 +255,68 @@ class UnsupportedInstructionError(SimulationError):
     """PTX that the simulator doesn't know."""
 
 
+class SimulatedAssertionError(SimulationError, AssertionError):
+    """An `assert` that failed on the simulator.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            assert A[0] > 0, "A begins with a positive number"
+
+        tj.simulate(k, 1, np.zeros(1, np.float32))
+    """
+
+
+class DivisionByZeroError(SimulationError, ZeroDivisionError):
+    """A division of integers by zero on the simulator.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor, n: int) -> None:
+            A[tj.thread_id()] = 1 // n
+
+        tj.simulate(k, 1, np.zeros(32, np.int32), 0)
+    """
+
+
+class DeviceCheckError(LaunchError):
+    """An error that a checked build (`debug=True`) found on a GPU; raised at the next synchronization."""
+
+
+class DeviceAssertionError(DeviceCheckError, AssertionError):
+    """An `assert` that failed on a GPU, in a kernel with `debug=True`."""
+
+
+class PrecisionWarning(UserWarning):
+    """A number that float32 rounds was passed as float32, and the kernel computes with it in float64.
+
+    It is given once for each kernel and parameter.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor, x: float) -> None:
+            A[tj.thread_id()] *= x
+
+        k[1](np.ones(32, np.float64), 0.1)
+    """
+
+
+class GridWarning(UserWarning):
+    """A grid with an axis along which all CTAs do the same.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor) -> None:
+            A[tj.cta_id(0)] = 1
+
+        k[4, 8](np.zeros(4, np.float32))
+    """
+
+
+class CacheWarning(UserWarning):
+    """Kernels are compiled again in each process because the cache on disk can't be used."""
+
+
 def shown_file(file: str) -> str:
     """A source file as messages name it: `Cell In[3]` for the cell of a notebook or of an IPython session."""
     named = getattr(getattr(running_shell(), "compile", None), "format_code_name", None)

@@ -33,6 +33,7 @@ from .runtime.launcher.generated import GeneratedLauncher, GeneratedLaunchers, R
 from .runtime.launcher.memory import LaunchMemory
 from .runtime.making import Compiler, Maker
 from .runtime.once import Once
+from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe, hypothetical
 from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
 from .target import Target
@@ -455,6 +456,7 @@ def simulate(
     launch = launcher.launch(values)
     request = Request(chosen, launch.threads, values, call, debug=bool(checks) and not profile)
     compiled = k.variants.variant(request).compiled
+    warn_of_rounding(compiled.executable, values, k.memory.warned)
     return SimulatedFunction(compiled).simulate(
         launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule,
         delivery=delivery,

@@ -14,6 +14,7 @@ from .runtime.device import Launch
 from .runtime.grid import GridFunction, check_clustered, check_grid, warn_of_equals
 from .runtime.launcher.generated import ABSENT, GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
 from .runtime.launcher.memory import LaunchMemory
+from .runtime.rounding import warn_of_rounding
 from .runtime.signature import bind, describe
 from .runtime.variants import without_compiling
 from .target import Target
@@ -138,6 +139,11 @@ class LaunchBase(ABC):
         if direct is not None and not direct.is_current():
             self.memory.launch_in_context()
 
+    def _warn_of_rounding(self, resolved: ResolvedLaunch, values: Sequence[Any]) -> None:
+        executable = resolved.function.compiled.executable
+        if executable.widened:
+            warn_of_rounding(executable, values, self.memory.warned)
+
     def _learn(
         self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
     ) -> None:
@@ -180,6 +186,7 @@ class Launcher(LaunchBase):
         resolved = self.kernel.resolve(self.threads, values)
         launch = self.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
         warn_of_equals(self.kernel.name, launch.grid, resolved.function.compiled.executable.grid_axes)
+        self._warn_of_rounding(resolved, values)
         resolved.function.launch(launch, resolved.call)
         return resolved
 
@@ -228,7 +235,7 @@ class PreparedLaunch(LaunchBase):
     __slots__ = ("_launcher", "_values", "_resolved", "_generated", "_hold", "_quick", "_run")
 
     def __init__(self, launcher: Launcher, values: list[Any]) -> None:
-        super().__init__(launcher.kernel, launcher.threads, launcher.stream, LaunchMemory())
+        super().__init__(launcher.kernel, launcher.threads, launcher.stream, LaunchMemory(launcher.memory.warned))
         self._launcher = launcher
         self._generated: GeneratedLauncher | None = None
         self._resolve(values)
@@ -240,6 +247,7 @@ class PreparedLaunch(LaunchBase):
         self._hold = self._resolved.captured.watch()
         launch = launcher.launch(values)
         warn_of_equals(self.kernel.name, launch.grid, self._resolved.function.compiled.executable.grid_axes)
+        self._warn_of_rounding(self._resolved, values)
         self._quick, self._run = self._resolved.function.prepare(launch, self._resolved.call)
         self.fixed = launcher.fixed
 
@@ -286,6 +294,7 @@ class PreparedLaunch(LaunchBase):
                 hint=f"bind again, or launch {self.kernel.name}[grid](...)",
             )
         launch = self._launcher.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
+        self._warn_of_rounding(resolved, values)
         resolved.function.launch(launch, resolved.call)
         return resolved
 

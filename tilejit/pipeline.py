@@ -25,6 +25,7 @@ from .errors import ResourceError
 from .executable import Assertion, Executable
 from .ir import walk
 from .ir.analyses import initialized, polling
+from .ir.analyses.precision import widened_scalars
 from .ir.analyses.pressure import Pressure
 from .ir.analyses.register_pool import sets_registers
 from .ir.checks import checked, refuse_overlaps
@@ -476,6 +477,7 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         watched=state.watched,
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
+        widened=widened_scalars(open),
         grid_axes=tuple([axis for axis in range(3) if made.asked & asked_along(axis, kernel.cluster)]),
     )
     derivation = Derivation(

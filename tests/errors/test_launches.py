@@ -11,7 +11,7 @@ import pytest
 
 import tilejit as tj
 from tests.support.marked import HEADER, Marked, execute, kernel_text, points_at
-from tilejit.runtime.grid import GridWarning
+from tilejit.errors import GridWarning
 
 LAUNCH, RESOURCE, DEVICE = tj.LaunchError, tj.ResourceError, tj.DeviceError
 

@@ -89,6 +89,12 @@ def roles(A: tj.Tensor):
 
 
 @tj.kernel(threads=32)
+def widened(A: tj.Tensor, x: tj.float32):
+    """A scalar that is rounded before it is converted to float64."""
+    A[0, 0] = tj.float32(tj.float64(x) * 3)
+
+
+@tj.kernel(threads=32)
 def nothing():
     pass
 
@@ -109,5 +115,6 @@ EXECUTABLES: dict[str, Callable[[], Compiled]] = {
     "pinned": lambda: pinned.compile(target="sm_100a"),
     "indexed": lambda: indexed.compile(F32, tj.int32, target="sm_90a"),
     "roles": lambda: roles.compile(F32, target="sm_90a"),
+    "widened": lambda: widened.compile(F32, **numbers(widened), target="sm_90a"),
     "nothing": lambda: nothing.compile(target="sm_90a"),
 }

@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 import tilejit as tj
+from tilejit.errors import CacheWarning
 from tilejit.runtime import store as stores
-from tilejit.runtime.store import CacheWarning, DiskStore, current
+from tilejit.runtime.store import DiskStore, current
 
 #: a user who isn't root
 STRANGER = 65534

@@ -17,9 +17,10 @@ import pytest
 
 import tilejit as tj
 from tilejit import pipeline
+from tilejit.errors import CacheWarning
 from tilejit.frontend import kernel as frontend
 from tilejit.runtime import disk, fingerprint, making
-from tilejit.runtime.store import CacheWarning, DiskStore, current
+from tilejit.runtime.store import DiskStore, current
 
 ROOT = Path(tj.__file__).parent.parent
 

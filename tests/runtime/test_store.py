@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tilejit.errors import CacheWarning
 from tilejit.runtime import store as stores
-from tilejit.runtime.store import CacheWarning, DiskStore
+from tilejit.runtime.store import DiskStore
 
 KEY, OTHER = "program:one", "program:two"
 

@@ -20,7 +20,7 @@ __all__ = ["executable_from_json", "executable_to_json", "moved_ptx"]
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
 
 #: changes whenever the record does
-FORMAT = 5
+FORMAT = 6
 
 
 def executable_to_json(executable: Executable) -> dict[str, Any]:
@@ -45,6 +45,7 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
         "shared_map": [[p.name, p.variable, p.first, p.bytes, spans.number(p.span)] for p in e.shared_map],
         "entry_registers": e.entry_registers,
         "grid_axes": e.grid_axes,
+        "widened": e.widened,
         "usage": None if e.usage is None else [e.usage.registers, e.usage.spill_bytes, e.usage.is_estimate],
         "files": list(spans.files),
         "lines": list(spans.lines),
@@ -77,6 +78,7 @@ def executable_from_json(
         shared_map=tuple([SharedPlace(p[0], p[1], p[2], p[3], _place(places, p[4])) for p in record["shared_map"]]),
         entry_registers=record["entry_registers"],
         grid_axes=tuple(record["grid_axes"]),
+        widened=tuple(record["widened"]),
         usage=None if record["usage"] is None else Usage(*record["usage"]),
     )
 

@@ -56,6 +56,7 @@ class Executable:
     shared_map: what lies where in shared memory.
     entry_registers: what each thread must start with, where warpgroups set their registers; else None.
     grid_axes: of the grid, those along which its CTAs ask where they are, or how many.
+    widened: float32 scalars among the arguments that the kernel converts to float64.
     usage: what a thread needs, as far as was known when it was kept or saved; None of what was compiled just now.
     machine_code: for one GPU, where it was saved.
     """
@@ -78,6 +79,7 @@ class Executable:
     shared_map: tuple[SharedPlace, ...] = field(default=(), repr=False)
     entry_registers: int | None = None
     grid_axes: tuple[int, ...] = (0, 1, 2)
+    widened: tuple[str, ...] = ()
     usage: Usage | None = None
     machine_code: MachineCode | None = None
 

@@ -11,29 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..dataclass import dataclass
-from ..errors import LaunchError, OutOfBoundsError, SimulationError, UninitializedReadError
+from ..errors import (
+    DeviceAssertionError,
+    DeviceCheckError,
+    DivisionByZeroError,
+    OutOfBoundsError,
+    SimulatedAssertionError,
+    SimulationError,
+    UninitializedReadError,
+)
 from ..ir.params import AssertionsParam
 from ..target import WARP as WARP_THREADS
 from .device import Launch
 
 if TYPE_CHECKING:
     from ..executable import Assertion, Executable
-
-
-class DeviceCheckError(LaunchError):
-    """What a checked build found wrong with a kernel that ran on a GPU."""
-
-
-class DeviceAssertionError(DeviceCheckError, AssertionError):
-    """An `assert` that failed on a GPU."""
-
-
-class DivisionByZeroError(SimulationError, ZeroDivisionError):
-    """A division of integers by zero on the simulator."""
-
-
-class SimulatedAssertionError(SimulationError, AssertionError):
-    """An `assert` that failed on the simulator."""
 
 
 _SIMULATED: dict[str, type[SimulationError]] = {

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ..callers import stack_level
-from ..errors import LaunchError, ResourceError
+from ..errors import GridWarning, LaunchError, ResourceError
 from ..target import MAX_GRID, MAX_REGISTERS, MAX_THREADS
 from ..wording import shown
 
@@ -166,10 +166,6 @@ def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -
         raise LaunchError(
             f"grid {grid} isn't made of whole clusters of {cluster} CTAs", hint="round each size up to a multiple"
         )
-
-
-class GridWarning(UserWarning):
-    """A grid with an axis along which all CTAs do the same."""
 
 
 def warn_of_equals(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -> None:

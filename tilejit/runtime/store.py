@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..callers import stack_level
+from ..errors import CacheWarning
 
-__all__ = ["DEFAULT_LIMIT", "Asked", "CacheWarning", "DiskStore", "Entry", "Unsound", "asked", "current"]
+__all__ = ["DEFAULT_LIMIT", "Asked", "DiskStore", "Entry", "Unsound", "asked", "current"]
 
 #: bytes that the cache takes unless `TILEJIT_CACHE_MAXSIZE` says otherwise: some 10,000 kernels
 DEFAULT_LIMIT = 512 * 2**20
@@ -54,10 +55,6 @@ _READING = os.O_RDONLY | _BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O
 _WRITING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
 
 _HINT = "TILEJIT_CACHE_DIR names another folder, TILEJIT_CACHE=0 turns the cache off"
-
-
-class CacheWarning(UserWarning):
-    """Kernels are compiled again because what was compiled can't be kept on disk."""
 
 
 class Entry(NamedTuple):

@@ -59,7 +59,7 @@ class TunedKernel(Kernel):
         self._besides = _besides(self._functions_of_configs)
         choosing = Choosing(frozenset(choices.key), self._besides)
         self.generated = GeneratedLaunchers(self.name, self.parameters, choosing)
-        self.memory = LaunchMemory()
+        self.memory = LaunchMemory(kernel.memory.warned)
         self._launchers = {}
         self._tunings: Once[tuple[Any, ...], Tuning] = Once()
         self._chosen: dict[tuple[Any, ...], Config] = {}

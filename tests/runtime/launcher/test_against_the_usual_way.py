@@ -2,13 +2,14 @@
 
 import random
 import threading
+import warnings
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 import tilejit as tj
-from tilejit.runtime.launcher import guards
+from tilejit.runtime.launcher import entries, guards
 
 pytest.importorskip("cuda.bindings")
 
@@ -299,3 +300,25 @@ def test_an_array_that_changes_while_its_guard_is_made_is_not_remembered(driver,
         a.resize_(*shape)
         for _ in range(3):
             assert outcome(driver, lambda: quick[1](a, b)) == outcome(driver, lambda: usual[1](a, b))
+
+
+def widening(A: tj.Tensor, s: float, t: float):
+    A[0, 0] = A[0, 1] * s + tj.int32(t)
+
+
+def test_a_generated_function_reports_a_number_that_is_rounded_and_widened_once(driver, monkeypatch):
+    quick, _ = pair(driver, widening)
+    a = tensor(4, 8, dtype=np.float64)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [is_quick(monkeypatch, quick, lambda: quick[2](a, 0.5, 0.1)) for _ in range(5)][3:] == [True, True]
+        assert not caught
+        assert all(is_quick(monkeypatch, quick, lambda s=s: quick[2](a, s, 0.1)) for s in (0.1, 0.2))
+    assert [(each.category, each.filename) for each in caught] == [(tj.PrecisionWarning, __file__)]
+
+
+def test_only_kernels_that_widen_a_number_pay_for_the_check(driver, monkeypatch):
+    monkeypatch.setattr(entries, "checked_packer", lambda *_: pytest.fail("the numbers of every launch are checked"))
+    quick, _ = pair(driver, widening)
+    a = tensor(4, 8, dtype=np.float32)
+    assert [is_quick(monkeypatch, quick, lambda: quick[2](a, 0.1, 0.1)) for _ in range(5)][3:] == [True, True]

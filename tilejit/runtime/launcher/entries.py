@@ -20,6 +20,7 @@ from ...ir.types import ScalarType
 from ..arrays import Argument, ArrayView
 from ..device import DirectLaunch
 from ..packing import Field, Packing, Workspace, argument_of, field_of, field_of_scalar, getter
+from ..rounding import checked_packer
 from ..signature import overlaps
 from .generated import ResolvedLaunch
 from .text import ALIGN, LauncherText, mapped_packer
@@ -108,7 +109,9 @@ def _limits(text: LauncherText, bounds: Bounds) -> Iterator[int]:
 class SlotLayout:
     """Where the parameters of a loaded kernel stand in a slot."""
 
-    def __init__(self, text: LauncherText, executable: Executable, workspace: Workspace) -> None:
+    def __init__(
+        self, text: LauncherText, executable: Executable, workspace: Workspace, warned: set[str]
+    ) -> None:
         index = executable.positions
         types = [kind for _, kind in executable.signature.arguments]
         scalars = [(i, kind.dtype) for i, kind in enumerate(types) if isinstance(kind, ScalarType)]
@@ -119,6 +122,9 @@ class SlotLayout:
         constants = Packing([field_of(p) for p in once])
         self._pack_into, self._count = written.pack_into, len(text.arrays) + len(numbers)
         arrays = [i for i, _ in text.arrays]
+        if executable.widened:
+            numbers_of = {i: len(text.arrays) + n for n, (i, _) in enumerate(scalars)}
+            self._pack_into = checked_packer(self._pack_into, executable, numbers_of, warned)
         self._maps = [(index[p.of], arrays.index(index[p.of]), workspace.maps(p)) for p in maps]
         self._getters = [getter(p, index, workspace) for p in once]
         self._pack_once = constants.pack_into

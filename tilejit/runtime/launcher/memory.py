@@ -33,9 +33,11 @@ class LaunchMemory:
 
     states: by the function's number what it reads at once, so that a thread sees values and table of one moment: the
     captured values, the table that goes with them, and where torch's guards are asked a list of what was launched last.
+    warned: the parameters of which a PrecisionWarning was given.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, warned: set[str] | None = None) -> None:
+        self.warned: set[str] = set() if warned is None else warned
         self.states: list[tuple[Any, ...]] = []
         self._tables: dict[tuple[int, int], tuple[Table, list[tuple[Any, ...]]]] = {}
         # by the function's number the captured values that its state is for, and their table
@@ -103,7 +105,7 @@ class LaunchMemory:
             direct = direct._replace(launch=direct.launch_in_context)
         layout = self._layouts.get((text.number, resolved.function))
         if layout is None:
-            layout = SlotLayout(text, resolved.function.compiled.executable, direct.workspace)
+            layout = SlotLayout(text, resolved.function.compiled.executable, direct.workspace, self.warned)
             self._layouts[text.number, resolved.function] = layout
         if place is not key:
             table.setdefault(key, special_entry(text, bounds, check))

@@ -1,0 +1,59 @@
+"""Numbers that a launch rounds to float32 although its kernel computes with them in float64."""
+
+from __future__ import annotations
+
+import struct
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..callers import stack_level
+from ..errors import PrecisionWarning
+from ..executable import Executable
+
+_FLOAT32 = struct.Struct("f")
+
+
+def is_rounded(value: Any) -> bool:
+    """True for a number that float32 does not represent exactly; false for NaN."""
+    number = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(number, (int, float)):
+        return False
+    try:
+        return bool(_FLOAT32.unpack(_FLOAT32.pack(number))[0] != number and number == number)
+    except OverflowError:
+        return True
+
+
+def warn_of_rounding(executable: Executable, values: Sequence[Any], warned: set[str]) -> None:
+    """Warn of arguments that are rounded to float32 and widened by the kernel, each once. warned: their names."""
+    for name in executable.widened:
+        _warn(executable.name, name, values[executable.positions[name]], warned)
+
+
+def checked_packer(
+    pack: Callable[..., None], executable: Executable, of_arguments: dict[int, int], warned: set[str]
+) -> Callable[..., None]:
+    """Return a packer that also warns as `warn_of_rounding` does. of_arguments: argument -> number of its value."""
+    watched = [(name, of_arguments[executable.positions[name]]) for name in executable.widened]
+
+    def packed(memory: Any, at: int, *values: Any) -> None:
+        pack(memory, at, *values)
+        for name, number in watched:
+            _warn(executable.name, name, values[number], warned)
+
+    return packed
+
+
+def _warn(kernel: str, name: str, value: Any, warned: set[str]) -> None:
+    if name not in warned and is_rounded(value):
+        with np.errstate(over="ignore"):
+            passed = np.float32(value)
+        warnings.warn(
+            f"{name} of {kernel} is {value}, which is passed as float32 ({float(passed)!r}) and used as float64\n"
+            f"help: annotate it, `{name}: tj.float64`; or pass np.float32({value}) if that is meant",
+            PrecisionWarning, stacklevel=stack_level(),
+        )
+        warned.add(name)
