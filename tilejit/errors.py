@@ -301,6 +301,21 @@ class PrecisionWarning(UserWarning):
     """
 
 
+class OutsideWarning(UserWarning):
+    """Every region of a tensor that a launch on the simulator used lay wholly outside that tensor.
+
+    A tensor without elements doesn't count. One region beside others that lie inside is not reported; a `Report` lists
+    it in `outside`.
+
+    Example:
+        @tj.kernel(threads=32)
+        def k(A: tj.Tensor, B: tj.Tensor) -> None:
+            tj.cta.store(B[0:8], tj.cta.load(A[tj.cta_id(0) + 77, 0:8]))
+
+        tj.simulate(k, 1, np.zeros((50, 8), np.float32), np.zeros(8, np.float32))
+    """
+
+
 class GridWarning(UserWarning):
     """A grid with an axis along which all CTAs do the same.
 

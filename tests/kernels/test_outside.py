@@ -1,5 +1,6 @@
 """`report.outside`: regions of global tensors that lay wholly outside in all instances; nothing fails by it."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import tilejit as tj
 from tilejit.ir.nodes import Instruction
 from tilejit.ir.walk import statements
 from tilejit.isa.events import PMEVENT
+from tilejit.testing import check
 
 A = np.arange(1, 201, dtype=np.float32)
 VECTOR_64, VECTOR_256 = tj.spec((64,), tj.float32), tj.spec((256,), tj.float32)
@@ -173,3 +175,71 @@ def test_a_part_of_a_region_at_a_run_time_place_that_leaves_it_is_an_error(j, fi
     assert not y.any()
     tj.simulate(part_of_a_part, 1, A, y, 8)
     np.testing.assert_array_equal(y, A[8:16])
+
+
+def outside_warnings(launch):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        launch()
+    assert all(each.filename == __file__ for each in caught)
+    return [str(each.message) for each in caught if each.category is tj.OutsideWarning]
+
+
+@tj.kernel(threads=32)
+def off(X, Y, i, n):
+    for k in range(n):
+        tj.cta.store(Y[0:8], tj.cta.load(X[i + k, 0:8]))  # off
+
+
+WAYS = {
+    "launch": lambda *args: off[2](*args), "bind": lambda *args: off[2].bind(*args)(),
+    "simulate": lambda *args: tj.simulate(off, 2, *args),
+    "check": lambda x, y, *rest: check(off, 2, x, y, *rest, expected={"Y": y}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("i", "n", "is_told"), [(77, 1, True), (50, 3, True), (-2, 2, True), (-2, 3, False), (9, 0, False)]
+)
+def test_a_launch_warns_where_every_region_of_a_tensor_lay_outside(way, i, n, is_told, monkeypatch):
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim")
+    x, y = np.zeros((50, 8), np.float32), np.zeros(8, np.float32)
+    told = outside_warnings(lambda: WAYS[way](x, y, i, n))
+    assert bool(told) == is_told
+    for text in told:
+        assert text.startswith("every region of X that off used lay wholly outside") and "(50, 8)" in text
+        assert f"test_outside.py:{marked('off')}: X[i + k, 0:8]" in text
+
+
+@tj.kernel(threads=32)
+def ahead(X, Y, n):
+    for k in range(n):
+        tj.cta.store(Y[0:8], tj.cta.load(X[8 * k : 8 * k + 8]) + tj.cta.load(X[8 * k + 64 : 8 * k + 72]))
+
+
+@tj.kernel(threads=32)
+def beside(X, Y, n):
+    tj.cta.store(Y[0:8], tj.cta.load(X[0:8]) + tj.cta.load(X[8 * n : 8 * n + 8]))
+
+
+@pytest.mark.parametrize("kernel", [ahead, beside])
+def test_one_region_outside_beside_others_is_not_warned_of(kernel):
+    x, y = np.zeros(60, np.float32), np.zeros(8, np.float32)
+    assert not outside_warnings(lambda: tj.simulate(kernel, 1, x, y, 8))
+    assert len(tj.simulate(kernel, 1, x, y, 8).outside) == 1
+
+
+def test_a_tensor_without_elements_and_a_plain_build_are_not_warned_of():
+    y = np.zeros(8, np.float32)
+    assert not outside_warnings(lambda: tj.simulate(off, 1, np.zeros((0, 8), np.float32), y, 0, 1))
+    assert not outside_warnings(lambda: tj.simulate(off, 1, np.zeros((5, 8), np.float32), y, 9, 1, checks=False))
+
+
+def test_a_view_of_a_tensor_counts_as_that_tensor():
+    @tj.kernel(threads=32)
+    def viewed(Y, n, X: tj.Tensor = VECTOR_64):
+        tj.cta.store(Y[0:8], tj.cta.load(X.view((4, 16))[n, 0:8]) + tj.cta.load(X[n * 16 - 16 : n * 16 - 8]))
+
+    x, y = np.zeros(64, np.float32), np.zeros(8, np.float32)
+    assert [len(outside_warnings(lambda n=n: tj.simulate(viewed, 1, y, n, x))) for n in (0, 3, 4, 5)] == [0, 0, 0, 1]

@@ -41,7 +41,7 @@ def executable_to_json(executable: Executable) -> dict[str, Any]:
         "local_bytes": e.local_bytes,
         "spans": [spans.number(span) for span in e.spans],
         "assertions": [[a.rule, a.message, spans.number(a.span)] for a in e.assertions],
-        "watched": [[w.text, spans.number(w.span), w.threads, w.instances, w.inside] for w in e.watched],
+        "watched": [[w.text, spans.number(w.span), w.threads, w.instances, w.inside, w.tensor] for w in e.watched],
         "shared_map": [[p.name, p.variable, p.first, p.bytes, spans.number(p.span)] for p in e.shared_map],
         "entry_registers": e.entry_registers,
         "grid_axes": e.grid_axes,

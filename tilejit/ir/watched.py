@@ -14,6 +14,7 @@ class WatchedRegion:
 
     text: the region as messages name it. threads: that carry out one instance of the operation.
     instances, inside: the events of its instances, and of those whose region lies at least partly inside.
+    tensor: the argument of which it is a region, if all regions of that are watched, else "".
     """
 
     text: str
@@ -21,3 +22,4 @@ class WatchedRegion:
     threads: int
     instances: int
     inside: int
+    tensor: str = ""

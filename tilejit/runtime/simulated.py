@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..errors import DeviceError, LaunchError, SimulationError, assert_never
+from ..callers import stack_level
+from ..errors import DeviceError, LaunchError, OutsideWarning, SimulationError, assert_never
 from ..ir.params import (
     AddressParam,
     AssertionsParam,
@@ -196,7 +198,26 @@ class SimulatedFunction:
                 raise failed.simulated(launch)
             report.note(failed.simulated(launch), places.location(failed.assertion.span))
         report.regions = tuple(_counted(region, report.events) for region in executable.watched)
+        self._warn_of_outside(report, arguments)
         return report
+
+    def _warn_of_outside(self, report: Report, arguments: Sequence[Argument]) -> None:
+        """Warn of each tensor that has elements and of which every region that was used lay wholly outside."""
+        executable = self.compiled.executable
+        by_tensor: dict[str, list[tuple[WatchedRegion, RegionCount]]] = {}
+        for watched, counted in zip(executable.watched, report.regions, strict=True):
+            if watched.tensor and counted.instances:
+                by_tensor.setdefault(watched.tensor, []).append((watched, counted))
+        for name, regions in by_tensor.items():
+            view = arguments[self._positions[name]]
+            if isinstance(view, ArrayView) and 0 not in view.facts.shape and not any(c.inside for _, c in regions):
+                lines = dict.fromkeys(f"  {w.span.called if w.span else '-'}: {w.text}" for w, _ in regions)
+                warnings.warn(
+                    f"every region of {name} that {executable.name} used lay wholly outside it, in all instances of "
+                    f"the launch; its shape is {view.facts.shape}\n{chr(10).join(lines)}\n"
+                    "help: check where these regions start; what lies outside reads as fill and is not written",
+                    OutsideWarning, stacklevel=stack_level(),
+                )
 
     def _note_written(self, arguments: Sequence[Argument]) -> None:
         """What a kernel wrote may be read from now on."""

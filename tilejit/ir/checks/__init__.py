@@ -37,4 +37,4 @@ def checked(kernel: Kernel) -> Checked:
         return Checked(kernel)
     params, body = (*kernel.params, *insertion.aliases.params), (*insertion.agreements.head, *body)
     with_assertions = replace(kernel, params=params, body=body)
-    return Checked(with_assertions, tuple(insertion.watched.all))
+    return Checked(with_assertions, insertion.watched.all)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...dataclass import replace
 from ...dtypes import int32, int64
 from ...isa.events import PMEVENT
 from ...scopes import SCOPES
@@ -29,7 +30,13 @@ class WatchedRegions:
 
     def __init__(self, kernel: ir.Kernel) -> None:
         self._threads = kernel.threads
-        self.all: list[WatchedRegion] = []
+        self._watched: list[WatchedRegion] = []
+        # tensors of which some region isn't watched
+        self._others: set[str] = set()
+
+    @property
+    def all(self) -> tuple[WatchedRegion, ...]:
+        return tuple([replace(w, tensor="") if w.tensor in self._others else w for w in self._watched])
 
     def before(self, stmt: ir.Stmt, conditions: Conditions) -> Iterator[ir.Stmt]:
         """What counts the instances of an operation on global tensors, for each region in doubt."""
@@ -37,11 +44,12 @@ class WatchedRegions:
             return
         for region in dict.fromkeys(stmt.tiles.values()):
             cond = _meets_tensor(region, conditions)
-            event = 2 * len(self.all) + 1
+            event, tensor = 2 * len(self._watched) + 1, region.buffer.root.name
             if cond == ir.TRUE or event >= _MOST_EVENTS:
+                self._others.add(tensor)
                 continue
             threads = SCOPES[stmt.scope].threads(self._threads)
-            self.all.append(WatchedRegion(_source_text(region), stmt.span, threads, event, event + 1))
+            self._watched.append(WatchedRegion(_source_text(region), stmt.span, threads, event, event + 1, tensor))
             yield _counted(event, stmt.span)
             if cond != ir.FALSE:
                 yield ir.If(cond, (_counted(event + 1, stmt.span),), span=stmt.span)
