@@ -11,6 +11,7 @@ from tests.support.programs import array, statements, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelTypeError, LayoutError
 from tilejit.ir import nodes as ir
+from tilejit.ir import walk
 from tilejit.layout import S, Swizzle, laneid, swizzled_atom_layout
 
 A2 = array(dtypes.float16, 2)
@@ -250,3 +251,14 @@ def test_buffers_of_a_loop_and_of_helpers_are_made_once_each() -> None:
     kernel = tile_ir(text, A2, dtypes.int32)
     assert [s.buffer.name for s in kernel.body if isinstance(s, ir.Alloc)] == ["s", "s.1"]
 
+
+
+HALOS = ["-4:4", "-8:0", "-4 : -4 + N", "-4 : A.shape[0] - A.shape[0] + 4", "i - 8 : i - 4", "i - 8 : i"]
+
+
+@pytest.mark.parametrize("part", HALOS)
+def test_a_negative_start_lies_outside_where_it_cant_be_meant_to_count_from_the_end(part):
+    """A halo of a tensor's first tile, and what a loop over constants computes."""
+    text = f"def k(A, N):\n    for i in tj.static_range(0, 4, 4):\n        x = tj.cta.load(A[{part}])\n"
+    kernel = tile_ir(text, array(), 8)
+    assert walk.each(kernel.body, ir.TileOp)[0].region("src").starts[0].value < 0

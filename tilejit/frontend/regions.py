@@ -9,6 +9,7 @@ from typing import Any
 
 from ..dataclass import dataclass, replace
 from ..dtypes import DType, bool_, int64
+from ..errors import KernelTypeError
 from ..ir.arithmetic import build
 from ..ir.nodes import (
     TRUE,
@@ -274,8 +275,9 @@ def _box(
         taken: int | Expr | None
         if isinstance(part, _At):
             start, taken = part.position, None
-            _check_index(ctx, part, memory, dim, extent)
+            _check_index(ctx, part, memory, dim, extent, node)
         else:
+            _check_start(ctx, part, memory, dim, node)
             start = zero if part.lower is None else build.cast(part.lower, zero.dtype)
             taken = _taken(ctx, part, zero, extent)
             _check_slice(ctx, part, memory, dim, start, taken, extent)
@@ -324,7 +326,10 @@ def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Ex
     return extent
 
 
-def _check_index(ctx: Context, part: _At, memory: Memory, dim: int, extent: int | Expr) -> None:
+def _check_index(
+    ctx: Context, part: _At, memory: Memory, dim: int, extent: int | Expr, node: ast.AST | None = None
+) -> None:
+    """node: of the whole subscript."""
     position = part.position
     if not isinstance(position, Const):
         if memory.constant_indices:
@@ -334,15 +339,35 @@ def _check_index(ctx: Context, part: _At, memory: Memory, dim: int, extent: int 
             )
         return
     if position.value < 0:
-        raise ctx.type_error(
-            part.node, f"index {position.value} is outside: indices don't count from the end",
-            f"write {memory.buffer.name}.shape[{dim}] - {-position.value}",
-        )
+        raise _from_the_end(ctx, part.node, memory, dim, int(position.value), node)
     if isinstance(extent, int) and position.value >= extent and not _may_pass_edge(memory, dim):
         raise ctx.type_error(
             part.node, f"index {position.value} is outside dimension {dim} of {_title(memory, dim)}, whose extent is "
             f"{extent}", f"from 0 to {extent - 1}",
         )
+
+
+def _check_start(ctx: Context, part: _Slice, memory: Memory, dim: int, node: ast.AST) -> None:
+    """Refuse `X[-2:]` and `X[-4:-2]`, which in Python count from the end."""
+    start, stop = part.lower, part.upper
+    if not isinstance(part.node, ast.Slice) or not isinstance(part.node.lower, ast.UnaryOp):
+        return
+    is_open = part.node.upper is None or (isinstance(stop, Const) and stop.value < 0)
+    if is_open and isinstance(start, Const) and start.value < 0:
+        raise _from_the_end(ctx, part.node.lower, memory, dim, int(start.value), node)
+
+
+def _from_the_end(
+    ctx: Context, part: ast.AST, memory: Memory, dim: int, index: int, node: ast.AST | None
+) -> KernelTypeError:
+    extent, indexed = memory.extents[dim], node.value if isinstance(node, ast.Subscript) else None
+    if isinstance(indexed, (ast.Name, ast.Attribute)):
+        meant = f"{ast.unparse(indexed)}.shape[{memory.dims.index(dim)}] - {-index}"
+    elif isinstance(extent, int):
+        meant = str(max(extent + index, 0))
+    else:
+        meant = f"{memory.buffer.root.name}.shape[{dim}] - {-index}"
+    return ctx.type_error(part, f"index {index} is outside: indices don't count from the end", f"write {meant}")
 
 
 def _check_slice(
