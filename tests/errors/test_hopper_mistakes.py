@@ -15,7 +15,6 @@ from tilejit.errors import (
     AsyncHazardError,
     DeadlockError,
     DispatchError,
-    KernelSyntaxError,
     KernelTypeError,
     RaceError,
     ResourceError,
@@ -277,7 +276,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a loop over a ring": Mistake(
         without(RING, FILLED, "for k, t in enumerate(ring):\n        t.acquire()"),
-        KernelSyntaxError, "a for loop goes over range", "enumerate(ring)",
+        KernelTypeError, "enumerate takes tuples; this is a ring of 2 stages", "ring",
         "for i in range(n), and in each turn t = ring[i]",
     ),
     "the length of a ring": Mistake(

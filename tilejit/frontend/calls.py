@@ -8,6 +8,7 @@ from typing import Any
 
 from ..dtypes import DType
 from .context import Context
+from .for_loops import static_range
 from .foreign import not_callable
 from .inline import closure_of, inline
 from .intrinsics import call_intrinsic
@@ -36,8 +37,12 @@ def call(ctx: Context, node: ast.Call) -> Value:
 
 
 def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
-    if callee is range or getattr(callee, "name", None) == "static_range":
-        raise ctx.syntax_error(node, "a range is for loops only", "write for i in range(...)")
+    if callee is range:
+        raise ctx.syntax_error(
+            node, "a range is for loops only", "write for i in range(...); tj.static_range(...) is a tuple, too"
+        )
+    if isinstance(callee, Intrinsic) and callee.name == "static_range":
+        return static_range(ctx, node)
     if isinstance(callee, Intrinsic):
         return call_intrinsic(ctx, node, callee)
     if isinstance(callee, Function):

@@ -14,14 +14,13 @@ from .barriers import turns_of
 from .blocks import run_block
 from .context import Context, Located
 from .enclosures import Construct, Enclosure
-from .language import Intrinsic
 from .loops import run_loop
 from .mixed_signs import signed_stop
 from .singles import as_scalar
 from .source import assigned_names
 from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
 
-__all__ = ["for_loop"]
+__all__ = ["for_loop", "how_to_loop", "static_range"]
 
 _ITERABLE = "a for loop goes over range(...), tj.static_range(...) or a tuple"
 _MAX_UNROLLED = 4096
@@ -31,33 +30,31 @@ _MAX_ROUNDS = 16_384
 
 def for_loop(ctx: Context, node: ast.For) -> bool:
     """`for target in range(...)`, `tj.static_range(...)` or a tuple."""
-    if not isinstance(node.iter, ast.Call):
-        return _over_tuple(ctx, node, ctx.evaluate(node.iter))
-    callee = ctx.evaluate(node.iter.func)
-    function = callee.value if isinstance(callee, Constant) else None
-    if function is range:
+    called = node.iter.func if isinstance(node.iter, ast.Call) else None
+    if isinstance(called, (ast.Name, ast.Attribute)) and ctx.evaluate(called) == Constant(range):
+        assert isinstance(node.iter, ast.Call)
         return _range_loop(ctx, node, _range(ctx, node.iter))
-    if isinstance(function, Intrinsic) and function.name == "static_range":
-        return _static_loop(ctx, node, _static_range(ctx, node.iter))
-    raise _not_iterable(ctx, node.iter)
+    return _over_tuple(ctx, node, ctx.evaluate(node.iter))
 
 
-def _not_iterable(ctx: Context, node: ast.expr) -> Exception:
+def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
+    """Return the hint for a loop over a value that is not a tuple."""
+    written = ast.unparse(node)
+    if isinstance(value, Memory) and value.dims:
+        if not value.is_local:
+            return f"loop over range(len({written})) and index: {written}[i]"
+        return "compute with the whole tile, or copy it to shared memory and index that"
+    if isinstance(value, Scalar) or isinstance(value, Constant) and type(value.value) is int:
+        return f"loop over range({written})"
     bindings = [ctx.frame.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)]
     hints = [turns_of(binding.value) for binding in bindings if binding is not None]
-    return ctx.syntax_error(
-        node, _ITERABLE,
-        next(filter(None, hints), "loop over tj.static_range(len(x)) and index"),
-    )
+    return next(filter(None, hints), "make it a tuple")
 
 
 def _over_tuple(ctx: Context, node: ast.For, value: Value) -> bool:
     """A tuple's items, unrolled."""
-    if isinstance(value, Memory) and not value.is_local and value.dims:
-        written = ast.unparse(node.iter)
-        raise ctx.syntax_error(node.iter, _ITERABLE, f"loop over range(len({written})) and index: {written}[i]")
     if not isinstance(value, Items):
-        raise _not_iterable(ctx, node.iter)
+        raise ctx.syntax_error(node.iter, _ITERABLE, how_to_loop(ctx, node.iter, value))
     if len(value.items) > _MAX_UNROLLED:
         raise ctx.type_error(
             node.iter,
@@ -170,7 +167,8 @@ def _extreme(choose: Callable[[int, int], int], a: int | None, b: int | None) ->
     return None if a is None or b is None else choose(a, b)
 
 
-def _static_range(ctx: Context, node: ast.Call) -> Sequence[Value]:
+def static_range(ctx: Context, node: ast.Call) -> Items:
+    """Return the integers of `tj.static_range(...)` as a tuple."""
     values = _range_arguments(ctx, node, "tj.static_range")
     hint = "loop over range(...), or give a literal, a captured constant or a tj.constexpr parameter"
     limits = [ctx.integer(v, node, "a limit of tj.static_range", hint) for v in values]
@@ -182,7 +180,7 @@ def _static_range(ctx: Context, node: ast.Call) -> Sequence[Value]:
             node, f"tj.static_range writes its body out {count} times; the limit is {_MAX_UNROLLED}",
             "loop over range(...)",
         )
-    return [Constant(i) for i in range(*limits)]
+    return Items(tuple([Constant(i) for i in range(*limits)]))
 
 
 def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:

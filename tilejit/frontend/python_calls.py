@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -12,22 +12,21 @@ import numpy as np
 from ..dtypes import DType, bool_, float32, int32
 from ..ir.arithmetic import build
 from ..layout import R, S, Swizzle, TileLayout
-from . import extents, language, messages, tiles
-from .barriers import turns_of
+from . import language, messages, tiles
 from .context import Context
-from .foreign import instead
 from .scalars import fold, operate, truth
 from .singles import as_scalar
 from .tile_orders import tile_of
-from .values import Constant, Items, Memory, Rows, Scalar, Value, describe
+from .tuple_calls import ON_TUPLES, computed, positional_values
+from .values import Constant, Items, Memory, Scalar, Value, describe
 from .vocabulary import LAYOUTS
 
-__all__ = ["BUILTINS", "positional_values", "python_call", "runs_in_python"]
+__all__ = ["BUILTINS", "python_call", "runs_in_python"]
 
 #: builtins that run in Python on compile-time values
 _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
-    reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype,
+    round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype,
     language.cdiv, language.next_power_of_2,
     *(function for functions in LAYOUTS.values() for function in functions),
 )
@@ -45,31 +44,9 @@ def runs_in_python(callee: Any) -> bool:
     return isinstance(owner, (TileLayout, type(S), type(R)))
 
 
-def positional_values(ctx: Context, node: ast.Call) -> list[Value]:
-    """A call's arguments, all of them by position."""
-    for argument in node.args:
-        if isinstance(argument, ast.Starred):
-            raise ctx.syntax_error(argument, "* can't be used in calls in a kernel", "write the arguments out")
-    return [ctx.evaluate(argument) for argument in node.args]
-
-
 def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
     """What a function of Python's makes of compile-time values."""
-    return _computed(ctx, node, callee, positional_values(ctx, node))
-
-
-def _computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: Sequence[Value]) -> Value:
-    """values: those of the arguments by position, which are read once: a call among them may write memory."""
-    keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
-    folded = fold(ctx, node, callee, values, keywords)
-    if folded is None:
-        other = next(v for v in values if not isinstance(v, Constant))
-        name = getattr(callee, "__name__", repr(callee))
-        raise ctx.type_error(
-            node, f"{name} runs when the kernel is compiled; this is {describe(other)}",
-            instead(name) or "give it compile-time values",
-        )
-    return folded
+    return computed(ctx, node, callee, positional_values(ctx, node))
 
 
 def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Call], Value]:
@@ -80,7 +57,7 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
         if len(values) == 1 and isinstance(values[0], Items):
             values = list(values[0].items)
         if all(isinstance(v, Constant) for v in values):
-            return _computed(ctx, node, python, arguments)
+            return computed(ctx, node, python, arguments)
         values = [as_scalar(ctx, node, value) for value in values]
         if any(isinstance(v, Memory) for v in values):
             raise ctx.type_error(
@@ -94,17 +71,6 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
         return extreme
 
     return handler
-
-
-def _len(ctx: Context, node: ast.Call) -> Value:
-    """The first extent of memory or gathered rows; of anything else what Python gives."""
-    values = positional_values(ctx, node)
-    for value in values:
-        instead_of_length = turns_of(value)
-        if instead_of_length is not None:
-            raise ctx.type_error(node, f"{describe(value)} has no length", instead_of_length)
-    extent = extents.length(values[0].extents) if len(values) == 1 and isinstance(values[0], (Memory, Rows)) else None
-    return _computed(ctx, node, len, values) if extent is None else extent
 
 
 def _abs(ctx: Context, node: ast.Call) -> Value:
@@ -175,7 +141,7 @@ BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     max: _extreme("maximum", max),
     abs: _abs,
     divmod: _of_two(divmod, _divmod),
-    len: _len,
+    **ON_TUPLES,
     language.cdiv: _of_two(language.cdiv, _cdiv),
     language.tile_order: tile_of,
     int: _conversion(int, int32),

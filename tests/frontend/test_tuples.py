@@ -1,0 +1,89 @@
+"""Python's functions of tuples, which may hold run-time values and tiles."""
+
+from __future__ import annotations
+
+from textwrap import indent
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+from tests.support.programs import array, source_of, tile_ir
+from tilejit import dtypes
+
+#: texts that mean the same in Python and in a kernel: they set `y`, from numbers i, j and k
+TEXTS = [
+    "y = len((i, j, k)) + len(()) + len(((i, j), k))",
+    "y = len((i,) + (j, 1.5))",
+    "y = sum((i, j, 3)) * sum(()) + sum((i, j), k) + sum((1, 2, 3))",
+    "y = 0\nfor n, w in enumerate((i, j, k)):\n    y += (n + 1) * w",
+    "y = 0\nfor n, (p, q) in enumerate(((i, 2), (3, j)), 4):\n    y += n * p - q",
+    "y = 0\nfor n, w in enumerate((i, j), start=k0):\n    y += n * w",
+    "y = 0\nfor p, q in zip((i, 2, 3), (j, k)):\n    y += p * q",
+    "y = 0\nfor p, (q, r) in zip((i, 2), zip((j, k), (5, i))):\n    y += p * q + r",
+    "y = 0\nfor p, q in zip((i, j), (k, 1), strict=True):\n    y = y * p + q",
+    "y = 0\nfor w in reversed((i, j, k)):\n    y = y * 10 + w",
+    "t = tuple(zip((i, j), (k, 4)))\ny = t[1][0] * len(t) + t[0][1]",
+    "y = 0\nfor n, w in reversed(tuple(enumerate((i, j, k)))):\n    y = y * 10 + n * w",
+    "items = ()\nfor n in STATIC(3):\n    items += (i * n,)\ny = 0\nfor n in STATIC(1, len(items)):\n    y += items[n]",
+    "y = len(STATIC(1, 9, 2))\nfor n, w in zip(STATIC(5), (i, j)):\n    y += n * w",
+    "y = len(tuple(zip())) + len(tuple(enumerate(()))) + i",
+    "y = min((i, j, k)) + max((i, j))",
+]
+
+
+def run(text: str, i: int, j: int, k: int) -> int:
+    inside = indent(text.replace("STATIC", "tj.static_range"), "    ")
+    kernel = tj.kernel(threads=1)(source_of(f"def k(Y, i, j, k, k0: tj.constexpr):\n{inside}\n    Y[0] = y\n"))
+    y = np.zeros(1, np.int64)
+    tj.simulate(kernel, 1, y, i, j, k, 2)
+    return int(y[0])
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_functions_of_tuples_give_what_python_gives(text: str) -> None:
+    for i, j, k in ((3, 5, 7), (-2, 0, 11)):
+        names: dict[str, Any] = {"i": i, "j": j, "k": k, "k0": 2, "STATIC": range}
+        exec(text, names)
+        assert run(text, i, j, k) == names["y"]
+
+
+def test_tuples_of_tiles_and_of_arrays() -> None:
+    @tj.kernel(threads=32)
+    def k(X: tj.Tensor, Y: tj.Tensor, Z: tj.Tensor) -> None:
+        tiles = ()
+        for n in tj.static_range(3):
+            tiles += (tj.cta.load(X[8 * n : 8 * n + 8]),)
+        total = sum(tiles[1:], tiles[0]) * len(tiles)
+        for n, (place, tile) in enumerate(zip((Y, Z), reversed(tiles))):  # noqa: B905
+            tj.cta.store(place[0:8], tile + total * n)
+
+    x = np.arange(24, dtype=np.float32)
+    y, z = np.zeros((2, 8), np.float32)
+    tj.simulate(k, 1, x, y, z)
+    total = x.reshape(3, 8).sum(0) * 3
+    np.testing.assert_array_equal(y, x[16:])
+    np.testing.assert_array_equal(z, x[8:16] + total)
+
+
+REFUSED = [
+    ("for x in enumerate(A):\n        pass", "enumerate takes tuples; this is a global region", r"range\(len\(A\)\)"),
+    ("for x, y in zip(n, (1, 2)):\n        pass", "zip takes tuples; this is a scalar", r"range\(n\)"),
+    ("for x in zip((1, 2), (n,), strict=True):\n        pass", "zip: .*argument 2 is shorter", "as in Python"),
+    ("for x in zip((1, 2), 3):\n        pass", "zip: 'int' object is not iterable", "as in Python"),
+    ("for x in enumerate((1, n), (2,)):\n        pass", "enumerate: ", "as in Python"),
+    ("x = len(n)", "len runs when the kernel is compiled; this is a scalar of int32", ""),
+    ("x = any((n, 1))", "this is a tuple of 2", "index its items, or loop over them"),
+    ("for x in n:\n        pass", "a for loop goes over", r"loop over range\(n\)"),
+    ("for x in tj.cta.load(A[0:8]):\n        pass", "a for loop goes over", "compute with the whole tile"),
+]
+
+
+@pytest.mark.parametrize(("text", "words", "hint"), REFUSED)
+def test_what_is_no_tuple_is_refused(text: str, words: str, hint: str) -> None:
+    with pytest.raises(tj.TilejitError, match=words) as caught:
+        tile_ir(f"def k(A, n):\n    {text}\n", array(), dtypes.int32)
+    assert caught.match(hint) if hint else True
+
+
