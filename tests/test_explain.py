@@ -1,9 +1,10 @@
 """The dispatcher's verdicts as text and as a table."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 import tilejit as tj
@@ -295,3 +296,79 @@ def test_additions_that_threads_repeat_are_told_of(body, said):
     shown = str(tj.kernel(threads=128)(source_of(text)).explain(*arrays, target="sm_90a"))
     assert ("adds the same value to the same element of S" in shown) == bool(said)
     assert said in shown
+
+
+LANES_APART = "r = tj.alloc_local((32, 8), X.dtype, layout=tj.S[(32, 8) : (1 @ laneid, 1)])"
+
+
+def explained_kernel(*lines, of=None):
+    text = "\n    ".join(["def k(X: tj.Tensor, Y: tj.Tensor):", *lines])
+    array = of or tj.spec((64, 64), tj.float32)
+    return tj.kernel(threads=32)(source_of(text + "\n", laneid=tj.laneid)).explain(array, array, target="sm_90a")
+
+
+def test_variants_for_other_memory_spaces_are_left_out_unless_all_are_asked_for():
+    verdicts = explained_kernel(LANES_APART, "tj.warp.copy(r, X[0:32, 0:8])", "tj.warp.copy(Y[0:32, 0:8], r)")
+    assert {"ldstmatrix", "rename", "gmem_smem"} <= set(verdicts.rows[0].elsewhere)
+    assert {"ldstmatrix", "fallback"} <= dict(verdicts.rows[0].declines).keys()
+    for shown in (str(verdicts), verdicts._repr_html_()):
+        assert "fallback" in shown and "ldstmatrix" not in shown
+    for shown in (str(replace(verdicts, shows_all=True)), replace(verdicts, shows_all=True)._repr_html_()):
+        assert "fallback" in shown and "ldstmatrix" in shown
+
+
+@pytest.mark.parametrize(
+    ("region", "array", "said"),
+    [
+        # each lane moves 16 bytes of a row of its own
+        ("[0:32, 0:8]", tj.spec((64, 64), tj.float32), "at least 32 sectors of 32 bytes; its 512 bytes would fill 16"),
+        ("[0:32, 0:8]", tj.spec((64, 64), tj.float32, strides=(1, 64)), ""),
+        ("[0:32, 0:8]", tj.spec((64, 64), tj.uint8), "at least 16 sectors of 32 bytes; its 256 bytes would fill 8"),
+    ],
+)
+def test_sectors_of_a_warps_access_are_shown_where_lanes_are_apart(region, array, said):
+    verdicts = explained_kernel(LANES_APART, f"tj.warp.copy(r, X{region})", f"tj.warp.copy(Y{region}, r)", of=array)
+    for row_of_copy, name in zip(verdicts.rows, "XY", strict=True):
+        assert row_of_copy.sectors == (f"a warp's access to {name} touches {said}" if said else None)
+    assert (said in str(verdicts)) and (not said or said in verdicts._repr_html_())
+
+
+def test_sectors_of_pinned_arrays_are_exact():
+    head = "def k(X: tj.Tensor = tj.spec((64, 64), tj.float32)):"
+    text = "\n    ".join([head, LANES_APART, "tj.warp.copy(r, X[0:32, 0:8])\n"])
+    (only,) = tj.kernel(threads=32)(source_of(text, laneid=tj.laneid)).compile(target="sm_90a").explain().rows
+    assert only.sectors == "a warp's access to X touches 32 sectors of 32 bytes; its 512 bytes would fill 16"
+
+
+def test_open_tiles_waste_no_sectors():
+    verdicts = explained_kernel("tj.cta.store(Y[0:32, 0:8], tj.cta.load(X[0:32, 0:8]))")
+    assert all(row_of_copy.sectors is None for row_of_copy in verdicts.rows)
+
+
+@pytest.mark.parametrize("how", ["path", "toolkit"])
+def test_notes_of_an_installed_ptxas_are_shown_by_explain_alone(how, tmp_path, monkeypatch):
+    """The ptxas here only prints, and leaves a mark each time that it is started."""
+    started, folder = tmp_path / "started", tmp_path / "bin"
+    folder.mkdir()
+    note = "ptxas info    : (C7514) Potential Performance Loss: wgmma is serialized in the function 'k'"
+    ptxas = folder / "ptxas"
+    lines = f"echo x >> {started}", f"echo \"{note}\" >&2", "echo 'ptxas info    : Used 9 registers' >&2"
+    ptxas.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    ptxas.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder if how == 'path' else tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path) if how == "toolkit" else "")
+    kernel = tj.kernel(threads=32)(source_of("def k(X: tj.Tensor):\n    X[tj.thread_id()] = 1\n"))
+    compiled = kernel.compile(tj.spec(32, tj.float32), target="sm_90a")
+    tj.simulate(kernel, 1, np.zeros(32, np.float32))
+    assert not started.exists()
+    shown = str(compiled.explain())
+    assert note in shown and "registers" not in shown and started.exists()
+
+
+def test_a_ptxas_that_fails_or_is_missing_changes_nothing(tmp_path, monkeypatch):
+    kernel = tj.kernel(threads=32)(source_of("def k(X: tj.Tensor):\n    X[tj.thread_id()] = 1\n"))
+    compiled = kernel.compile(tj.spec(32, tj.float32), target="sm_90a")
+    monkeypatch.setattr("tilejit.executable.assembler.find_ptxas", lambda: None)
+    silent = str(compiled.explain())
+    monkeypatch.setattr("tilejit.executable.assembler.find_ptxas", lambda: str(tmp_path / "missing"))
+    assert str(compiled.explain()) == silent

@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif options.command == "explain":
             target = find_target(options.target) if options.target else None
             shown = explain(
-                options.place, target, options.text, run=options.run, specs=options.spec, threads=options.threads
+                options.place, target, options.text, run=options.run, specs=options.spec, threads=options.threads,
+                shows_all=options.all,
             )
             print(*shown, sep="\n\n")
         elif options.command == "operations":
@@ -86,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     explained.add_argument("place", metavar="FILE[::KERNEL]")
     _add_signature(explained)
     explained.add_argument("--run", action="store_true", help="run FILE as a program, to see what it launches")
+    explained.add_argument(
+        "--all", action="store_true", help="list the variants for operands in other memory spaces, too"
+    )
     texts = explained.add_mutually_exclusive_group()
     for option, attribute in _TEXTS.items():
         texts.add_argument(option, dest="text", action="store_const", const=attribute, help="print that instead")
@@ -313,7 +317,7 @@ def _integers(text: str) -> tuple[int, ...]:
 
 def explain(
     place: str, target: Target | None, text: str | None, *, run: bool = False, specs: Sequence[str] = (),
-    threads: int | None = None,
+    threads: int | None = None, shows_all: bool = False,
 ) -> Iterator[str]:
     """The verdicts on kernels of a file, or one of their texts.
 
@@ -321,11 +325,12 @@ def explain(
     launched it while it ran.
     place: FILE or FILE::KERNEL. text: an attribute of `Compiled`. run: as a program rather than as a module.
     specs: `NAME=VALUE` for each argument of one kernel, which they and `threads` choose.
+    shows_all: with the variants for operands in other memory spaces.
     """
     file, _, wanted = place.partition("::")
     kernels = _kernels(file, run)
     if specs or threads is not None:
-        yield _shown(_compiled_for(_one_kernel(file, wanted, kernels), specs, target, threads), text)
+        yield _shown(_compiled_for(_one_kernel(file, wanted, kernels), specs, target, threads), text, shows_all)
         return
     if wanted and wanted not in kernels:
         raise LaunchError(f"{file} has no kernel {wanted!r}", hint=f"its kernels: {', '.join(kernels) or 'none'}")
@@ -340,16 +345,16 @@ def explain(
             "pass --run to run the file as a program and explain what it launches",
         )
     for remarked in variants:
-        yield _shown(remarked, text)
+        yield _shown(remarked, text, shows_all)
 
 
-def _shown(remarked: Remarked, text: str | None) -> str:
+def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
     """The verdicts, or the text that an attribute of `Compiled` is."""
     compiled, remarks = remarked
     if text is not None:
         return str(getattr(compiled, text))
     explanation = compiled.explain()
-    return str(replace(explanation, remarks=(*explanation.remarks, *remarks)))
+    return str(replace(explanation, remarks=(*explanation.remarks, *remarks), shows_all=shows_all))
 
 
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:

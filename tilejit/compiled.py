@@ -193,14 +193,16 @@ class Compiled:
 
     def explain(self) -> Explanation:
         """Which variant each tile operation got, and why not another."""
+        from .executable.assembler import ptxas_notes
         from .executable.census import census
         from .explanation import Density, Explanation, map_lines
 
         params = self.executable.params
         written = [p.buffer.dtype for p in params if isinstance(p, PointerParam) and p.written]
         density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
-        maps, remarks = map_lines(params), self.measurement.notes
-        return Explanation(self.name, self.target.name, self.decisions, density, maps, remarks)
+        # a driver that has compiled the kernel itself has reported already
+        notes = self.measurement.notes or ptxas_notes(self.ptx, self.target.name)
+        return Explanation(self.name, self.target.name, self.decisions, density, map_lines(params), notes)
 
     @entry_point
     def save(self, path: str | Path) -> tuple[Path, ...]:

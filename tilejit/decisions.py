@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .codegen.storage import local_memory
 from .dataclass import replace
 from .errors import shown_file
@@ -13,12 +15,15 @@ from .ir import walk
 from .ir.analyses.precision import float64_arithmetic
 from .ir.analyses.uniformity import repeated_additions
 from .ir.clusters import ctas_along
-from .ir.nodes import Alloc, Atomic, Const, Expect, Instruction, Kernel, Let, Load, Store, Vector
+from .ir.nodes import Alloc, Atomic, Const, Expect, Instruction, Kernel, Let, Load, Store, Var, Vector
+from .ir.values import Strided
 from .isa import ROWS
 from .isa.fences import PROXY_ASYNC_OF
 from .isa.mbarrier import ARRIVE_AT_PEER, ARRIVE_EXPECT, EXPECT
+from .lower.plans import Plan, VectorPlan
 from .ops.copies import CAST
 from .source import Span
+from .target import SECTOR_BYTES, WARP
 from .wording import counted
 
 if TYPE_CHECKING:
@@ -64,7 +69,37 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
         limit=facts.limit or None,
         declines=tuple((name, tuple(reasons)) for name, reasons in verdict.declines.items()),
         cuts=facts.cuts or None,
+        elsewhere=tuple(verdict.elsewhere()),
+        sectors=_sectors(verdict.plan),
     )
+
+
+def _sectors(plan: Plan) -> str | None:
+    """Return how many sectors the first access of a warp touches, None if about as few as its bytes fill."""
+    if not isinstance(plan, VectorPlan):
+        return None
+    sides = [side for side, region in enumerate(plan.regions) if region.buffer.space == "global"]
+    moves = plan.moves() if sides else None
+    for side in sides:
+        assert moves is not None
+        rows = (moves.issue == moves.issue.min(initial=0)) & (moves.thread < WARP)
+        size, lengths = plan.regions[side].dtype.bytes, moves.width[rows]
+        first = np.repeat(moves.places[rows, side], lengths)
+        within = np.arange(len(first)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        elements = set((first + within * moves.steps[side]).tolist())
+        touched = len({element * size // SECTOR_BYTES for element in elements})
+        filled = -(-len(elements) * size // SECTOR_BYTES)
+        # a run of elements that is not aligned takes one more
+        if touched > filled + 1:
+            root = plan.regions[side].buffer.root
+            # rows that are known only at launch are taken to be as short as they may be
+            strides = root.layout.strides if isinstance(root.layout, Strided) else ()
+            least = "at least " if any(isinstance(stride, Var) for stride in strides) else ""
+            return (
+                f"a warp's access to {root.name} touches {least}{touched} sectors of {SECTOR_BYTES} bytes; its "
+                f"{len(elements) * size} bytes would fill {filled}"
+            )
+    return None
 
 
 def element_accesses(kernel: Kernel) -> tuple[ElementAccess, ...]:

@@ -34,6 +34,8 @@ class VerdictRow:
     instructions: (mnemonic, how often a thread carries it out). limit: what kept it from being wider, or None.
     cuts: which vectors go element by element, or None.
     declines: variant -> its reasons, those that would have come first at the front.
+    elsewhere: the variants among them for operands in other memory spaces.
+    sectors: how many sectors of memory a warp's access touches, or None if it touches no more than it needs.
     """
 
     line: str
@@ -46,6 +48,8 @@ class VerdictRow:
     limit: str | None
     declines: tuple[tuple[str, tuple[str, ...]], ...]
     cuts: str | None = None
+    elsewhere: tuple[str, ...] = ()
+    sectors: str | None = None
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -225,6 +229,7 @@ class Explanation:
     """The dispatcher's verdicts on one compiled kernel; prints as text, shows as a table in Jupyter.
 
     decisions: what the compiler decided. maps: that a launch makes. remarks: of this process, one text each.
+    shows_all: True to list the variants for operands in other memory spaces, too.
     """
 
     kernel: str
@@ -233,6 +238,7 @@ class Explanation:
     density: Density | None = None
     maps: tuple[MapLine, ...] = ()
     remarks: tuple[str, ...] = ()
+    shows_all: bool = False
 
     @property
     def rows(self) -> tuple[VerdictRow, ...]:
@@ -275,7 +281,7 @@ class Explanation:
         if self.rows:
             shown += ["", *_aligned((_HEADINGS, *(r.cells for r in self.rows)))]
         for r in self.rows:
-            shown.extend(_reasons(r))
+            shown.extend(self._reasons(r))
         for headings, rows in self._tables:
             shown += ["", *_aligned((headings, *rows))]
         if self.notes:
@@ -283,33 +289,37 @@ class Explanation:
         return "\n".join(shown)
 
     def _repr_html_(self) -> str:
-        operations = rows_table((*_HEADINGS, "why not another"), map(_html_cells, self.rows), is_html=True)
+        operations = rows_table((*_HEADINGS, "why not another"), map(self._html_cells, self.rows), is_html=True)
         others = [rows_table(headings, rows) for headings, rows in self._tables]
         notes = "".join(f"<p style='white-space:pre-wrap'>{escaped(note)}</p>" for note in self.notes)
         title = f"<b>{escaped(self.kernel)}</b> for {escaped(self.target)}"
         return box(title, operations, *others, notes)
+
+    def _others(self, r: VerdictRow) -> list[tuple[str, tuple[str, ...]]]:
+        """The variants that declined, with their reasons."""
+        return [(name, reasons) for name, reasons in r.declines if self.shows_all or name not in r.elsewhere]
+
+    def _reasons(self, r: VerdictRow) -> list[str]:
+        """Why it isn't wider, and why the other variants declined: what a reason names is what to change."""
+        shown = [f"  by elements: {r.cuts}"] if r.cuts else []
+        shown += [f"  not wider: {r.limit}"] if r.limit else []
+        shown += [f"  lanes apart: {r.sectors}"] if r.sectors else []
+        shown += [f"  not {name}: {'; '.join(reasons)}" for name, reasons in self._others(r)]
+        return ["", f"{r.line}: {r.source}" if r.source else r.line, *shown] if shown else []
+
+    def _html_cells(self, r: VerdictRow) -> tuple[str, ...]:
+        """The cells of a row in HTML, the source where the line is pointed at, and why the other variants declined."""
+        wider = [("wider", (r.limit,))] if r.limit else []
+        facts = [("by elements", r.cuts), ("lanes apart", r.sectors)]
+        others = "<br>".join((*(f"{name}: {escaped(fact)}" for name, fact in facts if fact), *(
+            f"not <b>{escaped(name)}</b>: {escaped('; '.join(reasons))}"
+            for name, reasons in (*wider, *self._others(r))
+        )))
+        line, *shown = map(escaped, r.cells)
+        return f"<span title='{escaped(r.source)}'>{line}</span>", *shown, others
 
 
 def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
     """Rows of cells as columns of text."""
     widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
     return ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-
-
-def _reasons(r: VerdictRow) -> list[str]:
-    """Why it isn't wider, and why the other variants declined: what a reason names is what to change."""
-    shown = [f"  by elements: {r.cuts}"] if r.cuts else []
-    shown += [f"  not wider: {r.limit}"] if r.limit else []
-    shown += [f"  not {name}: {'; '.join(reasons)}" for name, reasons in r.declines]
-    return ["", f"{r.line}: {r.source}" if r.source else r.line, *shown] if shown else []
-
-
-def _html_cells(r: VerdictRow) -> tuple[str, ...]:
-    """The cells of a row in HTML, the source where the line is pointed at, and why the other variants declined."""
-    wider = [("wider", (r.limit,))] if r.limit else []
-    cuts = [f"by elements: {escaped(r.cuts)}"] if r.cuts else []
-    others = "<br>".join((*cuts, *(
-        f"not <b>{escaped(name)}</b>: {escaped('; '.join(reasons))}" for name, reasons in (*wider, *r.declines)
-    )))
-    line, *shown = map(escaped, r.cells)
-    return f"<span title='{escaped(r.source)}'>{line}</span>", *shown, others

@@ -13,6 +13,9 @@ WARP = 32
 WARPGROUP = 128
 MAX_THREADS = 1024
 
+#: the units in which a GPU moves global memory, and in which it caches it
+SECTOR_BYTES, LINE_BYTES = 32, 128
+
 #: CTAs of a grid along each axis
 #: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_GRID = (2**31 - 1, 65535, 65535)

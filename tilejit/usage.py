@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from .dataclass import dataclass
 
-__all__ = ["Measurement", "Usage"]
+__all__ = ["Measurement", "Usage", "notes_in"]
+
+# ptxas gives these numbers to lost performance: waits, copies or skipped instructions that the program didn't ask for
+_IS_NOTE = re.compile(r"\(C75\d\d\)")
+
+
+def notes_in(output: str) -> tuple[str, ...]:
+    """Return the lines of ptxas's output that report lost performance, each once."""
+    return tuple(dict.fromkeys(line.strip() for line in output.splitlines() if _IS_NOTE.search(line)))
 
 
 @dataclass(frozen=True, slots=True)

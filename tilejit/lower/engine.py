@@ -25,13 +25,15 @@ P = TypeVar("P", bound=Plan)
 class Verdict(Generic[P]):
     """How an operation is carried out.
 
-    others: asks why the other variants don't carry it out.
+    others: asks why the other variants don't carry it out. elsewhere: asks which of them are for operands in other
+    memory spaces.
     """
 
     op: TileOp
     chosen: Variant[P]
     plan: P
     others: Callable[[], dict[str, tuple[str, ...]]] = field(default=dict, compare=False, repr=False)
+    elsewhere: Callable[[], tuple[str, ...]] = field(default=tuple, compare=False, repr=False)
 
     @property
     def declines(self) -> dict[str, tuple[str, ...]]:
@@ -107,7 +109,10 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
             for v in ordered if v is not first
         }
 
-    return Verdict(op, first, plan, others)
+    def elsewhere() -> tuple[str, ...]:
+        return tuple(v.name for v in ordered if v.is_elsewhere(op, context))
+
+    return Verdict(op, first, plan, others, elsewhere)
 
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:

@@ -83,6 +83,10 @@ class Variant(Generic[P]):
                 failed.append(self._refusal(op, name))
         return tuple(failed or _failed(self.when, op, context, tested))
 
+    def is_elsewhere(self, op: TileOp, context: DispatchContext) -> bool:
+        """True if it carries out operations on operands in other memory spaces."""
+        return any(condition is not KINDS and condition.test(op, context) is not None for condition in self.operands)
+
     def _refusal(self, op: TileOp, option: str) -> str:
         """Why it doesn't carry out an optional operand."""
         operand = op.operand(option)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,14 +10,11 @@ from typing import Any, NamedTuple
 from cuda.bindings import driver
 
 from ..errors import DeviceError, LaunchError
-from ..usage import Usage
+from ..usage import Usage, notes_in
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 
 LOG_BYTES = 16384
-
-#: what ptxas numbers so: it has put waits or copies where the program has none, or left out instructions
-_IS_NOTE = re.compile(r"\(C75\d\d\)")
 
 #: stream objects that are kept
 _STREAMS = 1024
@@ -93,8 +89,7 @@ def load(ptx: str, entry: str) -> Loaded:
     error, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", len(options), options, values)
     if error != SUCCESS:
         raise refusal(error, log)
-    notes = tuple(dict.fromkeys(line.strip() for line in _text_of(said).splitlines() if _IS_NOTE.search(line)))
-    return Loaded(module, function_of(module, entry), notes)
+    return Loaded(module, function_of(module, entry), notes_in(_text_of(said)))
 
 
 def _text_of(log: bytearray) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...dataclass import dataclass, field
 from ...layout.grid import WIDEST_BYTES, Grid
-from ...target import MAX_REGISTERS, WARP
+from ...target import LINE_BYTES, MAX_REGISTERS, SECTOR_BYTES, WARP
 from ..moves.wavefronts import LaneDigit, wavefronts
 from ..weights import ACCESS, BARRIER, ELEMENT, FREE_REGISTERS, LINE, PARTIAL, SECTOR, SHUFFLE, SPILL, WAVEFRONT
 
@@ -24,7 +24,6 @@ __all__ = [
     "Access", "Counts", "Demand", "Extents", "Prices", "Reduced", "TilePart", "lines", "shuffles", "touched",
 ]
 
-_SECTOR_BYTES, _LINE_BYTES = 32, 128
 
 #: a mask's test of a vector: its ends are compared, and a branch taken
 _VECTOR_TEST = 4 * ELEMENT
@@ -239,7 +238,7 @@ def _once(access: Access, cuts: Cuts) -> int:
 
 def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1) -> int:
     """What an access to global memory costs a warp. run, lanes: as of `lines`."""
-    return ACCESS * issued + SECTOR * lines(run, lanes, _SECTOR_BYTES) + LINE * lines(run, lanes, _LINE_BYTES)
+    return ACCESS * issued + SECTOR * lines(run, lanes, SECTOR_BYTES) + LINE * lines(run, lanes, LINE_BYTES)
 
 
 @lru_cache(maxsize=4096)

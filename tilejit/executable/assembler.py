@@ -1,0 +1,43 @@
+"""What an installed ptxas says about PTX. Compilation and launches never start one; `explain` does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from ..usage import notes_in
+
+__all__ = ["find_ptxas", "ptxas_notes"]
+
+#: seconds after which ptxas is ended, and nothing is reported
+_PATIENCE = 60
+
+
+def find_ptxas() -> str | None:
+    """Return the path of a ptxas: on PATH, in CUDA_HOME, or of the nvidia-cuda-nvcc package; None if there is none."""
+    toolkit = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    found = shutil.which("ptxas") or (toolkit and shutil.which("ptxas", path=os.path.join(toolkit, "bin")))
+    if found:
+        return found
+    wheels = sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/bin/ptxas"))
+    return str(wheels[-1]) if wheels else None
+
+
+def ptxas_notes(ptx: str, target: str) -> tuple[str, ...]:
+    """Return the lines in which ptxas reports lost performance; none if it isn't found or refuses the PTX."""
+    ptxas = find_ptxas()
+    if ptxas is None:
+        return ()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "kernel.ptx")
+        source.write_text(ptx)
+        command = [ptxas, f"-arch={target}", "-v", str(source), "-o", os.path.join(folder, "kernel.cubin")]
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE)
+        except (OSError, subprocess.TimeoutExpired):
+            return ()
+    return notes_in(run.stderr + run.stdout)
