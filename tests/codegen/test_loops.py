@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 
 import tilejit as tj
 from tests.codegen.devices import Simulator
@@ -12,7 +13,7 @@ from tests.support.lane_kernels import THREAD, array, const, kernel, local, poin
 from tilejit.codegen import generate
 from tilejit.codegen.debug import LineTable
 from tilejit.codegen.writer import Writer
-from tilejit.dtypes import float32, int32, int64
+from tilejit.dtypes import DTYPES, DType, float32, int32, int64
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
@@ -165,3 +166,27 @@ def test_variables_that_turns_exchange_skip_and_leave_behind() -> None:
             with tj.use_device("sim:sm_90a"):
                 compiled[1](seen, n, m)
             assert seen.tolist() == expected, (n, m)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, -1, -2, -3])
+@pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if d.is_integer], ids=str)
+def test_a_loop_to_the_end_of_its_type_counts_as_pythons(dtype: DType, step: int) -> None:
+    """Constant ends at and beside the end of the type, which the index must not pass."""
+    low, high = int(np.iinfo(dtype.numpy).min), int(np.iinfo(dtype.numpy).max)
+
+    @tj.kernel(threads=8)
+    def count(out: tj.Tensor, starts: tj.Tensor, stop: tj.constexpr, step: tj.constexpr) -> None:
+        number = 0
+        for _ in range(starts[tj.thread_id()], stop, step):
+            number += 1
+            if number > 20:
+                break
+        out[tj.thread_id()] = number
+
+    for beside in range(abs(step) + 1):
+        stop = high - beside if step > 0 else low + beside
+        starts = [stop - distance if step > 0 else stop + distance for distance in range(8)]
+        out = np.zeros(8, np.int32)
+        with tj.use_device("sim"):
+            count[1](out, np.array(starts, dtype.numpy), stop, step)
+        assert out.tolist() == [len(range(start, stop, step)) for start in starts], (stop, step)
