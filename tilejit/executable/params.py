@@ -73,12 +73,12 @@ _READ: dict[str, Callable[..., Param]] = {
 
 
 def _var(var: Var) -> list[Any]:
-    return [var.name, var.dtype.name, var.multiple_of, var.bounds, var.uniform]
+    return [var.name, var.dtype.name, var.multiple_of, var.bounds, var.uniform, var.data]
 
 
 def _read_var(parts: list[Any]) -> Var:
-    name, dtype, multiple_of, bounds, uniform = parts
-    return Var(name, DTYPES[dtype], multiple_of, None if bounds is None else tuple(bounds), uniform=uniform)
+    name, dtype, multiple_of, bounds, uniform, data = parts
+    return Var(name, DTYPES[dtype], multiple_of, None if bounds is None else tuple(bounds), uniform=uniform, data=data)
 
 
 def _buffer(buffer: Buffer) -> list[Any]:

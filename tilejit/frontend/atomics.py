@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..dataclass import replace
-from ..dtypes import DTYPES, DType, bool_
+from ..dtypes import DTYPES, DType, bool_, int64
 from ..ir.arithmetic import build
 from ..ir.nodes import Atomic, Element, Expr, Region, TileOp, Var
 from ..isa.atomics import OPERATIONS, has_type
@@ -63,7 +63,7 @@ def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments)
 def _of_element(ctx: Context, node: ast.Call, name: str, region: Region, values: list[Expr], order: str) -> Scalar:
     """The update of one element by the calling thread."""
     span = ctx.span(node)
-    var = Var(ctx.unique(f"{region.buffer.root.name}.before"), region.dtype, span=span)
+    var = Var(ctx.unique(f"{region.buffer.root.name}.before"), region.dtype, span=span, data=region.dtype is int64)
     ctx.emit(Atomic(ATOMICS[name], Element(region.buffer, region.starts, span), tuple(values), order, var, span))
     return Scalar(var)
 

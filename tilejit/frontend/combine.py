@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ..dataclass import dataclass, field, replace
-from ..dtypes import DType
+from ..dtypes import DType, int64
 from ..errors import KernelTypeError
 from ..ir import nodes as ir
 from ..ir.arithmetic import build
@@ -86,7 +86,8 @@ def _variables(
 ) -> tuple[ir.Var, ...]:
     stems = [f"{name}.{k}" for k in range(len(dtypes))] if is_tuple else [name]
     span = ctx.span(node)
-    return tuple([ir.Var(ctx.unique(stem), dtype, span=span) for stem, dtype in zip(stems, dtypes, strict=True)])
+    pairs = zip(stems, dtypes, strict=True)
+    return tuple([ir.Var(ctx.unique(stem), dtype, span=span, data=dtype is int64) for stem, dtype in pairs])
 
 
 def _value(variables: Sequence[ir.Var], *, is_tuple: bool) -> Value:
@@ -184,7 +185,7 @@ class _Reading:
     def named(self, name: str, value: ir.Expr, span: Span | None) -> ir.Expr:
         if isinstance(value, (ir.Const, ir.Var)):
             return value
-        var = ir.Var(self.ctx.unique(name), value.dtype, span=span)
+        var = ir.Var(self.ctx.unique(name), value.dtype, span=span, data=value.dtype is int64)
         self.steps.append(ir.Let(var, value, span))
         self.known[var.name] = var
         return var

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ..dataclass import dataclass, field
-from ..dtypes import DType
+from ..dtypes import DType, int64
 from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
 from ..ir import walk
 from ..ir.arithmetic import build, facts
@@ -283,19 +283,21 @@ class Context:
         """Name a value by a `Let`, whose variable carries the value's multiple and bounds."""
         if isinstance(value, walk.LEAVES):
             return value
-        multiple, bounds = 1, None
+        multiple, bounds, data = 1, None, False
         if value.dtype.is_integer:
             multiple = facts.multiple_of(value)
             low, high = facts.bounds(value)
             bounds = (low, high) if low is not None and high is not None else None
-        var = Var(self.unique(name), value.dtype, multiple, bounds, span)
+            data = facts.flagged(value, bounds)
+        var = Var(self.unique(name), value.dtype, multiple, bounds, span, data=data)
         if value.dtype.is_integer:
             self.journal.put(self.definitions, var.name, value)
         self.emit(Let(var, value, span))
         return var
 
-    def declare(self, name: str, dtype: DType, init: Expr | None, span: Span) -> Var:
-        var = Var(self.unique(name), dtype, span=span)
+    def declare(self, name: str, dtype: DType, init: Expr | None, span: Span, *, data: bool) -> Var:
+        """Declare a variable that changes. data: see `Var.data`, of all values that are assigned to it."""
+        var = Var(self.unique(name), dtype, span=span, data=data and dtype is int64)
         self.emit(Declare(var, init, span))
         return var
 

@@ -142,7 +142,8 @@ def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, s
     """The index; its multiple and bounds come from the range."""
     multiple = gcd(facts.multiple_of(start), facts.multiple_of(step))
     bounds = _index_bounds(facts.bounds(start), facts.bounds(stop), facts.bounds(step))
-    return Var(ctx.unique(name), start.dtype, multiple, bounds, ctx.span(node))
+    data = any(facts.flagged(end, bounds) for end in (start, stop, step))
+    return Var(ctx.unique(name), start.dtype, multiple, bounds, ctx.span(node), data=data)
 
 
 def _index_bounds(start: facts.Bounds, stop: facts.Bounds, step: facts.Bounds) -> tuple[int, int] | None:

@@ -52,7 +52,7 @@ def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
             params.extend(_array_params(name, argument, buffer))
             value = Memory.whole(buffer)
         elif isinstance(argument, ScalarType):
-            var = Var(name, argument.dtype)
+            var = Var(name, argument.dtype, data=argument.dtype is int64)
             params.append(ScalarParam(name, var))
             value = Scalar(var)
         else:

@@ -10,7 +10,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Var
 from .carried import raised
 from .context import Context
-from .kinds import ItemsKind, Kind, Same, ScalarKind
+from .kinds import ItemsKind, Kind, Same, ScalarKind, holds_data
 from .memory_joins import conflict, merge_memory
 from .scalars import weak_type
 from .singles import is_single
@@ -61,7 +61,7 @@ def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:
     if not any(isinstance(b.value, Scalar) or is_number(b.value) for b in bindings):
         return bindings
     return [
-        Binding(Scalar(Var("", b.value.dtype)), b.span)
+        Binding(Scalar(Var("", b.value.dtype, data=True)), b.span)
         if isinstance(b.value, Memory) and is_single(b.value) and not b.value.writable else b
         for b in bindings
     ]
@@ -101,7 +101,7 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
         ctx.takes_type(literal.value, dtype)
         if not can_take(literal.value, dtype):
             return conflict(name, (first, str(dtype)), (literal, describe(literal.value)))
-    return ScalarKind(dtype)
+    return ScalarKind(dtype, data=holds_data(dtype, [b.value for b in bindings]))
 
 
 def can_take(value: Value, dtype: DType) -> bool:

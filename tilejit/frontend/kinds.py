@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ..dataclass import dataclass
-from ..dtypes import DType
+from ..dtypes import DType, int64
+from ..ir.arithmetic.facts import is_data
 from .places import PlaceKind
 from .values import Constant, Items, Memory, Scalar, Unset, Value, default_type, is_number, owner_scope
 
-__all__ = ["Heads", "ItemsKind", "Kind", "Same", "ScalarKind", "TileKind", "kind_of", "settled"]
+__all__ = ["Heads", "ItemsKind", "Kind", "Same", "ScalarKind", "TileKind", "holds_data", "kind_of", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,11 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """Scalars of one type; weak: literals only, so far."""
+    """Scalars of one type; weak: literals only, so far. data: one of int64 may be data, see `facts.is_data`."""
 
     dtype: DType
     weak: bool = False
+    data: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def kind_of(value: Value) -> Kind:
     if isinstance(value, Constant) and is_number(value):
         return ScalarKind(default_type(value.value), weak=True)
     if isinstance(value, Scalar):
-        return ScalarKind(value.dtype, value.weak)
+        return ScalarKind(value.dtype, value.weak, holds_data(value.dtype, (value,)))
     if isinstance(value, Memory) and value.is_value:
         return TileKind(value.dtype, value.shape, owner_scope(value.buffer))
     if isinstance(value, Items):
@@ -59,11 +61,16 @@ def kind_of(value: Value) -> Kind:
     return Same(value)
 
 
+def holds_data(dtype: DType, values: Iterable[Value]) -> bool:
+    """Return `Var.data` of a variable of this type to which these values are assigned."""
+    return dtype is int64 and any(isinstance(v, Scalar) and is_data(v.expr) for v in values)
+
+
 def settled(kind: Kind) -> Kind:
     """Literals get their default type."""
     if isinstance(kind, ItemsKind):
         return ItemsKind(tuple(settled(item) for item in kind.items))
-    return ScalarKind(kind.dtype) if isinstance(kind, ScalarKind) else kind
+    return ScalarKind(kind.dtype, data=kind.data) if isinstance(kind, ScalarKind) else kind
 
 
 @dataclass(frozen=True, slots=True)

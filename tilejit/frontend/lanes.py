@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from ..dtypes import DType, bool_, int32, uint32
+from ..dtypes import DType, bool_, int32, int64, uint32
 from ..ir.arithmetic import build
+from ..ir.arithmetic.facts import flagged
 from ..ir.nodes import Expr, Instruction, Let, Var
 from ..isa.warp import SHUFFLE, VOTE, Shuffle
 from ..scopes import SCOPES, THREAD
@@ -62,7 +63,8 @@ def _uniform(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         )
     span, of = ctx.span(node), value if isinstance(value, Var) else None
     facts = (1, None) if of is None else (of.multiple_of, of.bounds)
-    var = Var(ctx.unique("uniform"), value.dtype, *facts, span, scope.name)
+    data = value.dtype.is_integer and flagged(value, facts[1])
+    var = Var(ctx.unique("uniform"), value.dtype, *facts, span, scope.name, data)
     ctx.emit(Let(var, value, span))
     return Scalar(var)
 
@@ -72,7 +74,7 @@ def _given(
 ) -> Scalar:
     """What an instruction makes of scalars."""
     span = ctx.span(node)
-    var = Var(ctx.unique(name), dtype, span=span)
+    var = Var(ctx.unique(name), dtype, span=span, data=dtype is int64)
     ctx.emit(Instruction(instruction, (), inputs, span, var))
     return Scalar(var)
 

@@ -14,6 +14,7 @@ from enum import Enum
 from ..dataclass import dataclass, field, replace
 from ..dtypes import int64
 from ..ir.arithmetic import build
+from ..ir.arithmetic.facts import is_data
 from ..ir.nodes import Buffer, Const, Expr, Strided, Var
 from ..source import Span
 from .values import Memory, describe
@@ -44,12 +45,14 @@ Varying = tuple[Part, int]
 class PlaceKind:
     """Regions that are alike but for what varies.
 
-    like: one of them. in_bounds: all of them are. sources: the buffers in which they lie.
+    like: one of them. in_bounds: all of them are. data: the start of any may be data. sources: the buffers in which
+    they lie.
     """
 
     like: Memory
     varying: tuple[Varying, ...]
     in_bounds: bool
+    data: bool
     sources: tuple[Source, ...] = field(compare=False, repr=False)
 
     @property
@@ -97,7 +100,9 @@ def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_either
     like = places[0]
     varying = [part for part in _parts(like, is_either) if len({_held(place, part) for place in places}) > 1]
     in_bounds = all(place.in_bounds for place in places)
-    return PlaceKind(like, (*varying, (Part.BUFFER, 0)) if is_either else tuple(varying), in_bounds, tuple(sources))
+    data = any(is_data(start) for place in places for start in place.starts)
+    parts = (*varying, (Part.BUFFER, 0)) if is_either else tuple(varying)
+    return PlaceKind(like, parts, in_bounds, data, tuple(sources))
 
 
 def _parts(like: Memory, is_either: bool) -> list[Varying]:

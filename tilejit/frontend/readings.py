@@ -11,7 +11,7 @@ from .context import Context
 from .drafts import Draft
 from .enclosures import Enclosure
 from .joins import can_take, merge
-from .kinds import Kind, ScalarKind
+from .kinds import Kind, ScalarKind, holds_data
 from .slots import ScalarSlot, Slot, value_of
 from .values import Binding, Scalar, Unset, is_number
 
@@ -56,7 +56,7 @@ class Reading:
             if dtype is not None and all(can_take(literal, dtype) for literal in literals):
                 for literal in literals:
                     ctx.takes_type(literal, dtype)
-                return ScalarKind(dtype)
+                return ScalarKind(dtype, data=holds_data(dtype, [b.value for b in changes]))
         return merge(ctx, name, [entry, *changes])
 
 
@@ -97,6 +97,6 @@ def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
     value = binding.value
     if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
         return binding
-    if kind.dtype == value.dtype:
+    if kind.dtype == value.dtype and kind.data == value.expr.data:
         return binding
-    return Binding(Scalar(Var(value.expr.name, kind.dtype), kind.weak), binding.span)
+    return Binding(Scalar(Var(value.expr.name, kind.dtype, data=kind.data), kind.weak), binding.span)

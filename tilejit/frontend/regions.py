@@ -11,6 +11,7 @@ from ..dataclass import dataclass, replace
 from ..dtypes import DType, bool_, int64
 from ..errors import KernelTypeError
 from ..ir.arithmetic import build
+from ..ir.arithmetic.facts import bounds, is_data
 from ..ir.nodes import (
     TRUE,
     Assert,
@@ -415,7 +416,9 @@ def _assert_inside(
     if not isinstance(extent, int) or not isinstance(taken, (int, NoneType)):
         return
     end = build.add(start, 1 if taken is None else taken)
-    cond = build.logical_and(build.greater_equal(start, 0), build.less_equal(end, extent))
+    # the end may wrap around
+    below = build.less_equal(build.cast(start, int64), extent - (1 if taken is None else taken))
+    cond = build.logical_and(build.greater_equal(start, 0), below)
     if cond == TRUE:
         return
     what = "index {0} is outside" if taken is None else "[{0} : {1}] leaves"
@@ -452,7 +455,12 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
         )
     parts = []
     for extent, coordinate in zip(shape, at, strict=True):
-        parts.append(_Slice(build.mul(coordinate, extent), None, node, extent))
+        start = build.mul(coordinate, extent)
+        if is_data(coordinate) and start.dtype is int64 and None in bounds(start):
+            # a tile outside must not wrap around to one inside
+            most = (1 << 62) // max(extent, 1)
+            start = build.mul(build.minimum(build.maximum(coordinate, -most), most), extent)
+        parts.append(_Slice(start, None, node, extent))
     return _box(ctx, node, memory, dims, parts)
 
 
@@ -539,7 +547,7 @@ def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -
     """The value at a place, read in one of `ORDERS["load"]`."""
     place = element(ctx, node, memory)
     span = ctx.span(node)
-    var = Var(ctx.unique(f"{memory.buffer.root.name}.value"), memory.dtype, span=span)
+    var = Var(ctx.unique(f"{memory.buffer.root.name}.value"), memory.dtype, span=span, data=memory.dtype is int64)
     ctx.emit(Let(var, Load(place, order, span), span))
     return Scalar(var)
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ..dtypes import int32
+from ..dtypes import int32, int64
 from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, BufferView, Element, Let, Load, Var
 from ..layout import TileLayout
@@ -61,6 +61,6 @@ def scalar_of(ctx: Context, single: Memory, span: Span) -> Scalar:
     layout = TileLayout.row_major((1,))
     view = Buffer(ctx.unique(f"{tile.root.name}.view"), "local", tile.dtype, (1,), layout, tile.align, tile, span)
     ctx.allocate(BufferView(view, span))
-    var = Var(ctx.unique(f"{tile.root.name}.value"), tile.dtype, span=span)
+    var = Var(ctx.unique(f"{tile.root.name}.value"), tile.dtype, span=span, data=tile.dtype is int64)
     ctx.emit(Let(var, Load(Element(view, (build.const(0, int32),), span), "", span), span))
     return Scalar(var)

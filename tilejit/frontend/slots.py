@@ -58,7 +58,7 @@ def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Spa
     name = name.strip("<>")
     if isinstance(kind, ScalarKind):
         value = None if init is None else _coerced(ctx, init, kind.dtype, span)
-        return ScalarSlot(ctx.declare(name, kind.dtype, value, span), kind.weak)
+        return ScalarSlot(ctx.declare(name, kind.dtype, value, span, data=kind.data), kind.weak)
     if isinstance(kind, ItemsKind):
         inits = init.items if isinstance(init, Items) else (None,) * len(kind.items)
         pairs = enumerate(zip(kind.items, inits, strict=True))
@@ -83,7 +83,8 @@ def _place_slot(ctx: Context, name: str, kind: PlaceKind, init: Value | None, sp
             var = Var(either, int32, span=span)
             ctx.emit(Declare(var, first, span))
         else:
-            var = ctx.declare(f"{name}.{part.value}.{dim}", part_of(kind.like, (part, dim)).dtype, first, span)
+            dtype = part_of(kind.like, (part, dim)).dtype
+            var = ctx.declare(f"{name}.{part.value}.{dim}", dtype, first, span, data=kind.data and part is Part.START)
         held[part, dim] = var
     return PlaceSlot(with_parts(kind, either, held, span), tuple(held.items()))
 

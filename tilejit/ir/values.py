@@ -72,6 +72,8 @@ class Var:
     multiple_of: a number that divides every value it takes (1: nothing is known; 0 would mean always zero).
     bounds: (least, greatest) value, inclusive, or None where unknown.
     uniform: name of the scope whose threads all hold the same value, because the user said so; "" where nobody did.
+    data: it may hold any value of an integer type, so that int64 arithmetic on it may overflow; ids, extents, strides
+    and ranges over them are not data. See `facts.is_data`.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Var:
     bounds: tuple[int, int] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     uniform: str = ""
+    data: bool = False
 
     def __hash__(self) -> int:
         # few have the same name, and sums look their terms up

@@ -167,7 +167,8 @@ class Builder:
         else:
             low, high = within or facts.bounds(value)
             bounds = None if low is None or high is None or high >= 2**63 else (low, high)
-            var = Var(self.name(stem), dtype, facts.multiple_of(value), bounds)
+            multiple, data = facts.multiple_of(value), facts.flagged(value, bounds)
+            var = Var(self.name(stem), dtype, multiple, bounds, data=data)
         self._open[-1].append(Let(var, value, span=self.span))
         return var
 

@@ -20,7 +20,7 @@ from ..dataclass import dataclass, field, replace
 from ..dtypes import DType
 from ..ir import walk
 from ..ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
-from ..ir.arithmetic.facts import bounds, full_range, multiple_of
+from ..ir.arithmetic.facts import bounds, flagged, full_range, multiple_of
 from ..ir.arithmetic.intern import integer, operation
 from ..ir.names import FreshNames
 from ..ir.nodes import (
@@ -264,7 +264,8 @@ class _Hoisting(Rewriting):
         front = self._fronts[depth]
         entry = front.values.get(id(expr))
         if entry is None:
-            var = Var(self._names.name(_stem(expr)), expr.dtype, multiple_of(expr) or 1, _ends(expr))
+            ends = _ends(expr)
+            var = Var(self._names.name(_stem(expr)), expr.dtype, multiple_of(expr) or 1, ends, data=flagged(expr, ends))
             value = self.expr(expr, depth)
             self._depths.variables[var.name] = depth
             front.made.append(Let(var, value, self._place))

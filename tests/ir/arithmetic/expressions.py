@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.reference.expressions import evaluate
 from tilejit.dtypes import DType, bool_, int32, int64, uint8, uint32
-from tilejit.ir.arithmetic.facts import full_range
+from tilejit.ir.arithmetic.facts import full_range, is_data
 from tilejit.ir.nodes import SPECIALS, Cast, Const, Expr, Op, Special, Var
 
 Environment = Mapping[str, int]
@@ -24,6 +24,9 @@ VARIABLES: dict[str, Var] = {
         Var("a", int64),
         Var("b", int64, 8, (0, 2**40)),
         Var("c", int64, 3, (-9, 9)),
+        Var("d", int64, data=True),
+        Var("e", int64, 6, (0, 2**63 - 2), data=True),
+        Var("f", int32, 1, (0, 7), data=True),
         Var("u", uint32),
         Var("w", uint32, 2, (0, 100)),
         Var("s", uint8),
@@ -39,14 +42,16 @@ COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_e
 
 
 def overflows_int64(expr: Expr, values: Environment) -> bool:
-    """Whether some int64 operation in `expr` overflows, which facts assume away."""
+    """True if some int64 operation in `expr` overflows on values that are not data, which facts assume away."""
     if isinstance(expr, Cast):
         return overflows_int64(expr.x, values)
     if not isinstance(expr, Op):
         return False
     if any(overflows_int64(a, values) for a in expr.args):
         return True
-    if expr.dtype != int64 or expr.name not in ("add", "sub", "mul", "neg", "abs", "left_shift", "floordiv"):
+    if expr.dtype != int64 or is_data(expr):
+        return False
+    if expr.name not in ("add", "sub", "mul", "neg", "abs", "left_shift", "floordiv"):
         return False
     true = _true_value(expr.name, [int(evaluate(a, values)) for a in expr.args])
     return not -(2**63) <= true < 2**63

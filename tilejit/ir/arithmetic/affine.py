@@ -12,7 +12,7 @@ from ...dataclass import lean
 from ...dtypes import DType, bool_, int64
 from ...remember import remembered
 from ..nodes import Cast, Const, Expr, Op
-from .facts import Bounds, bounds, fits, keeps_value, multiple_of
+from .facts import Bounds, bounds, fits, is_data, keeps_value, multiple_of
 from .intern import integer, operation
 
 __all__ = ["Affine", "affine", "affine_sum", "product"]
@@ -75,8 +75,18 @@ class Affine:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the sum provably doesn't wrap around (assumed of int64)."""
-        return self.dtype is int64 or fits(self.bounds(), self.dtype)
+        """True if the sum provably doesn't wrap around, or is one of int64 without data."""
+        return self.is_assumed or fits(self.bounds(), self.dtype)
+
+    @property
+    def is_assumed(self) -> bool:
+        """True if the sum is one of int64 without data, which is assumed not to wrap around."""
+        if self.dtype is not int64:
+            return False
+        for term, _ in self.terms:
+            if is_data(term):
+                return False
+        return True
 
     def split(self, divisor: int) -> tuple[Affine, Affine]:
         """(quotient, remainder): self = divisor * quotient + remainder, 0 <= the remainder's constant < divisor."""

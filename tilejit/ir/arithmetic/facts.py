@@ -1,8 +1,9 @@
 """What is known of an integer expression's value: a number that divides it, and its least and greatest value.
 
 Facts start at `Var`, `Special`, `Const` and the types, and are computed through `Op` and `Cast`. They hold for
-every value that the expression takes when it is evaluated as its types say, with one assumption: arithmetic on
-int64, which is what indices are made of, doesn't overflow. Narrower types wrap around, and facts know it.
+every value that the expression takes when it is evaluated as its types say, with one assumption: int64 arithmetic on
+ids, extents, strides and ranges over them, which is what indices are made of, doesn't overflow. Data wraps around, as
+do narrower types: `is_data` tells data, and every rule that needs "does not overflow" asks it or proves it.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from math import gcd
 
 from ...dtypes import DType, bool_, int64
 from ...remember import remembered
-from ..nodes import SPECIALS, Cast, Const, Expr, Op, Special, Var
+from ..nodes import SPECIALS, Cast, Const, Expr, Load, Op, Special, Var
 
-__all__ = ["Bounds", "bounds", "dtype_range", "fits", "full_range", "keeps_value", "multiple_of", "room"]
+__all__ = [
+    "Bounds", "bounds", "dtype_range", "fits", "flagged", "full_range", "is_data", "keeps_value", "multiple_of", "room",
+]
 
 Bounds = tuple[int | None, int | None]
 
@@ -41,15 +44,46 @@ def full_range(dtype: DType) -> tuple[int, int]:
 
 
 def fits(ends: Bounds, dtype: DType) -> bool:
-    """Whether a result whose true value lies between these ends fits `dtype`: by proof, of int64 by assumption."""
-    return dtype is int64 or _within(ends, full_range(dtype))
+    """True if a result whose true value lies between these ends provably fits `dtype`."""
+    return _within(ends, full_range(dtype))
 
 
-def room(ends: Bounds, dtype: DType) -> tuple[int, int]:
-    """The least and the greatest number that a sum with these bounds and that number may have, to fit the type."""
+@remembered
+def is_data(expr: Expr) -> bool:
+    """True if int64 arithmetic on an integer expression may overflow: if any of its values is data.
+
+    A variable of a narrower type is data, too, if its bounds are not known to be close.
+    """
+    if isinstance(expr, Op):
+        # a loop, as a generator is one more call per argument
+        for arg in expr.args:
+            if arg.dtype is not bool_ and is_data(arg):
+                return True
+        return False
+    if isinstance(expr, Cast):
+        return expr.x.dtype is not bool_ and is_data(expr.x)
+    if isinstance(expr, Var):
+        return expr.data or (expr.dtype is not int64 and _is_wide(expr.bounds, expr.dtype))
+    return isinstance(expr, Load) or expr.dtype.is_float
+
+
+def flagged(value: Expr, bounds: tuple[int, int] | None) -> bool:
+    """Return `Var.data` of a variable with these bounds that holds `value`."""
+    return (value.dtype is int64 or not _is_wide(bounds, value.dtype)) and is_data(value)
+
+
+def _is_wide(bounds: tuple[int, int] | None, dtype: DType) -> bool:
+    """True if nothing is known of a variable's value, or only that it lies in a quarter of its type's range or more."""
+    return bounds is None or bounds[1] - bounds[0] >> dtype.bits - 2 > 0
+
+
+def room(ends: Bounds, dtype: DType, assumed: bool) -> tuple[int, int]:
+    """The least and the greatest number that a sum with these bounds and that number may have, to fit the type.
+
+    assumed: the sum is of int64, and doesn't overflow.
+    """
     low, high = full_range(dtype)
-    if dtype is int64:
-        # by assumption
+    if assumed:
         return 2 * low, 2 * high
     return (1, 0) if ends[0] is None or ends[1] is None else (low - ends[0], high - ends[1])
 
@@ -98,7 +132,7 @@ def _op_bounds(op: Op) -> Bounds:
             return dtype_range(dtype)
         of_values.append(bounds(value))
     ends = of_result(*of_values)
-    if dtype is int64:
+    if dtype is int64 and (op.name not in _MAY_WRAP or not is_data(op)):
         return _in_range(ends, dtype)
     return ends if _within(ends, full_range(dtype)) else dtype_range(dtype)
 
@@ -287,7 +321,7 @@ def _op_multiple(op: Op) -> int:
         if value.dtype is not dtype:
             return 1
     divisor = _MULTIPLES[op.name](values)
-    if dtype is int64 or op.name not in _MAY_WRAP:
+    if op.name not in _MAY_WRAP or (dtype is int64 and not is_data(op)):
         return divisor
     wrapped = _wrapped(divisor, dtype)
     if wrapped == divisor:
@@ -331,7 +365,7 @@ def _bit_multiple(values: tuple[Expr, ...]) -> int:
     return gcd(*(power_of_two(multiple_of(v)) for v in values))
 
 
-_MAY_WRAP = ("add", "sub", "mul", "neg", "fma", "left_shift", "floordiv")
+_MAY_WRAP = ("abs", "add", "sub", "mul", "neg", "fma", "left_shift", "floordiv")
 
 _MULTIPLES: dict[str, Callable[[tuple[Expr, ...]], int]] = {
     "add": _common,

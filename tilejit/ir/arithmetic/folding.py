@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ..nodes import Cast, Const, Expr, Op, Var
 from ..walk import inputs
 from .affine import affine
-from .facts import bounds, full_range
+from .facts import bounds, fits, full_range
 from .intern import integer, wrap
 
 __all__ = ["Fold", "IntegerFolding"]
@@ -182,4 +182,5 @@ def _widens(cast: Cast) -> bool:
 
 def _keeps(expr: Expr) -> bool:
     """Whether facts know that an expression doesn't wrap around."""
-    return not isinstance(expr, Op) or bounds(expr) != full_range(expr.dtype)
+    ends = bounds(expr)
+    return not isinstance(expr, Op) or (fits(ends, expr.dtype) and ends != full_range(expr.dtype))

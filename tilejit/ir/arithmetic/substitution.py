@@ -232,8 +232,8 @@ class Substitution:
             return lambda: build.again(name, (one(), other()))
         # the facts of what changes besides hold in each turn
         first, second = x.bounded(affine(left)), y.bounded(affine(right))
-        (low, high), (least, most) = first.gap(second), room(first.bounds(), left.dtype)
-        other_least, other_most = room(second.bounds(), left.dtype)
+        (low, high), (least, most) = first.gap(second), room(first.bounds(), left.dtype, first.is_assumed)
+        other_least, other_most = room(second.bounds(), left.dtype, second.is_assumed)
 
         def compared() -> Expr:
             a, b = x.number() if x.numbers else x.constant, y.number() if y.numbers else y.constant

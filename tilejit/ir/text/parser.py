@@ -425,7 +425,7 @@ class _Reader:
             line.expect("..")
             bounds = (low, line.integer())
         uniform = line.name() if line.accept("uniform") else ""
-        var = ir.Var(name, dtype, multiple, bounds, uniform=uniform)
+        var = ir.Var(name, dtype, multiple, bounds, uniform=uniform, data=line.accept("data"))
         self.names.vars[name] = var
         return var
 

@@ -28,7 +28,7 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       move VECTOR <- VECTOR [@ ORDER] [when EXPR] [otherwise EXPR] [cache HINT]
       instruction NAME [VECTOR, …] [<- INPUT, …] [as VAR]        VAR: what it gives that is no VECTOR
 
-    VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST] [uniform SCOPE]
+    VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST] [uniform SCOPE] [data]
     BUFFER   NAME: SPACE DTYPE[EXTENT, …] [in [EXTENT, …]] LAYOUT align N       behind in: its slots
     LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor: strides(STRIDE, …; align N; extent_align N);
              of a tile that nobody laid out: open SCOPE, of a view of one: open SCOPE (DIMENSION or None, …)
@@ -289,6 +289,8 @@ def _definition(var: ir.Var) -> str:
         text += f" within {var.bounds[0]}..{var.bounds[1]}"
     if var.uniform:
         text += f" uniform {var.uniform}"
+    if var.data:
+        text += " data"
     return text
 
 

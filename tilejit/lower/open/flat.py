@@ -22,6 +22,7 @@ from ...dataclass import replace
 from ...dtypes import int32, int64
 from ...ir import walk
 from ...ir.arithmetic import build
+from ...ir.arithmetic.facts import bounds, is_data
 from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
 from ...ir.params import PointerParam
@@ -167,7 +168,12 @@ class _FlatTiles:
         if first is None:
             return region
         inside = prod(region.buffer.fixed_shape[first + 1 :])
-        start = build.mul(build.cast(region.starts[first], int64), inside)
+        start = build.cast(region.starts[first], int64)
+        if is_data(start) and None in bounds(build.mul(start, inside)):
+            # one that lies outside must not wrap around to one inside
+            count, size = region.counts[first], region.buffer.fixed_shape[first]
+            start = build.minimum(build.maximum(start, -count), size)
+        start = build.mul(start, inside)
         return replace(
             region,
             buffer=self._view(region.buffer, first),

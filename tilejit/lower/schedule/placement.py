@@ -483,5 +483,9 @@ def inside(region: Region, d: int) -> Expr:
 
 def ends_inside(region: Region, d: int) -> Expr:
     """Whether nothing of the region lies behind its tensor in one dimension."""
-    end = build.add(build.cast(region.starts[d], int64), region.counts[d])
-    return build.less_equal(end, extent_of(region.buffer, d))
+    start, count, size = build.cast(region.starts[d], int64), region.counts[d], extent_of(region.buffer, d)
+    end = build.add(start, count)
+    if facts.is_data(start) and facts.bounds(end)[1] is None:
+        # the end may wrap around, and a size less a count cannot
+        return build.less_equal(start, build.sub(size, count))
+    return build.less_equal(end, size)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...dataclass import dataclass
-from ...dtypes import int32
+from ...dtypes import int32, int64
 from ...ir.arithmetic import build
 from ...ir.nodes import Atomic, Expr, Instruction, Load, Region, Store, Sync, TileOp, Var, Vector
 from ...isa import Row
@@ -150,7 +150,8 @@ def _one_by_one(
             given = op.operand(name)
             assert given is not None, "the operation's rule counts the values"
             operands.append(Load(registers[plan.side(name)][first]) if isinstance(given, Region) else given)
-        var = Var(b.name("before"), memory.view.buffer.dtype) if plan.returns else None
+        dtype = memory.view.buffer.dtype
+        var = Var(b.name("before"), dtype, data=dtype is int64) if plan.returns else None
         b.append(Atomic(plan.operation, memory.place, tuple(operands), str(op.attr("order")), var, b.span))
         if var is not None:
             b.append(Store(registers[plan.side("before")][first], var, span=b.span))

@@ -1,0 +1,157 @@
+"""Integers at the ends of their types: the same bits as constants, scalars, parameters and tiles, and as in NumPy."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tilejit as tj
+from tests.support.programs import source_of
+from tilejit.dtypes import DTYPES, DType
+
+INTEGERS = [d for d in DTYPES.values() if d.is_integer]
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+
+
+def ends(dtype: DType) -> list[int]:
+    info = np.iinfo(dtype.numpy)
+    low, high, half = int(info.min), int(info.max), 1 << (info.bits - 2)
+    near = {low, low + 1, low // 2, -1, 0, 1, 2, 5, 7, half - 1, half, high // 3, high - 1, high}
+    return sorted(v for v in near if low <= v <= high)
+
+
+@st.composite
+def expressions(draw: st.DrawFn, depth: int = 2) -> str:
+    """Text of an integer expression of x, y and small literals, with at least one of the names."""
+    if depth == 0:
+        return draw(st.sampled_from(["x", "x", "y"]))
+    left = draw(expressions(depth - 1))
+    kind = draw(st.sampled_from(["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>", "min", "max", "-x", "abs"]))
+    if kind in ("-x", "abs"):
+        return f"(-{left})" if kind == "-x" else f"abs({left})"
+    if kind in ("<<", ">>"):
+        return f"({left} {kind} {draw(st.integers(0, 4))})"
+    right = str(draw(st.integers(1, 9)))
+    if kind not in ("//", "%") and draw(st.booleans()):
+        right = draw(expressions(depth - 1))
+    return f"{kind}({left}, {right})" if kind in ("min", "max") else f"({left} {kind} {right})"
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[str, DType, int, int]:
+    dtype = draw(st.sampled_from([*INTEGERS, tj.int64, tj.int64]))
+    text = draw(expressions(3))
+    if draw(st.booleans()):
+        text = f"{text} {draw(st.sampled_from(COMPARISONS))} {draw(expressions(1))}"
+    x, y = (draw(st.sampled_from(ends(dtype))) for _ in range(2))
+    return text, dtype, x, y
+
+
+class _AsTiles(ast.NodeTransformer):
+    """Calls of Python's functions of scalars as those of tiles."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        assert isinstance(node.func, ast.Name)
+        name = {"min": "minimum", "max": "maximum", "abs": "abs"}[node.func.id]
+        return ast.Call(ast.parse(f"tj.{name}", mode="eval").body, node.args, [])
+
+
+def by_numpy(text: str, x: np.generic, y: np.generic) -> Any:
+    with np.errstate(all="ignore"):
+        return eval(text, {"x": x, "y": y})
+
+
+def computed(text: str, *args: Any) -> None:
+    with tj.use_device("sim"):
+        tj.kernel(threads=32)(source_of(text))[1](*args)
+
+
+@given(cases())
+def test_an_expression_has_one_value_however_its_operands_are_given(case: tuple[str, DType, int, int]) -> None:
+    text, dtype, x, y = case
+    a, b = dtype.numpy.type(x), dtype.numpy.type(y)
+    want = np.asarray(by_numpy(text, a, b)).astype(np.int64)
+    kept = np.array([a, b])
+    tiles = ast.unparse(_AsTiles().visit(ast.parse(text, mode="eval")))
+    for given_as, lines in {
+        "loaded": ["x, y = X[0], X[1]", f"O[0] = tj.int64({text})"],
+        "parameter": ["x, y = p, q", f"O[0] = tj.int64({text})"],
+        "constant": [f"x, y = tj.{dtype}({x}), tj.{dtype}({y})", f"O[0] = tj.int64({text})"],
+        "in a loop": ["x, y = X[0] * 0, X[0] * 0", "for i in range(2):", "    x, y = X[0], X[1]",
+                      f"O[0] = tj.int64({text})"],
+        "tile": ["x, y = tj.cta.load(X[0:1]), tj.cta.load(X[1:2])",
+                 f"tj.cta.store(O[0:1], ({tiles}).astype(tj.int64))"],
+    }.items():
+        out = np.zeros(1, np.int64)
+        body = lines if given_as == "tile" else ["if tj.thread_id() > 0:", "    return", *lines]
+        computed(f"def k(X, O, p: tj.{dtype}, q: tj.{dtype}):\n" + "".join(f"    {line}\n" for line in body),
+                 kept, out, a, b)
+        assert out[0] == want, (given_as, text, dtype, x, y)
+
+
+@given(cases())
+def test_an_expression_is_an_index_a_loop_bound_and_the_start_of_a_region(case: tuple[str, DType, int, int]) -> None:
+    text, dtype, x, y = case
+    kept = np.array([x, y], dtype.numpy)
+    value = int(by_numpy(text, *kept))
+    values, out = np.arange(1, 17, dtype=np.int32), np.zeros(16, np.int32)
+    computed(
+        f"def k(X, A, O):\n    x, y = X[0], X[1]\n    e = tj.{dtype}({text})\n"
+        "    tj.cta.store(O[0:4], tj.cta.load(A[e : e + 4]))\n"
+        "    tj.cta.store(O[4:8], tj.cta.load(A.tile((4,), (e,))))\n"
+        "    if tj.thread_id() == 0:\n        O[8] = A[e & 7]\n"
+        "        n = 0\n        for i in range(e & 3, 5):\n            n += 1\n        O[9] = n\n",
+        kept, values, out,
+    )
+    inside = [n + 1 if 0 <= n < 16 else 0 for n in [*range(value, value + 4), *range(4 * value, 4 * value + 4)]]
+    # starts of narrower types and of int64 are exact; one of uint64 past the end of int64 lies outside
+    assert out[:10].tolist() == [*inside, (value & 7) + 1, 5 - (value & 3)], (text, dtype, x, y)
+
+
+def test_values_known_to_be_data_keep_their_tests() -> None:
+    x = np.array([2**63 - 1, -(2**63), 2**62, -1, 0, 5])
+    out = np.zeros((4, 6), np.int64)
+    computed(
+        "def k(X, O):\n    i = tj.thread_id()\n    if i < 6:\n        x = X[i]\n"
+        "        O[0, i] = x + 1 > x\n        O[1, i] = x * 3 % 3\n"
+        "        O[2, i] = tj.int64(tj.int32(x >> 32)) * 6148914691236517205 % 5\n"
+        "        O[3, i] = (x & 7) * 4611686018427387904 >= 0\n",
+        x, out,
+    )
+    with np.errstate(all="ignore"):
+        wide = (x >> 32).astype(np.int32).astype(np.int64)
+        want = [x + 1 > x, x * 3 % 3, wide * 6148914691236517205 % 5, (x & 7) * 2**62 >= 0]
+    np.testing.assert_array_equal(out, np.array(want, np.int64))
+
+
+@pytest.mark.parametrize(
+    "fed", ["if p > 0:\n        i = p", "while i < p:\n        i = i + p", "i = i if p < 0 else p"]
+)
+def test_a_variable_that_data_reaches_is_data(fed: str) -> None:
+    out = np.zeros(2, np.int64)
+    computed(
+        f"def k(O, p: tj.int64):\n    i = tj.cta_id(0)\n    {fed}\n"
+        "    if tj.thread_id() == 0:\n        O[0] = i + 1 > i\n        O[1] = i * 3 % 3\n", out, 2**63 - 1,
+    )
+    assert out.tolist() == [0, (2**63 - 3) % 3]
+
+
+@pytest.mark.parametrize(
+    "region", ["A[s : s + 2, 0:4]", "A.tile((2, 4), (s, 0))", "A[s : s + 2, 1:3]", "A[0:2, s : s + 4]"]
+)
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_region_that_starts_at_the_end_of_int64_lies_outside(region: str, pinned: bool) -> None:
+    values = np.arange(1, 65, dtype=np.int32).reshape(16, 4)
+    parameter = "A: tj.Tensor = tj.spec((16, 4), tj.int32)" if pinned else "A"
+    text = f"def k(X, O, {parameter}):\n    s = X[0]\n    x = tj.cta.load({region})\n    tj.cta.store(O[0:2, 0:4], x)\n"
+    text = text.replace("0:4], x", "0:2], x") if "1:3" in region else text
+    for start in (2**63 - 1, 2**63 - 4, 2**62, 2**61, 2**60, -(2**63), -(2**62), -(2**60)):
+        out = np.zeros((2, 4), np.int32)
+        computed(text, np.array([start]), out, values)
+        assert not out.any(), start
