@@ -28,12 +28,21 @@ def expressions(draw: st.DrawFn, names: tuple[str, ...] = NAMES, depth: int = 2)
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         return draw(st.sampled_from([*names, "n", "0", "1", "2", "5", "-3"]))
     left, right = (draw(expressions(names, depth - 1)) for _ in range(2))
-    kind = draw(st.sampled_from(["+", "-", "*", "//", "%", "min", "max", "choose"]))
+    kind = draw(st.sampled_from(["+", "-", "*", "//", "%", "min", "max", "choose", "cdiv", "tile", "divmod", "power"]))
     if kind in ("min", "max"):
         return f"{kind}({left}, {right})"
     if kind == "choose":
         return f"({left} if {draw(conditions(names, depth - 1))} else {right})"
     divisor = draw(st.sampled_from(["3", "7", "-4"]))
+    if kind == "cdiv":
+        return f"tj.cdiv({left}, {draw(st.sampled_from([divisor, f'({right} % 5 + 1)', f'({right} % 5 - 6)']))})"
+    if kind == "tile":
+        group = draw(st.sampled_from(["", ", 1", ", 3", f", {left} % 4 + 1"]))
+        return f"tj.tile_order({right} % 12, (4, {left} % 3 + 3){group})[{draw(st.integers(0, 1))}]"
+    if kind == "divmod":
+        return f"divmod({left}, {divisor})[{draw(st.integers(0, 1))}]"
+    if kind == "power":
+        return f"({left} + tj.next_power_of_2({draw(st.integers(0, 40))}))"
     return f"({left} {kind} {divisor if kind in ('//', '%') else right})"
 
 
@@ -231,3 +240,6 @@ def test_a_trial_that_is_dropped_leaves_nothing(text: str, other: str) -> None:
 class _Python:
     static_range = range
     function = staticmethod(lambda fn: fn)
+    cdiv = staticmethod(tj.cdiv)
+    tile_order = staticmethod(tj.tile_order)
+    next_power_of_2 = staticmethod(tj.next_power_of_2)

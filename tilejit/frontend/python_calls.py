@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, bool_, float32, int32
-from ..ir.arithmetic import build
+from ..dtypes import DType, bool_, float32, float64, int32, int64
+from ..ir.arithmetic import build, facts
+from ..ir.nodes import Expr
 from ..layout import R, S, Swizzle, TileLayout
 from . import language, messages, tiles
 from .context import Context
@@ -107,16 +108,39 @@ def _divmod(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
 
 
 def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
-    """a / b, rounded up. Where b is known to be positive a + b - 1 stays positive too, and cheap to divide."""
+    """Return a / b, rounded up.
+
+    Where b is known to be positive, a + b - 1 stays positive if a is, and is cheap to divide. Neither a + b - 1 nor -a
+    is computed where it may overflow.
+    """
     a, b = values
     if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
-        return operate(ctx, node, "floordiv", (operate(ctx, node, "add", (a, Constant(b.value - 1))), b))
-    down = operate(ctx, node, "floordiv", (operate(ctx, node, "neg", (a,)), b))
-    return operate(ctx, node, "neg", (down,))
+        if isinstance(a, Scalar) and _has_room(a.expr, b.value - 1):
+            return operate(ctx, node, "floordiv", (operate(ctx, node, "add", (a, Constant(b.value - 1))), b))
+    elif all(not isinstance(v, Memory) and getattr(v, "dtype", int32).kind != "uint" for v in values) and (
+        not isinstance(a, Scalar) or a.dtype.is_float or _has_room(a.expr, -1)
+    ):
+        down = operate(ctx, node, "floordiv", (operate(ctx, node, "neg", (a,)), b))
+        return operate(ctx, node, "neg", (down,))
+    down, rest = (tiles.apply(ctx, node, name, values) for name in ("floordiv", "mod"))
+    return tiles.apply(ctx, node, "add", (down, tiles.apply(ctx, node, "not_equal", (rest, Constant(0)))))
 
 
-def _conversion(python: Callable[..., Any], dtype: DType) -> Callable[[Context, ast.Call], Value]:
-    """int(x), float(x), bool(x): of run-time scalars to int32 (int64 stays), float32 (float64 stays), bool_."""
+def _has_room(x: Expr, more: int) -> bool:
+    """True if x + more provably doesn't overflow; of int64 without data by assumption."""
+    if x.dtype is int64 and not facts.is_data(x):
+        return True
+    if not x.dtype.is_integer:
+        return False
+    (least, most), end = facts.full_range(x.dtype), facts.bounds(x)[more > 0]
+    return end is not None and least <= end + more <= most
+
+
+def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callable[[Context, ast.Call], Value]:
+    """int(x), float(x), bool(x): run-time scalars are converted to `dtype`, those of 64 bits to `wide`.
+
+    An integer stays what it is in int(x), as does a float in float(x).
+    """
 
     def handler(ctx: Context, node: ast.Call) -> Value:
         values = positional_values(ctx, node)
@@ -130,9 +154,20 @@ def _conversion(python: Callable[..., Any], dtype: DType) -> Callable[[Context, 
             return Constant(holds) if isinstance(holds, bool) else Scalar(holds)
         expr = ctx.scalar(as_scalar(ctx, node, values[0]), node)
         keeps = expr.dtype.is_integer if dtype.is_integer else expr.dtype.is_float
-        return Scalar(expr) if keeps else Scalar(build.cast(expr, dtype))
+        return Scalar(expr) if keeps else Scalar(build.cast(expr, wide if expr.dtype.bits == 64 else dtype))
 
     return handler
+
+
+def _round(ctx: Context, node: ast.Call) -> Value:
+    """round(x): the nearest integer, half to even, of the type that int(x) has."""
+    values = positional_values(ctx, node)
+    if len(values) != 1 or isinstance(values[0], Constant):
+        return _computed(ctx, node, round, values)
+    x = ctx.scalar(as_scalar(ctx, node, values[0]), node)
+    if not x.dtype.is_float:
+        return Scalar(x)
+    return Scalar(build.cast(build.op("round", x), int64 if x.dtype.bits == 64 else int32))
 
 
 #: a function of Python's, or of ours that the host can call too -> what a call of it becomes
@@ -144,9 +179,10 @@ BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     **ON_TUPLES,
     language.cdiv: _of_two(language.cdiv, _cdiv),
     language.tile_order: tile_of,
-    int: _conversion(int, int32),
-    float: _conversion(float, float32),
-    bool: _conversion(bool, bool_),
+    int: _conversion(int, int32, int64),
+    float: _conversion(float, float32, float64),
+    bool: _conversion(bool, bool_, bool_),
+    round: _round,
     print: messages.print_values,
     language.static_assert: messages.static_assert_holds,
 }

@@ -7,9 +7,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from ..dtypes import int64, promote
+from ..ir.arithmetic import build, facts
 from .arguments import bind, optional
 from .context import Context
-from .scalars import fold, operate
+from .scalars import fold
+from .tiles import apply
 from .values import Constant, Items, Scalar, Value, describe
 
 __all__ = ["tile_of"]
@@ -21,7 +24,11 @@ _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def tile_of(ctx: Context, node: ast.Call) -> Value:
-    """As the host's function, step by step."""
+    """Return the row and the column as the host's function does.
+
+    With `q = t // columns` no step leaves the range of t and the shape; `group * columns` may, and is computed only
+    where it fits.
+    """
     arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)
     shape = ctx.evaluate(arguments["shape"])
     if not isinstance(shape, Items) or len(shape.items) != 2:
@@ -38,10 +45,25 @@ def tile_of(ctx: Context, node: ast.Call) -> Value:
 
     def made(name: str, a: Value, b: Value) -> Value:
         folded = fold(ctx, node, _FOLDED[name], (a, b))
-        return operate(ctx, node, name, (a, b)) if folded is None else folded
+        return apply(ctx, node, name, (a, b)) if folded is None else folded
 
-    tiles = made("mul", group, columns)
-    first = made("mul", made("floordiv", t, tiles), group)
+    if _fits(group, columns, t):
+        tiles = made("mul", group, columns)
+        first = made("mul", made("floordiv", t, tiles), group)
+        within = made("mod", t, tiles)
+    else:
+        first = made("mul", made("floordiv", made("floordiv", t, columns), group), group)
+        within = made("sub", t, made("mul", first, columns))
     height = made("minimum", made("sub", rows, first), group)
-    within = made("mod", t, tiles)
     return Items((made("add", first, made("mod", within, height)), made("floordiv", within, height)))
+
+
+def _fits(group: Value, columns: Value, t: Value) -> bool:
+    """True if group * columns provably fits its type, or that of `t` where both are constants."""
+    if isinstance(group, Constant) and isinstance(columns, Constant):
+        return not isinstance(t, Scalar) or group.value * columns.value <= facts.full_range(t.dtype)[1]
+    exprs = [v.expr if isinstance(v, Scalar) else build.const(v.value, int64) for v in (group, columns)
+             if isinstance(v, (Scalar, Constant))]
+    product = build.mul(*[build.cast(e, int64) for e in exprs])
+    dtype = promote(*[v.dtype for v in (group, columns) if isinstance(v, Scalar)])
+    return facts.fits(facts.bounds(product), dtype) or (dtype is int64 and not facts.is_data(product))
