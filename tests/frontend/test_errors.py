@@ -15,7 +15,7 @@ def plain(x):
 
 
 IN_TWO_LAYOUTS = """def k(A, n):
-    x = tj.warp.load(A[0:32, 0:4], layout=tj.S[(1, 32, 4) : (4, 1 @ tj.laneid, 1)])
+    x = tj.warp.load(A[0:32, 0:4], layout=tj.S[(4, 8, 4) : (1 @ tj.laneid, 4 @ tj.laneid, 1)])
     y = tj.warp.load(A[0:32, 0:4], layout=tj.S[(32, 4) : (1 @ tj.laneid, 1)])
     {}
     tj.warp.store(A[0:32, 0:4], z)
@@ -30,7 +30,7 @@ IN_TWO_LAYOUTS = """def k(A, n):
 def test_layouts_that_meet_are_named_in_full_and_the_help_changes_one(join: str, lines: tuple[int, int]) -> None:
     with pytest.raises(KernelTypeError) as caught:
         tile_ir(IN_TWO_LAYOUTS.format(join), array(rank=2), dtypes.int32)
-    layouts = ["S[(1, 32, 4) : (4, 1 @ laneid, 1)]", "S[(32, 4) : (1 @ laneid, 1)]"]
+    layouts = ["S[(4, 8, 4) : (1 @ laneid, 4 @ laneid, 1)]", "S[(32, 4) : (1 @ laneid, 1)]"]
     if lines[0] != lines[1]:
         layouts.reverse()
     (a, b), (line_a, line_b) = layouts, lines

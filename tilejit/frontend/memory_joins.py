@@ -8,7 +8,7 @@ from ..ir.nodes import Open
 from ..scopes import THREAD
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, TileKind, kind_of
-from .places import PlaceKind, Source, difference, place_kind
+from .places import PlaceKind, Source, difference, place_kind, same_places
 from .stand_ins import ONE_BUFFER
 from .tiles import shared_scope
 from .values import Binding, Conflict, Constant, Items, Memory, Unset, describe, owner_scope
@@ -53,7 +53,7 @@ def _merge_tiles(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
         layout, others = (v.value.buffer.layout for v in (laid_out, other) if isinstance(v.value, Memory))
         if isinstance(layout, Open):
             laid_out = other
-        elif not isinstance(others, Open) and layout != others:
+        elif not isinstance(others, Open) and not same_places(layout, others):
             layouts = (laid_out, f"in layout {layout}"), (other, f"in layout {others}")
             return conflict(name, *layouts, "give both the same layout, by layout= where they are made")
     return TileKind(a.dtype, a.shape, scope)

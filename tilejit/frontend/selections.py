@@ -99,7 +99,8 @@ class _Selection:
             base = self._instead(old.base, either, number)
             extents = _pairs(either, alternative)
             shape = tuple(extents.get(e, e) for e in old.shape)
-            layout = old.layout
+            # layouts that are equal as functions may be written differently
+            layout = base.layout if old.layout == old.base.layout else old.layout
             if isinstance(layout, Strided):
                 layout = replace(layout, strides=tuple(extents.get(s, s) for s in layout.strides))
             name = self.ctx.unique(f"{alternative.root.name}.view")
