@@ -44,6 +44,9 @@ def carry_out(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
         cta.copies.start(cta, stmt, active)
     elif stmt.name in BITWISE:
         bitwise(cta, stmt, active)
+    elif stmt.name == "elect" and stmt.var is not None:
+        # which lane it is, the instruction doesn't say
+        cta.assign(stmt.var, cta.numbers % 32 == 0, active)
     elif stmt.name == "mov.u32.ntid.z":
         cta.put(place(stmt.outputs[0]), [np.ones(cta.threads, np.uint32)], active)
     else:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ..dataclass import dataclass, field
-from ..dtypes import DType, int64
+from ..dtypes import DType, bool_, int64
 from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
 from ..ir import walk
 from ..ir.arithmetic import build, facts
@@ -32,7 +32,10 @@ from .source import KernelSource, local_names
 from .stand_ins import StandIn
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, is_number, unsuitable
 
-__all__ = ["Context", "Frame", "Located", "Tentative", "fitting"]
+__all__ = ["ELECTED", "Context", "Frame", "Located", "Tentative", "fitting"]
+
+#: true in each warp's leader; defined at the kernel's entry where `Context.elects`
+ELECTED = Var("warp.elected", bool_)
 
 
 @dataclass(slots=True, eq=False)
@@ -176,6 +179,8 @@ class Context:
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     made_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     fixed: dict[str, Projection] = field(default_factory=dict)
+    #: whether the kernel asks which thread leads a warp
+    elects: bool = False
 
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands, one object however often it is asked."""

@@ -12,6 +12,7 @@ from ..ir.clusters import Cluster
 from ..ir.nodes import (
     Alloc,
     Atomic,
+    Instruction,
     Kernel,
     Region,
     Stmt,
@@ -24,12 +25,13 @@ from ..ir.params import (
 )
 from ..ir.types import Signature
 from ..ir.walk import Block
+from ..isa.warp import ELECT
 from ..ops.atomic import ATOMIC, RETURNS
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
 from . import clusters, stand_ins
 from .coalescing import coalesced
-from .context import Context, Frame
+from .context import ELECTED, Context, Frame
 from .drafts import sealed
 from .expressions import EXPRESSIONS
 from .fixing import with_fixed
@@ -69,7 +71,8 @@ def build(
     for name in (*entry.env, *[each.name for each in defined if each is not None]):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
-    body = _without_unread(with_fixed((*ctx.allocations, *sealed(ctx.block)), ctx.fixed))
+    entry_code = (Instruction(ELECT.name, (), (), span, ELECTED),) if ctx.elects else ()
+    body = _without_unread(with_fixed((*ctx.allocations, *entry_code, *sealed(ctx.block)), ctx.fixed))
     kernel = Kernel(
         source.name, entry.params, threads, target.name, body, max_registers, cluster, debug, span, cooperative
     )

@@ -14,6 +14,7 @@ import numpy as np
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE
 from ...scopes import THREAD_IDS
+from ...target import WARP
 from .. import nodes as ir
 from .. import walk
 from ..names import sources
@@ -43,6 +44,11 @@ class ThreadValues:
         values = self.of(let.value)
         if values is not None:
             self.numbers[let.var.name] = values
+
+    def define_as_lane_0(self, elect: ir.Instruction) -> None:
+        """Note that an instruction's result is true in lane 0 of each warp and false elsewhere."""
+        assert elect.var is not None
+        self.numbers[elect.var.name] = self.ids % WARP == 0
 
     def of(self, expr: ir.Expr) -> np.ndarray | None:
         """Every thread's value where it depends on thread ids and constants alone, else None."""

@@ -25,11 +25,14 @@ import numpy as np
 from ... import scopes
 from ...dataclass import replace
 from ...isa import ROWS
+from ...isa.warp import ELECT
 from ...layout import TileLayout
 from ...scopes import SCOPES
 from ...source import Span
+from ...target import WARP
 from .. import nodes as ir
 from .. import walk
+from ..names import sources
 from .flow import Analysis, LoopStates, solve
 from .own_copies import has_copies, numbers_of, written_by_numbers
 from .register_pool import Gate, Gates
@@ -37,6 +40,9 @@ from .thread_states import CTA, EVERYBODY, THREAD, Active, ThreadState, lowest, 
 from .thread_values import ThreadValues, comers
 
 __all__ = ["Uniformity", "repeated_additions"]
+
+#: the ids in which threads of a warp differ
+_LANE_IDS = frozenset(name for name, thread in scopes.THREAD_IDS.items() if thread.divisor < WARP)
 
 
 def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
@@ -95,6 +101,10 @@ class Uniformity(Analysis[ThreadState]):
 
     def derive(self, body: walk.Block) -> None:
         """Notes what `Let`s define: what threads compute of it, and what its level follows from."""
+        for instruction in walk.each(body, ir.Instruction):
+            if instruction.name == ELECT.name and not _divides_warps(body):
+                # one lane of each warp, whichever: no other condition tells lanes apart
+                self.values.define_as_lane_0(instruction)
         changing = self.changed_in(body)
         for let in walk.each(body, ir.Let):
             self.values.define(let)
@@ -370,6 +380,15 @@ class Uniformity(Analysis[ThreadState]):
     def widened(self, level: int) -> int:
         """The level, or `CTA` where the CTA is a single thread, warp or warpgroup which agrees."""
         return CTA if level >= self.whole else level
+
+
+def _divides_warps(body: walk.Block) -> bool:
+    """True if lanes may take different branches by their ids, other than by who is elected."""
+    conditions = [stmt.cond for stmt in walk.each(body, ir.If)]
+    names = sources(body, conditions)
+    conditions += [let.value for let in walk.each(body, ir.Let) if let.var.name in names]
+    parts = (part for cond in conditions for part in walk.subexpressions(cond))
+    return any(isinstance(part, ir.Special) and part.name in _LANE_IDS for part in parts)
 
 
 def _behind(gates: Gates) -> Gates:
