@@ -138,6 +138,25 @@ def test_threads_touch_nothing_that_others_copy_to_them(read: str) -> None:
     lane(LOAD, "ring[i].wait()", read, cluster=(1, 2, 1))
 
 
+PART = "tj.warp.copy_async(s[0, 0:32], A[0:32, 0:128], barrier=ring[i], multicast=0)\ntj.warp.commit(ring[i])"
+
+
+@pytest.mark.parametrize(
+    "own", ["tj.warp.fill(s[1], 0.0)", "tj.warp.fill(s[0, 32:64], 0.0)", "s[0, 40, 3] = 1.0", "B[0, 0] = s[1, 0, 0]",
+            "tj.warp.fill(s.permute(0, 2, 1)[0, :, 32:64], 0.0)"]
+)
+def test_threads_may_touch_what_no_copy_of_others_fills(own: str) -> None:
+    lane(PART, own, cluster=(2, 1, 1))
+
+
+@pytest.mark.parametrize(
+    "other", ["tj.warp.fill(s, 0.0)", "tj.warp.fill(s[0, 31:63], 0.0)", "s[0, n, 3] = 1.0", "tj.warp.fill(s[i], 0.0)"]
+)
+def test_threads_touch_nothing_that_may_be_among_what_others_copy(other: str) -> None:
+    with pytest.raises(DispatchError, match="no thread may write it"):
+        lane(PART, other.replace("[i]", "[n]"), cluster=(2, 1, 1))
+
+
 def test_a_release_at_a_stage_known_in_advance_finds_the_same_barrier_in_other_ctas() -> None:
     made = lane(LOAD, "tj.warp.release(ring[1])", cluster=(2, 1, 1))
     (remote,) = [each for each in statements(made.body, ir.Instruction) if each.name == ARRIVE_AT_PEER.name]

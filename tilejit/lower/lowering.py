@@ -43,7 +43,7 @@ from ..ops.copies import CACHE
 from ..scopes import GRID
 from ..source import Span
 from ..target import Target
-from . import grid_barrier, store_groups, tensor_maps
+from . import grid_barrier, proxies, store_groups, tensor_maps
 from .alike import Decide, Written, likeness
 from .builder import Builder
 from .engine import Verdict, dispatch
@@ -93,7 +93,9 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
     body = (*builder.head, *prefetches, *recomputed.without_unread(builder.take()))
     if walker.waits_for_grid:
         params = (*params, BarrierParam(grid_barrier.BARRIER))
-    return Lowered(replace(kernel, params=params, body=body), tuple(walker.verdicts), addressed)
+    lane = replace(kernel, params=params, body=body)
+    proxies.check_multicast(kernel, lane)
+    return Lowered(lane, tuple(walker.verdicts), addressed)
 
 
 def _cached(stmt: Stmt, cache: str) -> Stmt:

@@ -19,10 +19,12 @@ from ..dtypes import barrier
 from ..errors import DispatchError
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
+from ..ir.analyses.overlap import are_apart
 from ..ir.nodes import (
     Arrive,
     Atomic,
     Descriptor,
+    Element,
     For,
     If,
     Instruction,
@@ -31,10 +33,12 @@ from ..ir.nodes import (
     Let,
     Load,
     Move,
+    Region,
     Simple,
     Stmt,
     Store,
     Sync,
+    TileOp,
     Var,
     Vector,
 )
@@ -44,9 +48,10 @@ from ..isa.barriers import BAR_ARRIVE_NUMBERED, MEETINGS
 from ..isa.cp_async import CP_ASYNC
 from ..isa.fences import FENCE, PROXY_ASYNC_OF
 from ..isa.tma import MULTICAST_LOADS
+from ..ops.copies import MULTICAST
 from ..source import Span
 
-__all__ = ["with_fences"]
+__all__ = ["check_multicast", "with_fences"]
 
 #: memory: its space, and the name of the buffer or of the argument
 _Memory = tuple[str, str]
@@ -62,8 +67,6 @@ def with_fences(kernel: Kernel) -> Kernel:
     accesses = _Accesses.of(kernel)
     if not accesses.touched:
         return kernel
-    if accesses.multicast:
-        _refuse_ordinary(kernel, accesses)
     states = solve(_Dirty(accesses), kernel.body, frozenset[_Memory]())
     fenced: dict[int, tuple[Stmt, ...]] = {}
     for number, (stmt, state) in enumerate(zip(walk.statements(kernel.body), states, strict=True)):
@@ -73,18 +76,30 @@ def with_fences(kernel: Kernel) -> Kernel:
     return replace(kernel, body=walk.edited(kernel.body, fenced)) if fenced else kernel
 
 
-def _refuse_ordinary(kernel: Kernel, accesses: _Accesses) -> None:
+def check_multicast(tile: Kernel, lane: Kernel) -> None:
     """Raise DispatchError where threads access memory themselves that other CTAs of the cluster write.
 
-    What tells these that it is free orders asynchronous accesses that have been waited for, and no others.
+    What tells these that it is free orders asynchronous accesses that have been waited for, and no others. Parts of a
+    buffer that no such copy fills are the CTA's own.
     """
-    for stmt in walk.statements(kernel.body):
+    copies = [op for op in walk.each(tile.body, TileOp) if op.attr(MULTICAST.name) is not None]
+    accesses = _Accesses.of(lane) if copies else None
+    if accesses is None or not accesses.multicast:
+        return
+    filled = [region for op in copies for region in op.written]
+    touched: dict[Span | None, list[Region | Element]] = {}
+    for stmt in walk.statements(tile.body):
+        touched.setdefault(stmt.span, []).extend(p for p, _ in walk.in_memory(stmt) if not isinstance(p, Vector))
+    for stmt in walk.statements(lane.body):
         name = next((name for (_, name), _ in accesses.ordinary(stmt) if ("shared", name) in accesses.multicast), None)
-        if name is not None:
+        places = [place for place in touched.get(stmt.span, ()) if place.buffer.root.name == name]
+        fills = [region for region in filled if region.buffer.root.name == name]
+        if name is not None and not (places and all(are_apart(a, b) for a in places for b in fills)):
             raise DispatchError(
-                f"other CTAs copy to {name}, by multicast=: only products of warpgroups and copies by TMA may read it",
+                f"other CTAs copy to {name}, by multicast=: only products of warpgroups and copies by TMA may read "
+                "what they fill, and no thread may write it",
                 span=stmt.span,
-                hint="read it by gemm_async, or copy it without multicast=",
+                hint="read it by gemm_async, or copy it without multicast=; rows that no such copy fills are free",
             )
 
 

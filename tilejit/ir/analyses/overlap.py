@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from ...dtypes import int64
 from ...layout.iters import groups_to, merged, refined
 from ..arithmetic import build, facts
-from ..nodes import FALSE, TRUE, Buffer, Const, Expr, Region, Strided
+from ..nodes import FALSE, TRUE, Buffer, Const, Element, Expr, Region, Strided
 from .elements import offsets
 
-__all__ = ["same_or_apart"]
+__all__ = ["are_apart", "same_or_apart"]
 
 #: pairs of elements that are compared at compile time at most, over all starts that are possible
 _MOST_COMPARED = 1 << 22
@@ -39,6 +39,14 @@ def same_or_apart(written: Region, other: Region) -> Expr | None:
     if order is not None:
         return _of_boxes(written, other, order)
     return _of_elements(written, other)
+
+
+def are_apart(a: Region | Element, b: Region | Element) -> bool:
+    """True if two boxes of one buffer, or of views of it with the same dimensions, are known to share no element."""
+    order = _same_dimensions(a.buffer, b.buffer)
+    if order is None or any(isinstance(box, Region) and box.gathered is not None for box in (a, b)):
+        return False
+    return _apart(a, b, order) == TRUE
 
 
 def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
@@ -74,18 +82,29 @@ def _steps(buffer: Buffer) -> list[object] | None:
 def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
     """The condition for boxes of the same dimensions. order: for each dimension of `a` that of `b`."""
     a_extents, b_extents = a.counts, b.counts
-    pairs = [(build.cast(a.starts[d], int64), build.cast(b.starts[k], int64)) for d, k in enumerate(order)]
-    apart: Expr = FALSE
-    for (first, second), n, k in zip(pairs, a_extents, order, strict=True):
-        apart = build.logical_or(apart, build.less_equal(build.add(first, build.const(n, int64)), second))
-        apart = build.logical_or(apart, build.less_equal(build.add(second, build.const(b_extents[k], int64)), first))
+    apart = _apart(a, b, order)
     kept = [k for k, n in zip(order, a_extents, strict=True) if n != 1]
     if kept != sorted(kept) or any(n != b_extents[k] for n, k in zip(a_extents, order, strict=True)):
         return apart
     same: Expr = TRUE
-    for first, second in pairs:
+    for first, second in _starts(a, b, order):
         same = build.logical_and(same, build.equal(first, second))
     return build.logical_or(same, apart)
+
+
+def _starts(a: Region | Element, b: Region | Element, order: Sequence[int]) -> list[tuple[Expr, Expr]]:
+    """Where two boxes start along each dimension of `a`."""
+    of_a, of_b = (box.starts if isinstance(box, Region) else box.indices for box in (a, b))
+    return [(build.cast(of_a[d], int64), build.cast(of_b[k], int64)) for d, k in enumerate(order)]
+
+
+def _apart(a: Region | Element, b: Region | Element, order: Sequence[int]) -> Expr:
+    """The condition under which one box ends before the other starts, along any dimension."""
+    apart: Expr = FALSE
+    for (first, second), n, k in zip(_starts(a, b, order), a.counts, order, strict=True):
+        apart = build.logical_or(apart, build.less_equal(build.add(first, build.const(n, int64)), second))
+        apart = build.logical_or(apart, build.less_equal(build.add(second, build.const(b.counts[k], int64)), first))
+    return apart
 
 
 def _of_elements(a: Region, b: Region) -> Expr | None:
