@@ -49,6 +49,33 @@ ACCEPTED = {
     "the thread's number by 32 is its warp": f"let w: int32 = %thread_id // 32\nif w % 2 == 0\n  {COPY}",
     "a warp and an argument": f"if %warp_id == 0 and n > 4\n  {COPY}",
     "a thread operation anywhere": f"if %lane_id % 2 == 0\n  {THREAD_COPY}",
+    "a warp's role before a warpgroup's": f"if %warp_id == 0\n  {COPY}\nelse\n  if %warpgroup_id == 1\n    {WG_COPY}",
+    "a warp that returns before a warpgroup's role":
+        f"if %warp_id == 0\n  {COPY}\n  return\nif %warpgroup_id == 1\n  {WG_COPY}",
+    "a warp that may return before a warpgroup's role":
+        f"let e: int32 = I[%lane_id]\nif %warp_id == 0\n  if e < 3\n    return\nif %warpgroup_id == 1\n  {WG_COPY}",
+    "a warp and an argument, before a warpgroup's role":
+        f"if %warp_id == 0 and n > 4\n  {COPY}\nelse\n  if %warpgroup_id == 1\n    {WG_COPY}",
+    "a lane and an element, before a warpgroup's role":
+        f"let e: int32 = I[0]\nif %thread_id == 3 and e > n\n  {THREAD_COPY}\n"
+        f"else\n  if %warpgroup_id == 1\n    {WG_COPY}",
+    "roles in a loop that a warp leaves early": f"""
+        for i: int32 in 0 .. n step 1
+          if %warp_id == 0
+            continue
+          if %warpgroup_id == 1
+            {WG_COPY}
+        cta.sync
+    """,
+    "all but a warpgroup's other warps": f"""
+        if %warp_id == 0
+          pass
+        else
+          if %warp_id < 4
+            {COPY}
+          else
+            {WG_COPY}
+    """,
     "after a divergent branch": f"if %lane_id == 0\n  pass\n{CTA_COPY}",
     "a loop to an argument": f"for i: int32 in 0 .. n step 1\n  {CTA_COPY}",
     "a loop over the warps' shares": f"for i: int32 in %warp_id .. n step 8\n  {COPY}",

@@ -14,12 +14,14 @@ from tilejit.ir import nodes as ir
 from tilejit.ir.analyses.collectives import check
 from tilejit.ir.params import ScalarParam
 
-THREADS = 64
-#: enough of them to tell lanes and warps apart
-SAMPLE = (0, 1, 2, 31, 32, 33, 63)
+THREADS = 256
+#: enough of them to tell lanes, warps and warpgroups apart
+SAMPLE = (0, 1, 31, 32, 33, 127, 128, 159, 255)
+#: scope -> threads of an instance
+SIZES = {"warp": 32, "warpgroup": 128, "cta": THREADS}
 N = ir.Var("n", int32)
 X, Y = ir.Var("x", int32), ir.Var("y", int32)
-LANE, WARP = ir.Special("lane_id"), ir.Special("warp_id")
+LANE, WARP, GROUP = ir.Special("lane_id"), ir.Special("warp_id"), ir.Special("warpgroup_id")
 
 COPIED = tj.S[(1,) : (1 @ tj.tx)] + tj.R[(THREADS,) : (1 @ tj.tx)]
 COPIES = tuple(ir.Buffer(name, "local", int32, (), COPIED, 16) for name in ("s", "t"))
@@ -55,7 +57,7 @@ class Program:
         self.count = 0
 
     def value(self, loops: tuple[ir.Var, ...]) -> ir.Expr:
-        return self.draw(st.sampled_from((ir.Const(1, int32), N, X, Y, WARP, LANE, *OF_COPIES, *loops)))
+        return self.draw(st.sampled_from((ir.Const(1, int32), N, X, Y, WARP, LANE, GROUP, *OF_COPIES, *loops)))
 
     def addition(self, loops: tuple[ir.Var, ...]) -> ir.Stmt:
         dst, src = [ir.Region(self.draw(st.sampled_from(COPIES)), (), ()) for _ in range(2)]
@@ -73,10 +75,10 @@ class Program:
         if choice < -1:
             return self.addition(loops)
         if choice == -1:
-            copy, scope = self.draw(st.sampled_from(OF_COPIES)), self.draw(st.sampled_from(("warp", "cta")))
+            copy, scope = self.draw(st.sampled_from(OF_COPIES)), self.draw(st.sampled_from(tuple(SIZES)))
             return ir.If(ir.Op("less", (self.value(loops), copy), bool_), (ir.Sync(scope),))
         if choice <= 2:
-            return ir.Sync(self.draw(st.sampled_from(("warp", "cta"))))
+            return ir.Sync(self.draw(st.sampled_from(tuple(SIZES))))
         if choice <= 4:
             return ir.Assign(self.draw(st.sampled_from((X, Y))), self.value(loops))
         if choice == 5:
@@ -108,7 +110,7 @@ class Program:
 def bodies(draw: st.DrawFn) -> tuple[ir.Stmt, ...]:
     copies = [stmt for own, copy in zip(OWN, COPIES, strict=True) for stmt in (ir.Alloc(copy), ir.BufferView(own))]
     start = (ir.Declare(X, ir.Const(0, int32)), ir.Declare(Y, ir.Const(1, int32)))
-    return (*copies, *start, *Program(draw).body(2, (), False), ir.Sync(draw(st.sampled_from(("warp", "cta")))))
+    return (*copies, *start, *Program(draw).body(2, (), False), ir.Sync(draw(st.sampled_from(tuple(SIZES)))))
 
 
 @given(bodies(), st.integers(0, 3))
@@ -122,6 +124,6 @@ def test_threads_of_a_scope_come_to_the_same_collectives(body: tuple[ir.Stmt, ..
         return
     came = dict(zip(SAMPLE, ThreadsWithCopies(kernel, {}, {"n": n}, numbers=SAMPLE).barriers, strict=True))
     for t, mine in came.items():
-        together = [u for u in SAMPLE if u // 32 == t // 32]
-        assert all([c for c in came[u] if c[0] == "warp"] == [c for c in mine if c[0] == "warp"] for u in together)
-        assert all([c for c in came[u] if c[0] == "cta"] == [c for c in mine if c[0] == "cta"] for u in SAMPLE)
+        for scope, size in SIZES.items():
+            together = [u for u in SAMPLE if u // size == t // size]
+            assert all([c for c in came[u] if c[0] == scope] == [c for c in mine if c[0] == scope] for u in together)

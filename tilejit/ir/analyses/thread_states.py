@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ... import scopes
-from ...dataclass import field, lean
+from ...dataclass import field, lean, replace
 from ...source import Span
 from .register_pool import Gates
 
@@ -17,14 +17,24 @@ CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 
 @lean(frozen=True, slots=True)
 class Active:
-    """The level of the set of active threads, and the branch or loop that lowered it."""
+    """The level of the set of active threads, and the branch or loop that lowered it.
+
+    threads: those of which some may be active and some not, thread i as bit i. Of all others ids decide.
+    """
 
     level: int = CTA
+    threads: int = 0
     cause: str = field(default="", compare=False)
     span: Span | None = field(default=None, compare=False)
 
     def meet(self, other: Active) -> Active:
-        return other if other.level < self.level else self
+        lower = other if other.level < self.level else self
+        threads = self.threads | other.threads
+        return lower if threads == lower.threads else replace(lower, threads=threads)
+
+    def among(self, threads: int) -> Active:
+        """The same for these threads alone."""
+        return self if self is EVERYBODY or self.threads & threads else EVERYBODY
 
 
 EVERYBODY = Active()
@@ -41,6 +51,7 @@ class ThreadState:
     levels: of the variables, and of tiles that each thread has, whose level isn't `CTA`, by name.
     partial: the scopes whose last instance isn't whole and may come here.
     is_exact: all threads that may come here (`thread_values.comers`) do, or none.
+    who: the threads that may come here by their ids, thread i as bit i. by_ids: the level of this set.
     """
 
     entered: Active = EVERYBODY
@@ -52,13 +63,28 @@ class ThreadState:
     is_exact: bool = True
     gates: Gates = frozenset()
     has_parted: bool = False
+    who: int = -1
+    by_ids: Active = EVERYBODY
 
     @property
     def active(self) -> Active:
+        decided = self.decided
+        return self.by_ids if self.by_ids.level < decided.level else decided
+
+    @property
+    def decided(self) -> Active:
+        """As `active`, as far as anything but ids decides who is active."""
         if self.returned is self.broken is self.continued is EVERYBODY:
             # mostly none has left
             return self.entered
-        return min((self.entered, self.returned, self.broken, self.continued), key=lambda active: active.level)
+        return self.entered.meet(self.returned).meet(self.broken).meet(self.continued)
+
+    def among(self, who: int, by_ids: Active) -> ThreadState:
+        """The state of those active threads that are also among these."""
+        return replace(
+            self, entered=self.entered.among(who), returned=self.returned.among(who), broken=self.broken.among(who),
+            continued=self.continued.among(who), who=who, by_ids=by_ids,
+        )
 
     @property
     def is_certain(self) -> bool:
@@ -78,7 +104,7 @@ class ThreadState:
         # written out: of all states most are made here
         return ThreadState(
             self.entered, self.returned, self.broken, self.continued, levels, self.partial, self.is_exact, self.gates,
-            self.has_parted,
+            self.has_parted, self.who, self.by_ids,
         )
 
 

@@ -74,7 +74,7 @@ class Uniformity(Analysis[ThreadState]):
     derived: the same of variables whose level follows from what doesn't change where they are visible, by name: no
     state needs to list them.
     varying: the tiles that every thread has, by name, whose copies have a level that changes as a variable's does.
-    jumps: the kinds of jumps out of a branch or a loop, by its identity.
+    jumps: the kinds of jumps out of a branch or a loop, by its identity. sets: levels of sets of threads.
     """
 
     kinds = frozenset({
@@ -90,6 +90,7 @@ class Uniformity(Analysis[ThreadState]):
         self.derived: dict[str, _Sources] = {}
         self.varying = written_by_numbers(body)
         self.jumps: dict[int, frozenset[type[ir.Jump]]] = {}
+        self.sets: dict[int, int] = {}
 
     @staticmethod
     def of(kernel: ir.Kernel) -> Uniformity:
@@ -122,7 +123,7 @@ class Uniformity(Analysis[ThreadState]):
 
     def start(self) -> ThreadState:
         partial = frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads))
-        return ThreadState(partial=partial)
+        return ThreadState(partial=partial, who=self.values.everybody)
 
     def join(self, first: ThreadState, second: ThreadState) -> ThreadState:
         return ThreadState(
@@ -135,6 +136,8 @@ class Uniformity(Analysis[ThreadState]):
             first.is_exact and second.is_exact,
             first.gates | second.gates,
             first.has_parted or second.has_parted,
+            first.who | second.who,
+            first.by_ids.meet(second.by_ids),
         )
 
     def step(self, stmt: ir.Simple | ir.Jump, state: ThreadState) -> ThreadState:
@@ -190,28 +193,45 @@ class Uniformity(Analysis[ThreadState]):
     def departure(self, word: str, span: Span | None, state: ThreadState) -> Active:
         """The threads that remain where some leave by a jump: their level is that of the branch around the jump."""
         active = state.active
-        return replace(active, cause=f"`{word}` in {active.cause}" if active.cause else "", span=active.span or span)
+        cause = f"`{word}` in {active.cause}" if active.cause else ""
+        threads = state.who if active.level < CTA else 0
+        return replace(active, cause=cause, span=active.span or span, threads=threads)
 
     def behind(self, jump: ir.Jump, state: ThreadState) -> ThreadState:
         # every thread that comes to a `return` ends there, a partial instance as well
-        return replace(state, partial=frozenset()) if isinstance(jump, ir.Return) else state
+        return replace(state, who=0, partial=frozenset() if isinstance(jump, ir.Return) else state.partial)
 
     def branch(self, stmt: ir.If, state: ThreadState) -> tuple[ThreadState, ThreadState]:
-        level = self.level(stmt.cond, state)
-        entered = self.narrowed(state.active, level, "the `if`", stmt.span)
-        if self.values.of(stmt.cond) is not None:
-            then = orelse = replace(state, entered=entered)
-        else:
+        true, false = self.values.finding(stmt.cond)
+        then, orelse = self.among(state, true, stmt.span), self.among(state, false, stmt.span)
+        if self.values.of(stmt.cond) is None:
+            level = self.level(stmt.cond, state)
             exact = state.is_exact and self.widened(level) == CTA
             then, orelse = [
-                replace(state, entered=entered, is_exact=exact, gates=state.gates | {Gate(id(stmt), truth)})
-                for truth in (True, False)
+                replace(
+                    side, entered=self.narrowed(side.entered, level, true & false & state.who, "the `if`", stmt.span),
+                    is_exact=exact, gates=state.gates | {Gate(id(stmt), truth)},
+                )
+                for side, truth in ((then, True), (orelse, False))
             ]
         if state.partial:
-            true, false = self.values.finding(stmt.cond)
             then = replace(then, partial=self.partly(state, true))
             orelse = replace(orelse, partial=self.partly(state, false))
         return then, orelse
+
+    def among(self, state: ThreadState, threads: int, span: Span | None) -> ThreadState:
+        """The state of those active threads that are also among these, by their ids."""
+        who = state.who & threads
+        return state if who == state.who else state.among(who, self.by_ids(who, state.by_ids, span))
+
+    def by_ids(self, who: int, before: Active, span: Span | None) -> Active:
+        """The level of a set of threads, thread i as bit i; of the branch that made it smaller only if that matters."""
+        if who not in self.sets:
+            self.sets[who] = self.level_of(np.array([who >> int(i) & 1 for i in self.values.ids]))
+        level = self.sets[who]
+        if level == CTA:
+            return EVERYBODY
+        return before if level == before.level else Active(level, 0, "the `if`", span)
 
     def merged(self, stmt: ir.If, before: ThreadState, ends: ThreadState) -> ThreadState:
         stayed = (ends.returned, ends.broken, ends.continued) == (before.returned, before.broken, before.continued)
@@ -219,7 +239,8 @@ class Uniformity(Analysis[ThreadState]):
         gates = before.gates | _behind(ends.gates)
         if self.values.of(stmt.cond) is None and self.jumps_in(stmt):
             gates |= {Gate(id(stmt), None)}
-        return replace(ends, entered=before.entered, is_exact=exact, gates=gates)
+        by_ids = before.by_ids if ends.who == before.who else self.by_ids(ends.who, ends.by_ids, stmt.span)
+        return replace(ends, entered=before.entered, is_exact=exact, gates=gates, by_ids=by_ids)
 
     def jumps_in(self, stmt: ir.If | ir.For | ir.Loop) -> frozenset[type[ir.Jump]]:
         """The kinds of jumps by which threads leave a branch or a loop from inside."""
@@ -239,12 +260,12 @@ class Uniformity(Analysis[ThreadState]):
 
     def enter(self, loop: ir.For | ir.Loop, before: ThreadState) -> ThreadState:
         if isinstance(loop, ir.Loop):
-            return replace(before, entered=before.active, broken=EVERYBODY, continued=EVERYBODY)
+            return replace(before, entered=before.decided, broken=EVERYBODY, continued=EVERYBODY)
         begin, step = self.level(loop.start, before), self.level(loop.step, before)
         least = min(begin, self.level(loop.stop, before), step)
         return replace(
             before,
-            entered=self.narrowed(before.active, least, "the loop", loop.span),
+            entered=self.narrowed(before.decided, least, before.who, "the loop", loop.span),
             broken=EVERYBODY,
             continued=EVERYBODY,
             levels=with_levels(before.levels, {loop.var.name: min(begin, step)}),
@@ -253,22 +274,23 @@ class Uniformity(Analysis[ThreadState]):
             gates=before.gates | {Gate(id(loop), True)},
         )
 
-    def narrowed(self, active: Active, level: int, what: str, span: Span | None) -> Active:
-        return active if level >= active.level else Active(level, what, span)
+    def narrowed(self, active: Active, level: int, threads: int, what: str, span: Span | None) -> Active:
+        """The level where some of these threads go on and others don't, whatever else has lowered it."""
+        return active if level == CTA else active.meet(Active(level, threads, what, span))
 
     def repeat(self, loop: ir.For | ir.Loop, head: ThreadState, ends: ThreadState) -> ThreadState:
         # at the head nobody sees what the turn has defined
         assigned = {name: ends.level(name) for name in self.changed_in(loop.body)}
         return replace(
             ends, entered=head.entered, continued=EVERYBODY, levels=with_levels(head.levels, assigned),
-            gates=head.gates,
+            gates=head.gates, who=head.who, by_ids=head.by_ids,
         )
 
     def leave(self, loop: ir.For | ir.Loop, turns: LoopStates[ThreadState]) -> ThreadState:
         """After a loop all threads are back; what it assigned may differ between those that left in different turns."""
         head = turns.head
         last = head if turns.breaks is None else self.join(head, turns.breaks)
-        ends = min(head.entered.level, head.broken.level)
+        ends = min(head.entered.level, head.broken.level, head.by_ids.level)
         before = turns.before
         stayed = head.returned == before.returned
         gates = before.gates | {Gate(id(loop), None)} if self.jumps_in(loop) else before.gates
