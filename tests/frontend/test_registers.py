@@ -126,6 +126,19 @@ ABSENT = "648 where the branch of warpgroup 0 isn't taken; a CTA of 384 threads 
              "        tj.set_registers(88)", "    else:", "        tj.set_registers(248)"),
             None,
         ),
+        # of two branches one runs: what each asks for isn't added up
+        (
+            ("if tj.warpgroup_id() == 0:", "    if n > 0:", "        tj.set_registers(24)", "    else:",
+             "        tj.set_registers(40)", "elif n > 0:", "    tj.set_registers(240)", "else:",
+             "    tj.set_registers(232)"),
+            None,
+        ),
+        (
+            ("if tj.warpgroup_id() == 0:", "    if A[0] > 0:", "        tj.set_registers(24)", "    elif n > 3:",
+             "        tj.set_registers(32)", "    else:", "        tj.set_registers(40)", "else:",
+             "    tj.set_registers(232)"),
+            None,
+        ),
         # who asks for more only at run time may do so
         (
             ("if tj.warpgroup_id() == 0:", "    tj.set_registers(24)", "else:", "    if n > 0:",
@@ -142,6 +155,21 @@ def test_what_run_time_decides_counts_as_it_takes_the_most(lines: tuple[str, ...
         kernel(*lines)
     assert error.value.message.endswith(refusal)
     assert error.value.hint is not None and "branch on tj.warpgroup_id() alone" in error.value.hint
+
+
+def test_of_two_branches_the_one_that_asks_for_more_counts() -> None:
+    lines = (
+        "if tj.warpgroup_id() == 0:", "    if n > 0:", "        tj.set_registers(24)", "    else:",
+        "        tj.set_registers(40)", "else:", "    tj.set_registers(240)",
+    )
+    with pytest.raises(ResourceError, match="40 \\+ 240 \\+ 240 registers are 520; a CTA of 384 threads starts with"):
+        kernel(*lines)
+    many = [
+        line for k in range(20)
+        for line in (f"    {'el' * (k > 0)}if n == {k}:", f"        tj.set_registers({24 + k % 3 * 8})")
+    ]
+    last = ("    else:", "        tj.set_registers(24)")
+    kernel("if tj.warpgroup_id() == 0:", *many, *last, "else:", "    tj.set_registers(232)")
 
 
 def test_who_may_have_ended_sets_no_registers() -> None:

@@ -7,7 +7,6 @@ are left waits for ever.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
 from typing import NamedTuple
 
 from ...dataclass import dataclass
@@ -86,8 +85,9 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
     if not settings:
         return
     entry, groups = entry_registers(kernel.threads, kernel.max_registers), -(-kernel.threads // WARPGROUP)
-    asked = _asked(kernel, settings)
-    set_them = _most_at_once(asked, _Conditions(kernel), entry)
+    conditions = _Conditions(kernel)
+    asked = _asked(kernel, settings, conditions)
+    set_them = _most_at_once(asked, conditions, entry)
     counts = [set_them[group].registers if group in set_them else entry for group in range(groups)]
     if sum(counts) <= entry * groups:
         return
@@ -105,12 +105,12 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
     )
 
 
-def _asked(kernel: Kernel, settings: Sequence[Setting]) -> dict[int, Setting]:
-    """The setting that each warpgroup comes to, by the warpgroup's number.
+def _asked(kernel: Kernel, settings: Sequence[Setting], conditions: _Conditions) -> dict[int, list[Setting]]:
+    """The settings that each warpgroup may come to, of which it comes to one at most, by the warpgroup's number.
 
-    raises: KernelTypeError where one comes to two, or where run time says which come.
+    raises: KernelTypeError where one may come to two, or where run time says which come.
     """
-    asked: dict[int, Setting] = {}
+    asked: dict[int, list[Setting]] = {}
     for setting in settings:
         if not setting.is_certain:
             raise KernelTypeError(
@@ -119,12 +119,12 @@ def _asked(kernel: Kernel, settings: Sequence[Setting]) -> dict[int, Setting]:
             )
         for first in instances(setting.comers, WARPGROUP, kernel.threads):
             group = first // WARPGROUP
-            if group in asked:
+            if not all(conditions.exclude(setting, other) for other in asked.get(group, ())):
                 raise KernelTypeError(
                     f"warpgroup {group} sets its registers twice", span=setting.stmt.span,
                     hint="let each warpgroup set them once, where its branch begins",
                 )
-            asked[group] = setting
+            asked.setdefault(group, []).append(setting)
     return asked
 
 
@@ -142,6 +142,13 @@ class _Conditions:
     def facts(self, gates: Gates) -> _Facts:
         return frozenset((gate if gate.truth is None else self._condition(gate.branch), gate.truth) for gate in gates)
 
+    def exclude(self, one: Setting, other: Setting) -> bool:
+        """True if at most one of two settings is executed: one branch decides between them, in no loop."""
+        if any(gate.truth is not None and gate.branch not in self.of_branches for gate in one.gates | other.gates):
+            return False
+        facts = dict(self.facts(one.gates))
+        return any(facts.get(condition, truth) is not truth for condition, truth in self.facts(other.gates))
+
     def _condition(self, branch: int) -> Expr | int:
         cond = self.of_branches.get(branch)
         if cond is None:
@@ -152,17 +159,28 @@ class _Conditions:
         return cond if is_fixed and not names & self.changing else branch
 
 
-def _most_at_once(asked: Mapping[int, Setting], conditions: _Conditions, entry: int) -> dict[int, Setting]:
+def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Conditions, entry: int) -> dict[int, Setting]:
     """By warpgroup, the settings that together ask for the most, of all ways in which run time may decide."""
-    facts = {group: conditions.facts(setting.gates) for group, setting in asked.items()}
-    several = list(dict.fromkeys(facts.values()))
+    facts = {id(each): conditions.facts(each.gates) for settings in asked.values() for each in settings}
     most: dict[int, Setting] = {}
-    for count in range(len(several) + 1):
-        for taken in combinations(several, count):
-            together: _Facts = frozenset().union(*taken)
-            if len({condition for condition, _ in together}) < len(together):
-                # a condition and its opposite
-                continue
-            executed = {group: setting for group, setting in asked.items() if facts[group] <= together}
-            most = max(most, executed, key=lambda one: sum(setting.registers - entry for setting in one.values()))
+    for decided in _ways(list(dict.fromkeys(facts.values())), frozenset()):
+        executed = {
+            group: each for group, settings in asked.items() for each in settings if facts[id(each)] <= decided
+        }
+        most = max(most, executed, key=lambda one: sum(setting.registers - entry for setting in one.values()))
     return most
+
+
+def _ways(several: Sequence[_Facts], decided: _Facts) -> Iterator[_Facts]:
+    """Yield what run time decides, for every way in which it may let each of several sets of facts hold or not."""
+    if not several:
+        yield decided
+        return
+    first, others = several[0] - decided, several[1:]
+    if not first or not {condition for condition, _ in first}.isdisjoint([condition for condition, _ in decided]):
+        # they hold, or one of them doesn't
+        yield from _ways(others, decided)
+        return
+    for condition, truth in first:
+        yield from _ways(others, decided | {(condition, not truth)})
+    yield from _ways(others, decided | first)
