@@ -47,6 +47,7 @@ from .lower import (
     proxies,
     split_offsets,
     storage,
+    tensor_fences,
     unroll,
 )
 from .lower.open import LayoutChoice, lay_out
@@ -155,7 +156,7 @@ def _tell_arrivals(state: PassState) -> None:
 
 
 def _fence_proxies(state: PassState) -> None:
-    state.kernel = proxies.with_fences(state.kernel)
+    state.kernel = tensor_fences.with_tensor_fences(proxies.with_fences(state.kernel))
 
 
 def _expand_arrivals(state: PassState) -> None:

@@ -27,6 +27,7 @@ def _row(
     scope: Scope = WARP,
     starts: AsyncWork | None = None,
     completes: AsyncWork | None = None,
+    is_of_all: bool = False,
 ) -> Row:
     return Row(
         name=name,
@@ -39,6 +40,7 @@ def _row(
         scope=scope,
         starts=starts,
         completes=completes,
+        is_of_all=is_of_all,
         memory=True,
         convergent=True,
         source='PTX ISA, "TensorCore 5th Generation Instructions"',
@@ -120,10 +122,12 @@ DEALLOC = _row(
     (address("place", "tmem", Direction.INOUT), register("columns", B32)),
 )
 FENCE_BEFORE = _row(
-    "tcgen05.fence.before", "tcgen05.fence::before_thread_sync;", "orders what is before a barrier", scope=THREAD
+    "tcgen05.fence.before", "tcgen05.fence::before_thread_sync;", "orders what is before a barrier", scope=THREAD,
+    is_of_all=True,
 )
 FENCE_AFTER = _row(
-    "tcgen05.fence.after", "tcgen05.fence::after_thread_sync;", "orders what is after a barrier", scope=THREAD
+    "tcgen05.fence.after", "tcgen05.fence::after_thread_sync;", "orders what is after a barrier", scope=THREAD,
+    is_of_all=True,
 )
 
 ROWS = (

@@ -51,7 +51,7 @@ from ..isa.tma import MULTICAST_LOADS
 from ..ops.copies import MULTICAST
 from ..source import Span
 
-__all__ = ["check_multicast", "with_fences"]
+__all__ = ["acquires", "check_multicast", "releases", "with_fences"]
 
 #: memory: its space, and the name of the buffer or of the argument
 _Memory = tuple[str, str]
@@ -157,7 +157,7 @@ class _Accesses:
             dirty |= self._same(memory) & (self.touched if writes else self.overwritten)
         if isinstance(stmt, Instruction) and ROWS[stmt.name].completes is CP_ASYNC:
             dirty |= self.staged & self.touched
-        if _acquires(stmt):
+        if acquires(stmt):
             # others' accesses, which come before what is acquired
             dirty |= {memory for memory in self.touched if memory[0] == "global"}
         return frozenset(dirty)
@@ -166,7 +166,7 @@ class _Accesses:
         """What of the dirty memory a fence in front of a statement is for."""
         if not dirty:
             return dirty
-        if isinstance(stmt, (Sync, Arrive)) or _releases(stmt):
+        if isinstance(stmt, (Sync, Arrive)) or releases(stmt):
             return dirty
         if isinstance(stmt, If) and not self._issues(stmt):
             return frozenset()
@@ -215,13 +215,15 @@ def _described(row: Row, stmt: Instruction, arguments: Mapping[str, str]) -> lis
     return accesses
 
 
-def _releases(stmt: Stmt) -> bool:
+def releases(stmt: Stmt) -> bool:
+    """True if a statement makes what its thread did before known to others."""
     if isinstance(stmt, Instruction):
         return stmt.name in _ORDERING
     return isinstance(stmt, (Store, Atomic)) and stmt.order.startswith(("release", "acq_rel"))
 
 
-def _acquires(stmt: Stmt) -> bool:
+def acquires(stmt: Stmt) -> bool:
+    """True if a thread may know from a statement on what others did."""
     if isinstance(stmt, Let) and isinstance(stmt.value, Load):
         return stmt.value.order.startswith("acquire")
     return isinstance(stmt, Atomic) and stmt.order.startswith(("acquire", "acq_rel"))
