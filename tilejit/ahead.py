@@ -12,6 +12,7 @@ from .derivation import Derivation
 from .errors import LaunchError, TilejitError, assert_never, entry_point
 from .executable import Executable
 from .executable.files import SUFFIXES, read_executable
+from .executable.signatures import saved
 from .frontend import Parameter, ParameterKind
 from .frontend.language import Spec
 from .ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType
@@ -169,7 +170,7 @@ def _parameter(name: str, kind: ArgumentType) -> Parameter:
 def _fits(name: str, compiled: ArgumentType, actual: ArgumentType) -> bool:
     """Whether code that assumes the one of an argument may get the other."""
     if isinstance(compiled, ConstexprType) and isinstance(actual, ConstexprType):
-        return bool(freeze(compiled.value, name) == freeze(actual.value, name))
+        return bool(freeze(compiled.value, name) == freeze(saved(actual.value), name))
     if not isinstance(compiled, ArrayType) or not isinstance(actual, ArrayType):
         return compiled == actual
     if compiled.align > actual.align or compiled.extent_align > actual.extent_align:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 from ..dataclass import dataclass
@@ -11,7 +12,7 @@ from ..ir.text.layout_text import layout_from_text, swizzle_from_text
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, compile_time
 from ..layout import Swizzle, TileLayout
 
-__all__ = ["signature_from_json", "signature_to_json"]
+__all__ = ["saved", "signature_from_json", "signature_to_json"]
 
 #: what JSON has itself
 _PLAIN = (bool, int, str, type(None))
@@ -54,8 +55,17 @@ def _read(kind: str, parts: list[Any]) -> ArgumentType:
     return ConstexprType(type_name, compile_time(_read_value(value)))
 
 
+def saved(value: Any) -> Any:
+    """Return a compile-time value as a file keeps it: an enum member by class, name and value."""
+    if isinstance(value, Enum):
+        kind = type(value)
+        return Opaque(f"{kind.__module__}.{kind.__qualname__}.{value._name_} = {value._value_!r}")
+    return tuple(map(saved, value)) if type(value) is tuple else value
+
+
 def _value(value: Any) -> Any:
     """A compile-time value: as it is where JSON has it, else what it is and its text."""
+    value = saved(value)
     if type(value) in _PLAIN:
         return value
     if type(value) is float:

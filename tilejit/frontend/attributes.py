@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from enum import Enum, EnumMeta
 from types import ModuleType
 from typing import Any
 
@@ -157,6 +158,10 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
     if isinstance(value, TileLayout) and node.attr in ("shape", "size", "span"):
         fact = getattr(value, node.attr)
         return Constant(fact) if callable(fact) else Items(tuple(map(Constant, fact)))
+    if isinstance(value, EnumMeta) and node.attr in value.__members__:
+        return Constant(value.__members__[node.attr])
+    if isinstance(value, Enum) and node.attr in ("name", "value"):
+        return captured(ctx, node, getattr(value, node.attr))
     if isinstance(value, (bool, int, float)) and node.attr == "astype":
         return Method(Constant(value), "astype")
     raise foreign.no_attribute(ctx, node, value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from enum import Enum, EnumMeta
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -64,6 +65,11 @@ def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
         return "missing"
     if isinstance(value, Function):
         return _function(value.source, inside)
+    if isinstance(value, Enum):
+        return "enum", type(value), value._name_, token(value._value_)
+    if isinstance(value, EnumMeta):
+        members: Mapping[str, Enum] = value.__members__
+        return "enum class", value, tuple([(name, token(member._value_)) for name, member in members.items()])
     if isinstance(value, float):
         return "float", value.hex()
     if type(value) is tuple:
@@ -150,6 +156,8 @@ def _described(token: Any) -> str:
     if kind == "function":
         lines: list[str] = [line.strip() for line in parts[0].splitlines()]
         return next(line.rstrip(":") for line in lines if line.startswith("def "))
+    if kind in ("enum", "enum class"):
+        return f"{parts[0].__qualname__}.{parts[1]}" if kind == "enum" else f"another {parts[0].__qualname__}"
     if kind == "float":
         return repr(float.fromhex(parts[0]))
     if kind == "tuple":

@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 from typing import Any, NoReturn
 
 from ..dataclass import dataclass, field
@@ -340,7 +341,8 @@ class Context:
         raise self.type_error(node, *unsuitable(what, value))
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
-        """A number as a constant of `dtype`, which must hold it."""
+        """A number as a constant of `dtype`, which must hold it; a member of an IntEnum is its value."""
+        number = number._value_ if isinstance(number, Enum) else number
         try:
             return fitting(number, dtype)
         except KernelTypeError as error:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from types import FunctionType
+from enum import EnumMeta
+from types import FunctionType, ModuleType
 from typing import Any
 
-from ..dtypes import DTYPES
+from ..dtypes import DTYPES, DType
 from ..wording import shown
 from .context import Context
 from .foreign_words import AXES, HOST, ForeignWord, foreign_word, foreign_word_in
@@ -41,9 +42,22 @@ def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
         is_axis = value.names == ("axis",) and node.attr in AXES
         arguments = AXES[node.attr] if is_axis else ", ".join(value.names[: value.required])
         return ctx.type_error(node, f"{value!r} has no attribute {node.attr}", f"call it: {value!r}({arguments})")
-    word = foreign_word_in(ast.unparse(node))
+    root = _first(node)
+    is_in_library = isinstance(root, ast.Name) and isinstance(ctx.frame.source.lookup(root.id)[1], ModuleType)
+    word = foreign_word_in(ast.unparse(node)) if is_in_library else None
     if word is not None and not isinstance(value, (str, int, float)):
         return ctx.type_error(node, f"{ast.unparse(node)} can't be used in a kernel", word.hint)
+    if isinstance(value, DType):
+        return ctx.type_error(node, f"{value} has no attribute {node.attr}", "it has name, kind, bits, bytes, is_float "
+                              "and is_integer")
+    if isinstance(value, EnumMeta):
+        members = ", ".join(value.__members__)
+        return ctx.type_error(node, f"{value.__name__} has no member {node.attr}", f"its members: {members}")
+    if type(value).__module__ != "builtins" and callable(getattr(value, node.attr, None)):
+        return ctx.type_error(
+            node, f"{node.attr} is a method of {shown(value)}: a kernel can't call it",
+            "write it as a @tj.function outside the class, and pass what it needs",
+        )
     return ctx.type_error(
         node, f"{shown(value)} has no attribute {node.attr} that a kernel can use",
         "compute it outside and capture the number, or pass it as a tj.constexpr",
@@ -84,6 +98,10 @@ def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
         )
     if is_kernel(callee):
         return launched(ctx, node, callee)
+    if isinstance(callee, FunctionType) and callee.__name__ == "<lambda>":
+        return ctx.syntax_error(
+            node, "a lambda from outside: a kernel can't call it", "write it as a def, decorated with @tj.function"
+        )
     if isinstance(callee, FunctionType) and _package(callee) not in _LIBRARIES:
         return ctx.syntax_error(
             node, f"{callee.__name__} is a plain Python function: a kernel can't call it",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
-from ..dataclass import dataclass
+from ..dataclass import dataclass, field
 from ..dtypes import DType, as_dtype
 
 
@@ -57,12 +59,23 @@ def compile_time(value: Any) -> Any:
     return value
 
 
+def told_apart(value: Any) -> Hashable:
+    """Return what two compile-time values are compared by: of enum members class and name, never their `==`."""
+    if isinstance(value, Enum):
+        return type(value), value._value_ if value._name_ is None else value._name_
+    return tuple(map(told_apart, value)) if type(value) is tuple else value
+
+
 @dataclass(frozen=True, slots=True)
 class ConstexprType:
     """A compile-time argument: its type is part of the key, so `1`, `1.0` and `True` differ."""
 
     type_name: str
-    value: Any
+    value: Any = field(compare=False)
+    key: Hashable = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", told_apart(self.value))
 
     @staticmethod
     def of(argument: Any) -> ConstexprType:

@@ -19,7 +19,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Hashable
+from enum import Enum, EnumMeta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -156,9 +158,17 @@ def _text(kind: ArgumentType) -> str:
 def _constexpr(value: Any) -> Hashable:
     if type(value) is tuple:
         return ("tuple", *map(_constexpr, value))
-    if value is None or isinstance(value, (bool, int, float, str, DType, TileLayout, Swizzle, Function)):
+    if value is None or isinstance(value, (bool, int, float, str, DType, TileLayout, Swizzle, Function, Enum)):
         return token(value)
     raise _NoKey
+
+
+def _is_importable(cls: type) -> bool:
+    """True if a class is found by its module and qualified name, so that another process has it, too."""
+    found: Any = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is cls
 
 
 def _written(part: Hashable) -> Any:
@@ -171,6 +181,8 @@ def _written(part: Hashable) -> Any:
         return [_written(item) for item in part]
     if isinstance(part, (DType, TileLayout, Swizzle, LanguageName)):
         return {type(part).__name__: repr(part)}
+    if isinstance(part, EnumMeta) and _is_importable(part):
+        return {"enum": [part.__module__, part.__qualname__]}
     # numbers and texts of a class of the user's, such as an IntEnum
     if isinstance(part, int):
         return {type(part).__qualname__: int(part)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64
 from ..errors import TRITON_OPTIONS, LaunchError
 from ..frontend import NO_DEFAULT, Parameter, ParameterKind, captures
 from ..frontend.language import Function, Spec
-from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, compile_time
+from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, compile_time, told_apart
 from ..target import Target
 from ..wording import counted, typed, with_article
 from .arrays import Argument, ArrayView, device_name, facts_of, is_array, readers, row_major, view_of
@@ -178,6 +179,8 @@ def _frozen(value: Any, name: str) -> Any:
         return (float, value.hex())
     if isinstance(value, tuple):
         return (kind, tuple(_frozen(v, name) for v in value))
+    if isinstance(value, Enum):
+        return told_apart(value)
     if isinstance(value, Function):
         return (kind, value, captures(value.source))
     try:
@@ -262,7 +265,8 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
     if not low <= number < high:
         raise LaunchError(
             f"{parameter.name} is {dtype.name}, which holds {low} to {high - 1}; got {number}",
-            hint=f"annotate {parameter.name} with a wider type" if -(2**63) <= number < 2**64
+            hint=f"annotate {parameter.name} with a signed type" if -(2**63) <= number < low == 0
+            else f"annotate {parameter.name} with a wider type" if -(2**63) <= number < 2**64
             else "no integer type holds it: pass parts of it, or a float",
         )
     return int(number)
@@ -279,7 +283,8 @@ def _rounded(number: float, dtype: DType) -> float:
 def _no_number(parameter: Parameter, value: Any, dtype: DType) -> float:
     raise LaunchError(
         f"{parameter.name} is {dtype.name}; got {typed(value)}",
-        hint=f"pass {dtype.kind}s, or change its annotation",
+        hint=f"leave the annotation out: {parameter.name} = None is a compile-time value" if value is None
+        else f"pass {'int' if dtype.is_integer else dtype.kind}s, or change its annotation",
     )
 
 
