@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.support.programs import array, tile_ir
+from tests.support.programs import array, source_of, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelTypeError, TilejitError
 from tilejit.frontend.foreign_words import HOST, WORDS, foreign_word, foreign_word_in
@@ -55,13 +55,14 @@ def test_functions_that_python_can_run_outside_are_those_that_a_library_has() ->
 @pytest.mark.parametrize("word", WORDS, ids=[word.name for word in WORDS])
 def test_what_is_written_instead_compiles(word) -> None:
     """As an expression or a statement, with tiles or with scalars in place of x and y."""
-    written = word.instead.replace("place", "A.view(tj.int32)[i, j]")
+    written = word.instead.replace("place", "A.view(tj.int32)[i, j]").replace("A.at(", "V.at(")
     statement = written if written.startswith(("assert ", "print(", "for ")) else f"result = {written}"
     reasons = []
     for prelude in PRELUDES:
         text = textwrap.indent(f"{prelude}\n{NAMED}{statement}\n", "    ")
         try:
-            tile_ir(f"def k(A, n):\n{text}", array(rank=2), dtypes.int32, threads=128, cooperative=True)
+            types = array(rank=2), dtypes.int32, array()
+            tile_ir(f"def k(A, n, V):\n{text}", *types, threads=128, cooperative=True)
             return
         except tj.TilejitError as error:
             reasons.append(f"{prelude}: {error}")
@@ -117,7 +118,7 @@ MISSING = [
     ("x = tl.float32(A[0])", "write tj.float32"),
     ("x = tl.gather(A, 0)", "elements of a tile by a tile of indices: not available in this version"),
     ("x = np.cumsum(A[0])", "not available in this version"),
-    ("x = np.sign(A[0])", "tj.where(x > 0, 1, tj.where(x < 0, -1, 0))"),
+    ("x = np.sign(A[0])", "tj.where(x > 0, 1, tj.where(x < 0, -1, x))"),
     ("i = other.load(A)", "assign it, or define it at the top of the module"),
 ]
 
@@ -192,3 +193,43 @@ def test_a_tile_can_be_printed_as_the_help_says(made: str, printed: str, hint: s
     assert hint in caught.value.hint
     shown = re.search(r"print\(.*\)", caught.value.hint)[0].replace("A[i, j]", "x[0]")
     tile_ir(f"def k(A):\n    {made}\n    {shown}\n", array())
+
+
+#: functions that the words say otherwise of some values, which a note names
+NOTED = {"bitwise_count", "cbrt", "matmul", "fmax", "fmin", "fmod", "nan_to_num", "flip", "roll", "take", "pad"}
+SPECIAL = [0.0, -0.0, 2.5, -0.5, 1e10, -1e10, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - NOTED))
+def test_what_is_written_instead_of_a_ufunc_gives_what_it_gives(name: str) -> None:
+    function = getattr(np, name, None)
+    if not isinstance(function, np.ufunc) or function.nout != 1:
+        return
+    draw = np.random.default_rng(3)
+    floats = draw.uniform(-3, 3, (2, 8, 8)).astype(np.float32)
+    floats[0].flat[: len(SPECIAL)] = SPECIAL
+    for x, y in (floats, draw.integers(1, 9, (2, 8, 8)).astype(np.int32)):
+        with np.errstate(all="ignore"):
+            try:
+                expected = function(*(x, y)[: function.nin])
+            except TypeError:
+                continue
+        word = foreign_word(name)
+        assert word is not None
+        kernel = source_of(
+            "def k(X, Y, O):\n    x, y = tj.cta.load(X[0:8, 0:8]), tj.cta.load(Y[0:8, 0:8])\n"
+            f"    tj.cta.store(O[0:8, 0:8], ({word.instead}).astype(O.dtype))\n"
+        )
+        got = np.zeros((8, 8), expected.dtype)
+        tj.simulate(tj.kernel(threads=32)(kernel), 1, x, y, got)
+        np.testing.assert_allclose(got, expected, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("name", ["flip", "roll", "take"])
+def test_a_vector_is_read_in_another_order(name: str) -> None:
+    word = foreign_word(name)
+    assert word is not None
+    kernel = source_of(f"def k(A, O):\n    tj.cta.store(O[0:8], {word.instead})\n")
+    a, got = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    tj.simulate(tj.kernel(threads=32)(kernel), 1, a, got)
+    np.testing.assert_array_equal(got, {"flip": a[::-1], "roll": np.roll(a, 1), "take": a}[name])

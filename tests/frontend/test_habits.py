@@ -93,7 +93,7 @@ WRITTEN = [
     (f"{LOADED}y = tj.mean(x)", "tj.sum(x) / n"),
     (f"{LOADED}y = tj.var(x)", "tj.sum((x - tj.sum(x) / n) ** 2) / n"),
     (f"{LOADED}y = x.std()", "tj.sqrt("),
-    (f"{LOADED}y = tj.trunc(x)", "x.astype(tj.int32).astype(x.dtype)"),
+    (f"{LOADED}y = tj.trunc(x)", "tj.where(x < 0, tj.ceil(x), tj.floor(x))"),
     (f"{LOADED}y = tj.softmax(x)", "tj.exp(x - tj.max(x)) / tj.sum("),
     (f"{LOADED}y = tj.where(x.astype(tj.int32), x, 0)", "compare it: mask != 0"),
     (f"{LOADED}y = tj.sum(x, dim=1)", "write axis="),

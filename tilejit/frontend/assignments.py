@@ -8,12 +8,12 @@ from ..dtypes import DType
 from ..ir import walk
 from ..scopes import CTA
 from ..wording import counted
+from . import regions
 from .carried import is_literal
 from .context import Context
 from .joins import can_take
 from .operators import binary
 from .products import accumulated
-from .regions import load_element, store_element, unloaded
 from .scalars import convert, weak_type
 from .singles import as_scalar
 from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
@@ -46,11 +46,11 @@ def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
 def augmented(ctx: Context, node: ast.AugAssign) -> bool:
     """`target += value` and the like."""
     if isinstance(node.target, ast.Subscript):
-        memory = unloaded(ctx, node.target)
-        _check_place(ctx, node.target, memory, memory)
+        memory = regions.unloaded(ctx, node.target)
+        _check_place(ctx, node.target, memory, node)
         assert isinstance(memory, Memory)
-        old: Value = load_element(ctx, node.target, memory)
-        store_element(ctx, node.target, memory, binary(ctx, node, node.op, old, ctx.evaluate(node.value)))
+        old: Value = regions.load_element(ctx, node.target, memory)
+        regions.store_element(ctx, node.target, memory, binary(ctx, node, node.op, old, ctx.evaluate(node.value)))
         return True
     if not isinstance(node.target, ast.Name):
         raise ctx.syntax_error(node.target, "this can't be assigned to in a kernel", "assign to names and elements")
@@ -82,10 +82,10 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
         _unpack(ctx, target, value)
         return
     if isinstance(target, ast.Subscript):
-        memory = unloaded(ctx, target)
+        memory = regions.unloaded(ctx, target)
         _check_place(ctx, target, memory, value)
         assert isinstance(memory, Memory)
-        store_element(ctx, target, memory, value)
+        regions.store_element(ctx, target, memory, value)
         return
     if isinstance(target, ast.Attribute):
         raise ctx.syntax_error(target, "an attribute can't be assigned in a kernel", "keep the value in a variable")
@@ -137,7 +137,8 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
         assign_to(ctx, inner, item)
 
 
-def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value) -> None:
+def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value | ast.AugAssign) -> None:
+    """Refuse to assign to anything but an element. value: what is assigned, or the augmented assignment."""
     if isinstance(memory, Items):
         raise ctx.type_error(node, "a tuple can't be changed", "make a new tuple, or use tj.alloc_local")
     if not isinstance(memory, Memory):
@@ -147,13 +148,18 @@ def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value)
     if memory.dims:
         raise ctx.type_error(
             node, f"only single elements can be assigned; this is {describe(memory)}",
-            f"write {_instead(ast.unparse(node), memory, value)}",
+            f"write {_instead(ast.unparse(node), memory, value)}" if memory.writable else regions.REBIND,
         )
 
 
-def _instead(place: str, memory: Memory, value: Value) -> str:
+def _instead(place: str, memory: Memory, value: Value | ast.AugAssign) -> str:
     """The call that writes a region, a tile in registers or memory. place: the region's text."""
     scope = owner_scope(memory.buffer) if memory.is_local else CTA.name
+    if isinstance(value, ast.AugAssign):
+        written = ast.unparse(value)
+        loaded = place if memory.is_local else f"tj.{scope}.load({place})"
+        result = f"{loaded}{written[len(place) :].replace('=', '', 1)}"
+        return f"tj.{scope}.{'copy' if memory.is_local else 'store'}({place}, {result})"
     if not isinstance(value, Memory):
         return f"tj.{scope}.fill({place}, value)"
     return f"tj.{scope}.{'copy' if memory.is_local or not value.is_local else 'store'}({place}, tile)"

@@ -45,7 +45,7 @@ _FENCES = "fences between ordinary accesses and asynchronous ones are put in"
 _PRODUCTS, _COPIES = "each gemm_async is a group by itself", "each copy_async is a group by itself"
 _BROADCAST = "shapes broadcast as in NumPy"
 _COUNTED = "with H.at(x) as the place, each element of x is counted in its bin"
-_ANEW = "from memory, by a tile of indices"
+_ANEW = "from memory, whose first axis a tile of indices names"
 _OF_THE_CTA = "of a tile of the CTA; it brings its own barriers"
 _OF_THE_WARP = "of a tile that the warp has: x = tj.warp.load(...)"
 _VECTOR = "four elements in one instruction, where the array allows it"
@@ -90,7 +90,7 @@ _HOST = {
     "square": "x * x",
     "subtract": "x - y",
     "transpose": "x.T",
-    "trunc": "x.astype(tj.int32).astype(x.dtype)",
+    "trunc": "tj.where(x < 0, tj.ceil(x), tj.floor(x))",
     "size": "A.size",
     "std": ("tj.sqrt(tj.sum((x - tj.sum(x) / n) ** 2) / n)", "n is how many elements are summed"),
     "var": ("tj.sum((x - tj.sum(x) / n) ** 2) / n", "n is how many elements are summed"),
@@ -115,20 +115,20 @@ _HOST = {
     "einsum": ("a @ b", "or tj.sum(x * y, axis)"),
     "empty_like": "tj.alloc_local(x.shape, x.dtype)",
     "eye": "tj.where(tj.cta.indices((8, 8), 0) == tj.cta.indices((8, 8), 1), 1.0, 0.0)",
-    "flip": ("tj.cta.load(A.at(7 - tj.cta.indices((8,), 0))[:, 0:8])", _ANEW),
+    "flip": ("tj.cta.load(A.at(7 - tj.cta.indices((8,), 0)))", _ANEW),
     "fmax": ("tj.maximum(x, y)", "which gives NaN where one of them is"),
     "fmin": ("tj.minimum(x, y)", "which gives NaN where one of them is"),
     "fmod": ("x % y", "which has the sign of y"),
     "hstack": "tj.cat(x, y, 1)",
     "identity": "tj.where(tj.cta.indices((8, 8), 0) == tj.cta.indices((8, 8), 1), 1.0, 0.0)",
     "inner": "tj.sum(x * y)",
-    "isclose": "tj.abs(x - y) <= 1e-5",
+    "isclose": "(tj.abs(x - y) <= 1e-5) | (x == y)",
     "isfinite": "tj.abs(x) < tj.inf",
     "linspace": ("tj.cta.indices(shape, axis) * 0.5", "the index times the step"),
     "log10": "tj.log(x) * 0.4342944819032518",
     "logical_xor": "(x != 0) != (y != 0)",
     "moveaxis": "x.permute(1, 0)",
-    "nan_to_num": "tj.where(x == x, x, 0)",
+    "nan_to_num": ("tj.where(x == x, x, 0)", "which leaves infinities"),
     "nanmax": "tj.max(tj.where(x == x, x, -tj.inf))",
     "nanmin": "tj.min(tj.where(x == x, x, tj.inf))",
     "nansum": "tj.sum(tj.where(x == x, x, 0))",
@@ -139,12 +139,12 @@ _HOST = {
     "rad2deg": "x * 57.29577951308232",
     "radians": "x * 0.017453292519943295",
     "reshape": "x.reshape(shape)",
-    "roll": ("tj.cta.load(A.at((tj.cta.indices((8,), 0) + 1) % 8)[:, 0:8])", _ANEW),
-    "sign": "tj.where(x > 0, 1, tj.where(x < 0, -1, 0))",
+    "roll": ("tj.cta.load(A.at((tj.cta.indices((8,), 0) + 7) % 8))", _ANEW),
+    "sign": "tj.where(x > 0, 1, tj.where(x < 0, -1, x))",
     "sinh": "(tj.exp(x) - tj.exp(-x)) / 2",
     "squeeze": "x.reshape(shape)",
     "swapaxes": "x.permute(1, 0)",
-    "take": "tj.cta.load(A.at(i)[0:8])",
+    "take": ("tj.cta.load(A.at(tj.cta.indices((8,), 0)))", "with the tile of indices that you have"),
     "tan": "tj.sin(x) / tj.cos(x)",
     "tensordot": "a @ b",
     "tril": "tj.where(tj.cta.indices((8, 8), 0) >= tj.cta.indices((8, 8), 1), x, 0)",
@@ -326,7 +326,7 @@ _TRITON = {
     "store_tensor_descriptor": ("tj.cta.store(A.tile(shape, (i, j)), x)", _REGION),
     "masked_fill": "tj.where(y > 0, value, x)",
     "addmm": "a @ b",
-    "bmm": "a @ b",
+    "bmm": ("a @ b", "for each matrix of the batch, which A[i, 0:16, 0:16] names"),
     "mm": "a @ b",
     "program_id": "tj.cta_id(axis)",
     "num_programs": "tj.num_ctas(axis)",

@@ -91,7 +91,8 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str 
             node,
             f"{_called(node, name, item)} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
             "layouts and tuples of these",
-            "make it a tuple, or pass it as a tj.constexpr",
+            "capture its values under names of their own, or as a tuple" if isinstance(value, dict)
+            else "make it a tuple",
         )
     return Constant(value)
 

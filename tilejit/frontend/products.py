@@ -48,7 +48,9 @@ def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Me
     if len(a.shape) != 2 or len(b.shape) != 2:
         raise ctx.type_error(
             node, f"@ multiplies matrices, (M, K) by (K, N); got {a.shape} by {b.shape}",
-            "give a vector a second dimension: x[:, None], or x[None, :]",
+            "multiply one matrix of the batch at a time: load A[i, 0:M, 0:K] and B[i, 0:K, 0:N] in a loop over i"
+            if max(len(a.shape), len(b.shape)) > 2
+            else "give a vector a second dimension: x[:, None], or x[None, :]",
         )
     if a.shape[1] != b.shape[0]:
         raise ctx.type_error(
@@ -75,11 +77,14 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
     # the squarest blocks of 16 rows and 8 columns
     blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in _factored(warps)
                     if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
-    _, wm, wn = blocks[0] if blocks else (0, warps, 1)
+    convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
+    if not blocks:
+        return f"{convert}; {warps} warps can't share float32 accumulators of {rows} x {columns} evenly"
+    _, wm, wn = blocks[0]
     layout = f"layout=tj.mma.layout_c({shape}, warps=({wm}, {wn}))"
     return (
         f'ask for it: acc = tj.alloc_local({shape}, tj.float32, {layout}); tj.{scope}.fill(acc, 0); '
-        f'tj.{scope}.gemm(acc, a, b, precision="tf32"); or convert: a.astype(tj.float16) @ b.astype(tj.float16)'
+        f'tj.{scope}.gemm(acc, a, b, precision="tf32"); or {convert}'
     )
 
 

@@ -38,11 +38,16 @@ from .empties import is_empty
 from .foreign import is_kernel, launched
 from .scalars import held
 from .stand_ins import REMEDY
-from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, is_number, owner_scope
+from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, owner_scope
 
-__all__ = ["element", "index", "load_element", "loaded", "rows", "store_element", "strides_of", "subscript", "tile"]
+__all__ = [
+    "REBIND", "element", "index", "load_element", "loaded", "rows", "store_element", "strides_of", "subscript", "tile",
+]
 
 _BUDGET = 400
+
+#: what to write instead of an assignment to a part of a value
+REBIND = "rebind the name: x = tj.where(condition, value, x), acc += a @ b; or make a buffer with tj.alloc_local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +139,9 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
     indices = [part for part in parts if part is not None]
     axes = len(indices) < len(parts)
     if axes and not memory.is_local:
-        raise ctx.type_error(node, "None adds a dimension to local tiles only", "use .view(shape)")
+        raise ctx.type_error(
+            node, "None adds a dimension to local tiles only", "load it first: tj.cta.load(region)[None]"
+        )
     if len(indices) > len(dims):
         raise ctx.type_error(
             node,
@@ -207,7 +214,13 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
     if node.step is not None:
         step = ctx.evaluate(node.step)
         if not isinstance(step, Constant) or step.value not in (None, 1):
-            raise ctx.type_error(node.step, "a slice's step must be 1", "take the dense region and choose by index")
+            name = memory.buffer.root.name
+            raise ctx.type_error(
+                node.step, "a slice's step must be 1",
+                f"a tile of indices names places that are apart: {name}.at(tj.cta.indices((N,), 0) * step)"
+                if memory.buffer.space in ("global", "shared")
+                else "load what is wanted: tj.cta.load(A.at(tj.cta.indices((N,), 0) * step))",
+            )
     ends = [
         None if end is None or value is None else _integer(ctx, end, value, memory.buffer)
         for end, value in zip((node.lower, node.upper), _ends(ctx, node), strict=True)
@@ -235,7 +248,7 @@ def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """An index in its own type; a literal in the buffer's index type."""
     dtype = buffer.index_dtype
     value = singles.as_scalar(ctx, node, value)
-    if is_number(value) and isinstance(value, Constant) and type(value.value) is int:
+    if isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool):
         return ctx.literal(value.value, dtype, node)
     if not isinstance(value, Scalar) or not value.dtype.is_integer:
         raise ctx.type_error(
@@ -573,5 +586,5 @@ def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
     if not memory.writable:
         raise ctx.type_error(
             node, f"{memory.buffer.root.name} is the result of an expression: it can't be written",
-            "rebind the name: x = tj.where(condition, value, x), acc += a @ b; or make a buffer with tj.alloc_local",
+            REBIND,
         )

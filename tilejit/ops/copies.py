@@ -51,10 +51,12 @@ def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue
     dst, src = shapes["dst"], shapes["src"]
     if dst == src or _without_units(dst) == _without_units(src):
         return None
-    return Fault(
-        f"shapes differ: the destination has {dst}, the source {src}",
-        "slice the larger one; dimensions of 1 don't count",
-    )
+    hint = "slice the larger one; dimensions of 1 don't count"
+    if dst is not None and src is not None and math.prod(dst) == math.prod(src):
+        hint = f"give the tile the other shape: x.reshape({dst})"
+    elif dst is not None and src is not None and broadcasts(src, dst):
+        hint = f"a copy doesn't broadcast: store the sum x + tj.cta.zeros({dst}, x.dtype), x being the source's tile"
+    return Fault(f"shapes differ: the destination has {dst}, the source {src}", hint)
 
 
 def _masked_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:

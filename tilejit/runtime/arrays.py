@@ -211,7 +211,7 @@ def view_of(value: Any) -> ArrayView:
     if value is None:
         raise LaunchError(
             "None is not an array",
-            hint="leave the annotation of a parameter out that may be None: then the kernel can ask whether it is",
+            hint="annotate a parameter that may be None `tj.Tensor | None`: then the kernel can ask whether it is",
         )
     raise LaunchError(
         f"{type(value).__name__} is not an array",
