@@ -664,7 +664,7 @@ class _Operations:
             tj.thread.where(x, True, A[0:32, 0:8], A[0:32, 0:8])
         """
     def sum(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: the sum
+        """dst = over axes of src: the sum; bool_ and integers under 32 bits are combined in int32, which the result has, other integers wrap in their type, float16 and bfloat16 are combined in float32 and rounded once
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
@@ -685,7 +685,7 @@ class _Operations:
             tj.thread.min(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def prod(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: the product
+        """dst = over axes of src: the product; bool_ and integers under 32 bits are combined in int32, which the result has, other integers wrap in their type, float16 and bfloat16 are combined in float32 and rounded once
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
@@ -706,14 +706,14 @@ class _Operations:
             tj.thread.all(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def argmax(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: where the first nan is, else the first of the greatest
+        """dst = over axes of src: where the first nan is, else the first of the greatest, as int32
 
         Example:
             x = tj.alloc_local((32,), tj.int32)
             tj.thread.argmax(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def argmin(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: where the first nan is, else the first of the least
+        """dst = over axes of src: where the first nan is, else the first of the least, as int32
 
         Example:
             x = tj.alloc_local((32,), tj.int32)
@@ -1915,7 +1915,7 @@ def where(condition: Tile | float, x: Tile | float, y: Tile | float) -> Tile:
 def sum(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: the sum
+    """over axes of a tile: the sum; bool_ and integers under 32 bits are combined in int32, which the result has, other integers wrap in their type, float16 and bfloat16 are combined in float32 and rounded once
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1945,7 +1945,7 @@ def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
 def prod(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def prod(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: the product
+    """over axes of a tile: the product; bool_ and integers under 32 bits are combined in int32, which the result has, other integers wrap in their type, float16 and bfloat16 are combined in float32 and rounded once
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1975,7 +1975,7 @@ def all(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
 def argmax(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def argmax(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: where the first nan is, else the first of the greatest
+    """over axes of a tile: where the first nan is, else the first of the greatest, as int32
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1985,7 +1985,7 @@ def argmax(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = 
 def argmin(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def argmin(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: where the first nan is, else the first of the least
+    """over axes of a tile: where the first nan is, else the first of the least, as int32
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])

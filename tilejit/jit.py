@@ -364,6 +364,10 @@ def kernel(
     waits at a named barrier, at one of a warpgroup or of the grid, or for a flag, waits for ever, and nothing is told:
     use the simulator for such kernels.
 
+    A parameter annotated `tj.Tensor` is an array, `tj.constexpr` a compile-time value, `tj.int32` and the like a scalar
+    of that type, to which the argument is converted. `int` means int32 (int64 for a value that needs it), `float`
+    float32, `bool` bool_; Python numbers for parameters without an annotation have these types too.
+
     Example:
         @tj.kernel(threads=64)
         def k(A: tj.Tensor) -> None:

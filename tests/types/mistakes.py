@@ -66,6 +66,10 @@ def also_right(A: tj.Tensor = tj.spec((128, 64), tj.float16), bias: tj.Tensor | 
     assert values.shape == weights.shape and tj.cdiv(A.shape[0], 2) > 0, "extents"
     tj.cta.cast(shared, sums.reshape((128, -1)))
     parity: tj.uint32 = tj.uint32(lane)
+    best, packed = A[0, 0], tj.uint32(0)
+    for d in tj.static_range(3):
+        packed = (packed << 8) | A[0, d].astype(tj.uint32) | tj.int32(d).astype(tj.uint32)
+        best = tj.maximum(best * 2, tj.load_volatile(A[0, d]))
     scaled: tj.Tile = tj.float16(x)
     factor: tj.Scalar = A.dtype(n + parity)
     tj.cta.store(A.reshape(-1, 8)[0:8], tj.bfloat16(shared.reshape(64, 128)[0:8, 0:8]) * factor + scaled[0, 0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -20,16 +20,13 @@ if TYPE_CHECKING:
     class ElementType(type, DType):
         """What `tj.float32` is: an element type, an annotation of scalars, and a conversion."""
 
+        # a variable that begins so may hold any scalar later
         @overload
-        def __call__(cls: type[Converted], value: float) -> Converted: ...
-        @overload
-        def __call__(cls, value: float) -> Scalar: ...
+        def __call__(cls, value: float) -> Any: ...
         @overload
         def __call__(cls, value: Tile | Region) -> Tile: ...
         def __eq__(cls, other: object) -> bool: ...
         def __hash__(cls) -> int: ...
-
-    Converted = TypeVar("Converted", bound="Scalar")
 
     #: whatever takes a number takes a scalar of a kernel too: Python's `min`, `range`, slices, tuples' indices
     _Number = int
@@ -109,7 +106,7 @@ if TYPE_CHECKING:
 
         # some checkers ask the metaclass what a call gives, others this
         @overload
-        def __new__(cls: type[Converted], value: float, /) -> Converted: ...
+        def __new__(cls, value: float, /) -> Any: ...
         @overload
         def __new__(cls, value: Tile | Region, /) -> Tile: ...
 
@@ -158,7 +155,7 @@ class Region:
         """The dimensions in the opposite order; nothing is moved."""
 
     @overload
-    def __getitem__(self, index: int | tuple[int, ...], /) -> RegionElement: ...
+    def __getitem__(self, index: int | tuple[int, ...], /) -> RegionElement | Any: ...
     @overload
     def __getitem__(self, index: Indices, /) -> Region: ...
     def __getitem__(self, index: Indices, /) -> Region:

@@ -53,7 +53,8 @@ def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
     if isinstance(value, EnumMeta):
         members = ", ".join(value.__members__)
         return ctx.type_error(node, f"{value.__name__} has no member {node.attr}", f"its members: {members}")
-    if type(value).__module__ != "builtins" and callable(getattr(value, node.attr, None)):
+    owner = type(value).__module__.partition(".")[0]
+    if owner not in ("builtins", "tilejit") and callable(getattr(value, node.attr, None)):
         return ctx.type_error(
             node, f"{node.attr} is a method of {shown(value)}: a kernel can't call it",
             "write it as a @tj.function outside the class, and pass what it needs",

@@ -271,7 +271,8 @@ def _elementwise(name: str, op: Elementwise) -> Intrinsic:
 
 def _reduction(reduction: Reduction) -> Intrinsic:
     axis = CallParameter("axis", "int | tuple[int, ...] | None", "the axes that are reduced; all unless given", None)
-    dtype = (parameter("dtype", optional=True),) if reduction.grows else ()
+    of_result = CallParameter("dtype", f"{_TYPES} | None", "of the result, in which elements are combined", None)
+    dtype = (of_result,) if reduction.grows else ()
     parameters = (CallParameter("x", "Tile"), axis, *dtype, parameter("keepdims", optional=True))
     meaning = f"over axes of a tile: {reduction.meaning}"
     return Intrinsic(reduction.name, meaning, parameters, REDUCED, f"{_LOAD}y = tj.{reduction.name}(x, axis=1)")

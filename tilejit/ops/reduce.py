@@ -79,12 +79,18 @@ def _argmin(x: Array, axes: tuple[int, ...]) -> Array:
     return np.asarray(np.argmin(flattened(x, axes), axis=-1))
 
 
+#: in which type elements are added and multiplied
+_IN = (
+    "; bool_ and integers under 32 bits are combined in int32, which the result has, other integers wrap in their "
+    "type, float16 and bfloat16 are combined in float32 and rounded once"
+)
+
 #: name -> reduction
 REDUCTIONS: dict[str, Reduction] = {
     each.name: each
     for each in (
         Reduction(
-            name="sum", meaning="the sum", formula=_sum, combines="add", identity=_zero, grows=True,
+            name="sum", meaning=f"the sum{_IN}", formula=_sum, combines="add", identity=_zero, grows=True,
         ),
         Reduction(
             name="max", meaning="the greatest; nan if any is nan", formula=_max, combines="maximum", identity=_least,
@@ -93,7 +99,7 @@ REDUCTIONS: dict[str, Reduction] = {
             name="min", meaning="the least; nan if any is nan", formula=_min, combines="minimum", identity=_greatest,
         ),
         Reduction(
-            name="prod", meaning="the product", formula=_prod, combines="mul", identity=_one, grows=True,
+            name="prod", meaning=f"the product{_IN}", formula=_prod, combines="mul", identity=_one, grows=True,
         ),
         Reduction(
             name="any",
@@ -113,7 +119,7 @@ REDUCTIONS: dict[str, Reduction] = {
         ),
         Reduction(
             name="argmax",
-            meaning="where the first nan is, else the first of the greatest",
+            meaning="where the first nan is, else the first of the greatest, as int32",
             formula=_argmax,
             combines="maximum",
             identity=_least,
@@ -121,7 +127,7 @@ REDUCTIONS: dict[str, Reduction] = {
         ),
         Reduction(
             name="argmin",
-            meaning="where the first nan is, else the first of the least",
+            meaning="where the first nan is, else the first of the least, as int32",
             formula=_argmin,
             combines="minimum",
             identity=_greatest,
