@@ -42,6 +42,21 @@ def ptxas_path() -> Path | None:
     return Path(found) if found else None
 
 
+def ptxas_paths() -> list[Path]:
+    """Return the installed ptxas and those that `TILEJIT_TEST_PTXAS` lists, which may be of other versions."""
+    listed = [Path(name) for name in os.environ.get("TILEJIT_TEST_PTXAS", "").split(os.pathsep) if name]
+    installed = ptxas_path()
+    return listed if installed is None else [installed, *listed]
+
+
+@lru_cache(maxsize=1)
+def nvdisasm_path() -> Path | None:
+    """Return nvdisasm of the nvidia-cuda-nvdisasm wheel, else the one on PATH, else None."""
+    wheel = Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin" / "nvdisasm"
+    found = str(wheel) if wheel.exists() else shutil.which("nvdisasm")
+    return Path(found) if found else None
+
+
 def ptxas_accepts(ptx: str, target: str) -> None:
     """Fails with ptxas's words where it refuses `ptx` for `target`; skips the test where there is no ptxas."""
     if ptxas_path() is None:

@@ -26,6 +26,7 @@ from ..target import Target
 from . import barriers, functions, memory, storage
 from .debug import LineTable
 from .emission import Emission, LLVMValue
+from .ptxas_faults import without_faults
 from .registers import Registers
 from .statements import block
 from .target_machine import TRIPLE, FrontPasses, compile_text
@@ -72,7 +73,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     ptx, timings = compile_text(text, target, version(emission), _passes(emission))
     return Generated(
         llvm_ir=text,
-        ptx=ptx,
+        ptx=without_faults(ptx),
         entry=entry,
         spans=tuple(table.spans),
         shared_map=_shared_map(kernel, buffers),
