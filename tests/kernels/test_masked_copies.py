@@ -218,3 +218,35 @@ def masked(A, B, I, C):
     tj.kernel(threads=32)(masked)[1](a, bits, np.arange(16, dtype=np.int32), c)
     m = np.broadcast_to(eval(rows, {"mask": bits}), a.shape)
     np.testing.assert_array_equal(c, eval(MASKED_USES[use], {"where": np.where, "m": m, "a": a}))
+
+
+#: parts of a mask of four dimensions at most, taken by indices, slices and new dimensions; each broadcasts to (4, 8)
+PARTS = (
+    ("(4, 8)", "m[1]"), ("(4, 8)", "m[1:2]"), ("(4, 8)", "m[3, :]"), ("(1, 8)", "m[0]"),
+    ("(4, 3)", "m[:, 1][:, None]"),
+    ("(4, 1)", "m[:, 0][:, None]"), ("(4, 3)", "m[:, 1:2]"), ("(2, 4, 8)", "m[1]"), ("(2, 4, 8)", "m[:, 2][1]"),
+    ("(2, 4, 8)", "m[1, 3]"), ("(4, 8, 2)", "m[:, :, 1]"), ("(1, 4, 1, 8)", "m[0, :, 0]"),
+)
+
+
+@pytest.mark.parametrize(("shape", "part"), PARTS)
+@pytest.mark.parametrize("threads", [1, 32])
+def test_masks_are_parts_of_tiles(shape: str, part: str, threads: int) -> None:
+    axes = range(len(eval(shape)))
+    numbers = " + ".join(f"tj.cta.indices({shape}, {axis}) * {axis + 1}" for axis in axes)
+    text = f"""
+def copied(A, C, D, n: tj.int32):
+    m = ({numbers}) % 3 != n
+    x = tj.cta.load(A[0:4, 0:8], mask={part}, fill=-1)
+    tj.cta.store(C[0:4, 0:8], x)
+    tj.cta.store(D[0:4, 0:8], x, mask={part})
+"""
+    a = np.arange(1, 33, dtype=np.float32).reshape(4, 8)
+    c, d = np.zeros_like(a), np.zeros_like(a)
+    with tj.use_device("sim"):
+        tj.kernel(threads=threads)(source_of(text))[1](a, c, d, 1)
+    indices = np.indices(eval(shape))
+    m = sum(indices[axis] * (axis + 1) for axis in axes) % 3 != 1
+    mask = np.broadcast_to(eval(part, {"m": m}), a.shape)
+    np.testing.assert_array_equal(c, np.where(mask, a, -1))
+    np.testing.assert_array_equal(d, np.where(mask, a, 0))

@@ -32,6 +32,9 @@ _CHEAP = frozenset((
 #: so many operations an element cost about as much as to keep it
 _MOST_OPERATIONS = 16
 
+#: extents of one element: of a slice, and of an index, which removes the dimension
+_SINGLE = (1, None)
+
 
 class Recomputed:
     """The tiles of a kernel whose elements can be computed again at the statement that is being lowered.
@@ -96,8 +99,8 @@ class Recomputed:
         asked[name] = op
         if len(asked) > _MOST_OPERATIONS:
             return None
-        starts = [start for start, extent in zip(region.starts, region.extents, strict=True) if extent != 1]
-        if not all(isinstance(s, Const) for s in region.starts) or _moved_units(region):
+        starts = [start for start, n in zip(region.starts, region.extents, strict=True) if n not in _SINGLE]
+        if not all(isinstance(s, Const) for s in region.starts) or _is_part_of_dimension(region):
             return None
         within = [build.add(i, build.cast(start, i.dtype)) for i, start in zip(index, starts, strict=True)]
         return self._value(op, within, asked)
@@ -177,6 +180,6 @@ def _is_unmoved(buffer: Buffer) -> bool:
     )
 
 
-def _moved_units(region: Region) -> bool:
-    """Whether it is one element of a longer dimension."""
-    return any(e == 1 != n for e, n in zip(region.extents, region.buffer.shape, strict=True))
+def _is_part_of_dimension(region: Region) -> bool:
+    """True if the region is one element of a dimension that has more."""
+    return any(e in _SINGLE and n != 1 for e, n in zip(region.extents, region.buffer.shape, strict=True))
