@@ -173,3 +173,29 @@ def test_a_thread_sums_all_that_it_has() -> None:
     with tj.use_device("sim"):
         tj.kernel(threads=1)(k)[1](np.arange(15, dtype=np.float32).reshape(3, 5), made)
     assert made == 105
+
+
+@tj.function
+def added(x, y):
+    return x + y
+
+
+@pytest.mark.parametrize(
+    ("reduced", "dtype"),
+    [
+        ("tj.sum(x)", "int8"), ("tj.sum(x)", "int32"), ("tj.sum(x < n)", "int32"),
+        ("tj.reduce(x, axis=0, combine=added)", "int64"),
+    ],
+)
+def test_a_thread_combines_a_thousand_integers(reduced: str, dtype: str) -> None:
+    """Sums of integers have a canonical form, which must not become as deep as a tile has elements."""
+    text = f"""
+def k(O, n: tj.int32):
+    x = (tj.thread.indices((1024,), 0) * n % 5).astype(tj.{dtype})
+    O[0] = ({reduced}).astype(tj.int64)
+"""
+    made = np.zeros(1, np.int64)
+    with tj.use_device("sim"):
+        tj.kernel(threads=1)(source_of(text, added=added))[1](made, 3)
+    x = np.arange(1024) * 3 % 5
+    assert made[0] == ((x < 3).sum() if "<" in reduced else x.sum())

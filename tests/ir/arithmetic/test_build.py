@@ -34,7 +34,9 @@ from tilejit.dtypes import (
 )
 from tilejit.errors import KernelTypeError
 from tilejit.ir.arithmetic import build
+from tilejit.ir.arithmetic.facts import bounds, multiple_of
 from tilejit.ir.nodes import FALSE, TRUE, Cast, Const, Expr, Op, Special, Var
+from tilejit.ir.text.printer import expr_text
 
 N = Var("i", int32)
 J = Var("j", int32, 4, (0, 124))
@@ -177,3 +179,27 @@ def test_a_plain_number_takes_the_other_sides_type() -> None:
     assert build.add(Var("p", bool_), 1).dtype == int32
     with pytest.raises(TypeError, match="cast one"):
         build.add(LANE, 1.5)
+
+
+def depth(expr: Expr) -> int:
+    """Return the number of operations on the longest path from an expression to a leaf."""
+    return 1 + max(map(depth, expr.args)) if isinstance(expr, Op) else 0
+
+
+@pytest.mark.parametrize("count", [64, 65, 256, 1024])
+@pytest.mark.parametrize("factor", [1, -1, 3])
+def test_long_sums_are_shallow(count: int, factor: int) -> None:
+    """Walks over expressions recurse, so a sum's depth must not grow with the number of its terms."""
+    terms = [build.op("bitwise_xor", build.mul(N, N), build.const(k, int32)) for k in range(count)]
+    total: Expr = build.const(7, int32)
+    meant, values = 7, {"i": 12345}
+    for k, term in enumerate(terms):
+        scale = factor if k % 2 else 1
+        total = build.add(total, build.mul(term, scale))
+        meant += scale * int(evaluate(term, values))
+    assert depth(total) < 80
+    assert int(evaluate(total, values)) == int(np.int64(meant).astype(np.int32))
+    assert build.sub(total, total) == build.const(0, int32)
+    assert expr_text(total)
+    bounds(total)
+    multiple_of(total)

@@ -17,6 +17,9 @@ from .intern import integer, operation
 
 __all__ = ["Affine", "affine", "affine_sum", "product"]
 
+#: terms of a sum that is a chain of additions
+_LONGEST_CHAIN = 64
+
 
 @lean(frozen=True, slots=True)
 class Affine:
@@ -165,6 +168,8 @@ def _signed(value: int, bits: int) -> int:
 
 
 def _expr(form: Affine) -> Expr:
+    if len(form.terms) > _LONGEST_CHAIN:
+        return _tree(form)
     total: Expr | None = None
     negative: list[tuple[Expr, int]] = []
     is_in_order = True
@@ -184,11 +189,39 @@ def _expr(form: Affine) -> Expr:
     return total
 
 
+def _tree(form: Affine) -> Expr:
+    """Return a long sum as a tree of logarithmic depth: whatever walks over expressions recurses."""
+    positive = [(term, c) for term, c in form.terms if c > 0]
+    negative = [(term, c) for term, c in form.terms if c < 0]
+    total = _balanced([_scaled(term, c, form.dtype) for term, c in positive], form.dtype) if positive else None
+    if negative:
+        below = _balanced([_scaled(term, -c, form.dtype) for term, c in negative], form.dtype)
+        total = _joined(total, below, -1, form.dtype)
+    assert total is not None
+    if form.constant:
+        total = operation("add", (total, integer(form.constant, form.dtype)), form.dtype)
+    if form.terms == (*positive, *negative):
+        affine.keep(total, form)
+    return total
+
+
+def _balanced(terms: list[Expr], dtype: DType) -> Expr:
+    """Return the sum of terms, as sums of neighbours, sums of these, and so on."""
+    while len(terms) > 1:
+        pairs, left_over = zip(terms[::2], terms[1::2], strict=False), terms[len(terms) & ~1 :]
+        terms = [*[operation("add", pair, dtype) for pair in pairs], *left_over]
+    return terms[0]
+
+
+def _scaled(term: Expr, size: int, dtype: DType) -> Expr:
+    return term if size == 1 else operation("mul", (term, integer(size, dtype)), dtype)
+
+
 def _joined(total: Expr | None, term: Expr, coefficient: int, dtype: DType) -> Expr:
     if total is None and coefficient == -1:
         return operation("neg", (term,), dtype)
     size = coefficient if total is None else abs(coefficient)
-    scaled = term if size == 1 else operation("mul", (term, integer(size, dtype)), dtype)
+    scaled = _scaled(term, size, dtype)
     if total is None:
         return scaled
     return operation("add" if coefficient > 0 else "sub", (total, scaled), dtype)
