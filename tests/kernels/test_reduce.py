@@ -199,3 +199,50 @@ def k(O, n: tj.int32):
         tj.kernel(threads=1)(source_of(text, added=added))[1](made, 3)
     x = np.arange(1024) * 3 % 5
     assert made[0] == ((x < 3).sum() if "<" in reduced else x.sum())
+
+
+#: statements of a kernel of two warps in which m is the greatest element of X, of the CTA; what O then has
+SCALARS = (
+    ("tj.warp.store(O[w, 0:32], tj.warp.load(X[w, 0:32]) / m)", lambda x: x / x.max()),
+    ("tj.thread.store(O[i // 32, i % 32], tj.thread.load(X[i // 32, i % 32]) - m)", lambda x: x - x.max()),
+    ("y = tj.warp.load(X[w, 0:32])\n    y *= m\n    tj.warp.store(O[w, 0:32], y)", lambda x: x * x.max()),
+    (
+        "y = tj.warp.load(X[w, 0:32])\n"
+        "    tj.warp.store(O[w, 0:32], tj.where(y > m - 9, tj.clamp(y, m - 3, m), m + 1))",
+        lambda x: np.where(x > x.max() - 9, np.clip(x, x.max() - 3, x.max()), x.max() + 1),
+    ),
+    ("tj.warp.store(O[w, 0:32], tj.warp.load(X[w, 0:32]) * (m + tj.max(tj.warp.load(X[w, 0:32]))))",
+     lambda x: x * (x.max() + x.max(1, keepdims=True))),
+    ("tj.warp.store(O[w, 0:32], tj.warp.load(X[w, 0:32], mask=m > 1000, fill=m))", lambda x: x * 0 + x.max()),
+    ("tj.warp.store(O[w, 0:32], tj.warp.load(X[w, 0:32]), mask=m > 1000)", lambda x: x * 0),
+    ("tj.atomic.add(O[w, 0:32], tj.warp.load(X[w, 0:32]), mask=m > 3)", lambda x: x),
+    ("O[w, i % 32] = tj.shuffle(m, 3) + tj.shuffle_xor(m, 1)", lambda x: x * 0 + 2 * x.max()),
+    ("O[w, i % 32] = tj.shuffle(i.astype(tj.float32), tj.int32(m) % 7)", lambda x: x * 0 + [[63 % 7], [63 % 7 + 32]]),
+    ("O[w, i % 32] = tj.uniform(m > 3, tj.cta).astype(tj.float32)", lambda x: x * 0 + 1),
+)
+
+
+@pytest.mark.parametrize(("statements", "meant"), SCALARS)
+def test_a_ctas_reduction_is_a_scalar_beside_narrower_tiles(statements: str, meant: Any) -> None:
+    text = f"""
+def k(X, O):
+    m = tj.max(tj.cta.load(X[0:2, 0:32]))
+    w = tj.warp_id()
+    i = tj.thread_id()
+    {statements}
+"""
+    x = np.random.default_rng(0).permutation(64).reshape(2, 32).astype(np.float32)
+    out = np.zeros_like(x)
+    with tj.use_device("sim"):
+        tj.kernel(threads=64)(source_of(text))[1](x, out)
+    np.testing.assert_array_equal(out, meant(x).astype(np.float32))
+
+
+def test_a_warps_reduction_is_no_scalar_beside_a_ctas_tile() -> None:
+    def k(A, B):
+        m = tj.max(tj.warp.load(A[tj.warp_id(), 0:32]))
+        tj.cta.store(B[0:2, 0:32], tj.cta.load(A[0:2, 0:32]) / m)
+
+    array = tj.spec((2, 32), tj.float32)
+    with pytest.raises(tj.KernelTypeError, match="each of the 2 warps has its own"):
+        tj.kernel(threads=64)(k).compile(array, array, target="sm_90")

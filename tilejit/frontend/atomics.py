@@ -18,7 +18,7 @@ from .context import Context
 from .operands import placed
 from .ordered import memory_scope, need_shared
 from .scalars import held, truth
-from .singles import as_scalar
+from .singles import as_scalar, scalar_of
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
 from .words import ATOMICS
 
@@ -76,6 +76,9 @@ def _of_region(
     region, span = place["place"], ctx.span(node)
     assert isinstance(region, Region)
     tiles_given = [each for each in (*values, mask) if isinstance(each, Memory)]
+    if isinstance(mask, Memory) and mask in tiles.wide_singles(ctx, tiles_given):
+        tiles_given.remove(mask)
+        mask = scalar_of(ctx, mask, span).expr
     index = place.get(INDEX.name)
     scopes = [owner_scope(tile.buffer) for tile in tiles_given]
     scopes += [owner_scope(index.buffer)] if isinstance(index, Region) else []

@@ -13,6 +13,7 @@ from ..scopes import SCOPES, THREAD
 from .arguments import Arguments, Handler
 from .context import Context
 from .scalars import truth
+from .singles import as_scalar
 from .values import Memory, Scalar, Value, describe
 from .vocabulary import ScopeNamespace
 from .words import SHUFFLES, VOTES
@@ -26,7 +27,7 @@ def _shuffle(name: str) -> Handler:
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         value = _scalar(ctx, arguments["x"], name)
         row = SHUFFLE.row(Shuffle(mode, 2 if value.dtype.bits == 64 else 1))
-        other = ctx.evaluate(arguments[by])
+        other = as_scalar(ctx, arguments[by], ctx.evaluate(arguments[by]))
         lane = ctx.scalar(other, arguments[by], int32, f"{by}, an integer,")
         if not lane.dtype.is_integer:
             raise ctx.type_error(arguments[by], f"{by} must be an integer; this is {describe(other)}", "use int(x)")
@@ -80,7 +81,7 @@ def _given(
 
 
 def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
-    value = ctx.evaluate(node)
+    value = as_scalar(ctx, node, ctx.evaluate(node))
     if isinstance(value, Memory):
         raise ctx.type_error(
             node, f"tj.{name} takes a thread's own value; this is {describe(value)}", "take one of x.registers"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
+from ..dataclass import replace
 from ..dtypes import DType, bool_
 from ..ir.arithmetic import build
 from ..ir.nodes import Expr, Open, Region, TileOp
 from ..ir.verify.operations import is_known_sound, shape_and_type_faults
 from ..ops.broadcast import common_shape
-from ..ops.copies import CAST
+from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE, common_type, result_type
 from ..ops.record import Fault
 from ..scopes import SCOPES, THREAD
@@ -19,12 +20,12 @@ from .context import Context
 from .empties import is_idle, remaining
 from .mixed_signs import WITH_MIXED_SIGNS
 from .scalars import RANK, as_type, convert, meeting_type, operate
-from .singles import is_single
+from .singles import is_single, scalar_of
 from .values import Memory, Scalar, Value, describe, how_to_load, is_number, owner_scope
 
 __all__ = [
     "apply", "broadcast_shape", "cast", "common_scope", "convert_to", "elementwise", "emit_sound", "inputs",
-    "local_tile", "shared_scope", "widest_scope",
+    "local_tile", "shared_scope", "wide_singles", "widest_scope",
 ]
 
 
@@ -52,7 +53,12 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
     if isinstance(rule, str):
         raise ctx.type_error(node, rule, ELEMENTWISE[name].remedy(dtypes))
     shape = broadcast_shape(ctx, node, [t.shape for t in tiles])
-    scope = common_scope(ctx, node, name, tiles)
+    wide = wide_singles(ctx, tiles)
+    operands = tuple([
+        scalar_of(ctx, value, ctx.span(node)).expr if isinstance(value, Memory) and value in wide else operand
+        for value, operand in zip(values, operands, strict=True)
+    ])
+    scope = common_scope(ctx, node, name, [tile for tile in tiles if tile not in wide])
     result = ctx.tile(name, scope, shape, rule[1], ctx.span(node))
     ctx.emit(TileOp(name, scope, (result.region(ctx.span(node)), *operands), (), ctx.span(node)))
     return result
@@ -62,6 +68,7 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
     """Emit an operation; KernelTypeError where its operands' shapes, types or scopes don't fit."""
     for fault in () if is_known_sound(op) else shape_and_type_faults(op):
         raise ctx.type_error(node, fault.message, fault.hint)
+    op = _with_narrow_singles(ctx, node, op)
     for tile in op.tiles.values():
         layout = tile.buffer.layout
         if isinstance(layout, Open) and shared_scope(ctx, {op.scope, layout.scope}) is None:
@@ -75,6 +82,23 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
         ctx.emit(remaining(op))
     else:
         ctx.block.append(op)
+
+
+def _with_narrow_singles(ctx: Context, node: ast.AST, op: TileOp) -> TileOp:
+    """Return the operation with copies, of its own scope, of inputs of shape () that belong to wider scopes."""
+    operands, inputs = list(op.operands), op.inputs.values()
+    for k, operand in enumerate(op.operands):
+        if not isinstance(operand, Region) or operand.buffer.shape or all(operand is not given for given in inputs):
+            continue
+        layout, span = operand.buffer.layout, ctx.span(node)
+        if not isinstance(layout, Open) or SCOPES[layout.scope].level <= SCOPES[op.scope].level:
+            continue
+        if shared_scope(ctx, {op.scope, layout.scope}) is None:
+            value = scalar_of(ctx, Memory.whole(operand.buffer), span)
+            single = ctx.tile(operand.buffer.root.name, op.scope, (), operand.dtype, span)
+            ctx.emit(TileOp(FILL.name, op.scope, (single.region(span), value.expr), (), span))
+            operands[k] = single.region(span)
+    return op if operands == list(op.operands) else replace(op, operands=tuple(operands))
 
 
 def _need_one_owner(ctx: Context, node: ast.AST, op: TileOp) -> None:
@@ -102,6 +126,18 @@ def shared_scope(ctx: Context, scopes: Collection[str]) -> str | None:
     if len(set(scopes)) > 1 and any(SCOPES[scope].threads(ctx.threads) != ctx.threads for scope in scopes):
         return None
     return max(scopes, key=lambda scope: SCOPES[scope].level)
+
+
+def wide_singles(ctx: Context, tiles: Sequence[Memory]) -> list[Memory]:
+    """Return the tiles of shape () that have one value for all threads which share another tile of a narrower scope.
+
+    They count as scalars, as each thread has a copy. None if all tiles can be of one scope.
+    """
+    levels = {owner_scope(tile.buffer): SCOPES[owner_scope(tile.buffer)].level for tile in tiles}
+    if shared_scope(ctx, levels) is not None:
+        return []
+    narrowest = min(levels.values())
+    return [tile for tile in tiles if is_single(tile) and levels[owner_scope(tile.buffer)] > narrowest]
 
 
 def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
