@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tests.support.programs import source_of
 
 
 @tj.kernel(threads=128)
@@ -470,3 +471,34 @@ def test_a_square_is_a_product(dtype):
         np.testing.assert_array_equal(y, np.stack([x * x, x * x]))
     instructions = squares.compile(x, y, target="sm_90a").ptx.count(";\n")
     assert instructions < 60
+
+
+ZEROS = (0.0, -0.0)
+#: statements that give x and y one of two zeros each, by a run-time condition
+JOINS = (
+    "x = tj.float32(0.0)\n    y = tj.float32(-0.0)\n    if n > 0:\n"
+    "        x = tj.float32(-0.0)\n        y = tj.float32(0.0)",
+    "x = 0.0\n    y = -0.0\n    for _ in range(n):\n        x = -0.0\n        y = 0.0",
+    "x = tj.where(n > 0, -0.0, 0.0)\n    y = tj.where(n > 0, 0.0, -0.0)",
+    "x = F * (-0.0 if n > 0 else 0.0)\n    y = F * (0.0 if n > 0 else -0.0)",
+    "x = tj.where(n > 0, F * -0.0, F * 0.0)\n    y = tj.where(n > 0, F * 0.0, F * -0.0)",
+    "c = P\n    if n > 0:\n        c = Q\n    x = c[0]\n    y = c[1]",
+    "x = tj.float64(0.0)\n    y = tj.float64(-0.0)\n    if n > 0:\n"
+    "        x = tj.float64(-0.0)\n        y = tj.float64(0.0)",
+)
+
+
+@pytest.mark.parametrize("statements", JOINS)
+@pytest.mark.parametrize("n", [0, 1])
+def test_signed_zeros_differ_where_paths_join(statements: str, n: int) -> None:
+    text = f"""
+def k(O, n: tj.int32):
+    F = tj.float32(n * n + 1)
+    {statements}
+    O[0] = x
+    O[1] = y
+"""
+    out = np.ones(2)
+    with tj.use_device("sim"):
+        tj.kernel(threads=1)(source_of(text, P=ZEROS, Q=ZEROS[::-1]))[1](out, n)
+    assert np.signbit(out).tolist() == [n > 0, n == 0]

@@ -154,7 +154,7 @@ _COMPUTED: dict[type, Callable[[Emission, Any], LLVMValue]] = {Op: _operation, C
 
 @lasting
 def constant(const: Const) -> LLVMValue:
-    """A constant that is no integer as a value; by identity, as 0.0 and -0.0 are equal.
+    """Return a constant that is no integer as a value.
 
     Unrolled loops name one many times, and the bits of a float take 8 µs.
     """

@@ -68,14 +68,17 @@ def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:
 
 
 def _equal(a: Value, b: Value) -> bool:
-    if isinstance(a, Constant) and isinstance(b, Constant):
-        if type(a.value) is not type(b.value):
-            return False
-        # repr tells 0.0 from -0.0 and finds nan equal to itself
-        if isinstance(a.value, float):
-            return repr(a.value) == repr(b.value)
-        return bool(a.value == b.value)
-    return bool(a == b)
+    return _same(a.value, b.value) if isinstance(a, Constant) and isinstance(b, Constant) else bool(a == b)
+
+
+def _same(a: object, b: object) -> bool:
+    """True for values that a kernel cannot tell apart, also within tuples: 0, False and -0.0 differ from 0.0."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    # repr tells 0.0 from -0.0 and finds nan equal to itself
+    return repr(a) == repr(b) if isinstance(a, float) else bool(a == b)
 
 
 def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:

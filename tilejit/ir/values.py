@@ -64,6 +64,15 @@ class Const:
         if self.value != self.value:
             object.__setattr__(self, "value", math.nan)
 
+    def __eq__(self, other: object) -> bool:
+        """True for the same bits: 0.0 and -0.0 are two constants, one NaN is one."""
+        if self is other or other.__class__ is not Const:
+            return self is other
+        assert isinstance(other, Const)
+        if self.dtype is not other.dtype or (self.value is not other.value and self.value != other.value):
+            return False
+        return self.value != 0 or math.copysign(1, self.value) == math.copysign(1, other.value)
+
 
 @lean(frozen=True, slots=True)
 class Var:

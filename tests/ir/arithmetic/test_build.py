@@ -203,3 +203,12 @@ def test_long_sums_are_shallow(count: int, factor: int) -> None:
     assert expr_text(total)
     bounds(total)
     multiple_of(total)
+
+
+@pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64])
+def test_signed_zeros_are_two_constants_and_nan_is_one(dtype: DType) -> None:
+    zero, negative = Const(0.0, dtype), Const(-0.0, dtype)
+    assert zero == Const(0.0, dtype) and negative == Const(-0.0, dtype)
+    assert zero != negative and len({zero, negative, build.const(-0.0, dtype)}) == 2
+    assert Op("neg", (zero,), dtype) != Op("neg", (negative,), dtype)
+    assert Const(math.nan, dtype) == Const(-math.nan, dtype)

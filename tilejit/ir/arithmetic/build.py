@@ -466,7 +466,7 @@ def where(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     x, y = _pair(a, b)
     if isinstance(test, Const):
         return x if test.value else y
-    # constants 0.0 and -0.0 compare equal
+    # selections of floats stay as they are written
     if x == y and not x.dtype.is_float:
         return x
     return _plain("where", (test, x, y))
