@@ -13,7 +13,7 @@ PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
     "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment", "usage", "distinct",
-    "progress", "svg", "wording", "cells", "uncollected", "callers",
+    "progress", "svg", "wording", "cells", "uncollected", "forks", "callers",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "decisions": COMPILER | {"lower", "codegen", "derivation", "explanation"},
     "compiled": COMPILER | {"executable", "lower", "codegen", "derivation", "explanation", "decisions"},
     "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "derivation", "compiled"},
-    "simulator": {"errors", "dataclass", "distinct", "progress", "cells", "uncollected"},
+    "simulator": {"errors", "dataclass", "distinct", "progress", "cells", "uncollected", "forks"},
     "runtime": COMPILER | {
         "frontend", "executable", "derivation", "explanation", "compiled", "pipeline", "simulator",
     },

@@ -71,10 +71,11 @@ _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is not None:
+        from .forks import importing
         from .uncollected import uncollected
 
-        with uncollected:
-            value = getattr(importlib.import_module(f".{home}", __name__), name)
+        with importing:
+            value = getattr(uncollected(importlib.import_module)(f".{home}", __name__), name)
     elif name.startswith("_"):
         raise AttributeError(f"module 'tilejit' has no attribute {name!r}")
     else:

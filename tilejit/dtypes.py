@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from .dataclass import dataclass, field
 from .errors import KernelTypeError
+from .forks import cached_property
 
 __all__ = [
     "DTYPES", "DType", "MEMORY_TYPES", "as_dtype", "barrier", "from_numpy", "mixes_signs", "promote", "signed",

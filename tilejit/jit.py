@@ -17,6 +17,7 @@ from .errors import (
     for_users,
     without_triton_options,
 )
+from .forks import cached_property, importing
 from .frontend import KernelSource, Parameter, parameters
 from .ir.types import Signature
 from .launches import Launcher, Options, no_grid
@@ -108,7 +109,7 @@ class Kernel:
         self.memory = LaunchMemory()
         self._launchers: dict[int | tuple[int, ...], Launcher] = {}
 
-    @functools.cached_property
+    @cached_property
     def _launcher_type(self) -> type[Launcher]:
         """A class of its own, whose calls are those of the newest generated function: 0.1 us less than asking."""
         return type("Launcher", (Launcher,), {"__slots__": ()})
@@ -307,7 +308,8 @@ def _tile_ir(
     source: KernelSource, options: Options, typed: Signature, target: Target, threads: int, debug: bool
 ) -> TileKernel:
     # what reads kernels takes as long to import as all that launches them
-    from .frontend.kernel import build
+    with importing:
+        from .frontend.kernel import build
 
     return build(
         source,

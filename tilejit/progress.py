@@ -15,6 +15,7 @@ from contextvars import ContextVar, Token, copy_context
 from typing import Any, Protocol, TextIO
 
 from .errors import running_shell
+from .forks import renewed_at_fork
 
 __all__ = ["Progress", "goes_on"]
 
@@ -28,7 +29,7 @@ _CLEAR = "\r\x1b[2K"
 _innermost: ContextVar[Progress | None] = ContextVar("tilejit_progress", default=None)
 
 #: who has the line
-_line = threading.Lock()
+_line = renewed_at_fork(threading.Lock())
 
 
 class Progress:

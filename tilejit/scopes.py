@@ -7,11 +7,11 @@ axes of layouts that count within it, the ids that tell threads and groups apart
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 import numpy as np
 
 from .dataclass import dataclass, field
+from .forks import cached_property
 from .target import MAX_THREADS
 from .target import WARP as WARP_THREADS
 from .target import WARPGROUP as WARPGROUP_THREADS

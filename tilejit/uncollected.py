@@ -1,86 +1,74 @@
-"""Stretches of code in which Python's cyclic collector doesn't run by itself.
+"""Functions during which Python's cyclic collector does not run on its own.
 
-What is imported or compiled stays, so that the collector would go through ever more of it and find next to nothing.
+What is imported or compiled stays alive, so the collector would traverse ever more objects and free almost nothing.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import threading
 from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
-__all__ = ["Uncollected", "uncollected"]
+__all__ = ["uncollected", "uncollected_until"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-class _Collector:
-    """Stands still while any thread is inside a stretch, of whichever kind."""
-
-    def __init__(self) -> None:
-        # what is being collected may have a finalizer that enters a stretch
-        self._lock = threading.RLock()
-        self._inside = 0
-        self._was_enabled = False
-
-    def stop(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._was_enabled = gc.isenabled()
-                gc.disable()
-            self._inside += 1
-
-    def go_on(self) -> None:
-        with self._lock:
-            self._inside = max(self._inside - 1, 0)
-            if not self._inside and self._was_enabled:
-                gc.enable()
-
-    def leave_in_child(self) -> None:
-        """For the threads that a forked process hasn't."""
-        self._lock = threading.RLock()
-        if self._inside and self._was_enabled:
-            gc.enable()
-        self._inside = 0
+#: by call that is in progress, in any thread: whether the collector was on before, and what the last call runs
+_inside: dict[object, tuple[bool, Callable[[], object] | None]] = {}
 
 
-_collector = _Collector()
+def stop(token: object, last: Callable[[], object] | None) -> None:
+    """Turn the collector off for a call."""
+    _inside[token] = gc.isenabled() or (True in [was_on for was_on, _ in list(_inside.values())]), last
+    gc.disable()
 
 
-class Uncollected:
-    """Inside, the collector doesn't run by itself, in any thread; it goes on when the last thread leaves.
+def uncollected_until(last: Callable[[], object] | None) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator of functions during which the collector does not run, in any thread.
 
-    then: what the last one that is inside this one does first.
+    last: run when no thread is left in a function with this `last`, before the collector is turned on again.
+
+    An interrupt may arrive wherever the interpreter enters a Python function or a call has returned. This is no context
+    manager because an interrupt at the first instruction of its `__exit__` would leave the collector off.
     """
 
-    def __init__(self, then: Callable[[], object] = lambda: None) -> None:
-        self._then = then
-        self._lock = threading.RLock()
-        self._inside = 0
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._leave_in_child)
-
-    def __enter__(self) -> None:
-        with self._lock:
-            _collector.stop()
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside = max(self._inside - 1, 0)
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            token = object()
             try:
-                if not self._inside:
-                    self._then()
+                stop(token, last)
+                return function(*args, **kwargs)
             finally:
-                # Ctrl-C may come meanwhile
-                _collector.go_on()
+                try:
+                    if last is not None and [each for _, each in list(_inside.values())].count(last) <= 1:
+                        last()
+                finally:
+                    # nothing here is a call before the collector is on, so that no interrupt arrives
+                    if token in _inside:
+                        was_on, _ = _inside[token]
+                        del _inside[token]
+                        if was_on and not _inside:
+                            gc.enable()
 
-    def _leave_in_child(self) -> None:
-        self._lock = threading.RLock()
-        self._inside = 0
+        return call
+
+    return decorate
 
 
-#: around imports
-uncollected = Uncollected()
+#: around imports and translations
+uncollected = uncollected_until(None)
+
+
+def _enable_in_child() -> None:
+    """Turn the collector on in a forked process, which does not have the threads that turned it off."""
+    if any(was_on for was_on, _ in _inside.values()):
+        gc.enable()
+    _inside.clear()
+
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_collector.leave_in_child)
+    os.register_at_fork(after_in_child=_enable_in_child)

@@ -105,14 +105,19 @@ def test_an_interrupted_thread_leaves_the_value_to_one_that_waits(interruption: 
 
 
 def test_a_thread_that_was_interrupted_as_it_left_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(once, "_LOOK_AGAIN", 0.01)
     values, threads = Once[str, object](), Threads()
-    # it told nobody that it has left
-    values._making["key"] = stale = once._Making()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Once, "_forget", interrupted)
+        patched.setattr(Once, "_make", interrupted)
+        values.get("key", lambda: "never")
+    assert "key" in values._making
     threads.start(lambda: values.get("key", lambda: "made"))
-    time.sleep(0.03)
-    assert values._making.pop("key") is stale
     assert threads.join() == ["made"]
+    assert not values._making and values.get("key", lambda: "again") == "made"
 
 
 def test_what_only_one_thread_may_not_do_the_others_do() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from ctypes import byref, c_char_p, string_at
 from functools import cache
 from typing import Any, NamedTuple
 
 from ..errors import DeviceError
+from ..forks import await_at_fork, importing
 from ..target import Target
 
 __all__ = ["TRIPLE", "FrontPasses", "compile_text", "llvm_problem"]
@@ -61,6 +63,12 @@ _OPTIONS = (
 )
 
 
+#: of code generation. Level 3 would number all values once more, which costs 5 % of emission. Of 1,300 kernels 1,037
+#: come out the same. Of the others 97 were compared: 88 need as many registers, 5 more and 4 fewer, with 0.2 % more
+#: SASS in all.
+_LEVEL = 2
+
+
 def llvm_problem() -> str | None:
     """Why the LLVM that is installed can't compile anything; None where it can."""
     try:
@@ -73,33 +81,56 @@ def llvm_problem() -> str | None:
     return f"the llvmlite that is installed has LLVM {'.'.join(map(str, version))}; tilejit writes for LLVM {_LLVM}"
 
 
-@cache
-def _prepare() -> None:
-    """Makes LLVM ready, which has one set of options in a process."""
-    problem = llvm_problem()
-    if problem is not None:
-        raise DeviceError(problem, hint=f"pip install '{_PACKAGE}'")
-    import llvmlite.binding as llvm
+def _c(name: str, *args: Any) -> Any:
+    """Call a function of llvmlite's C interface; the caller holds `_lock`.
 
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    for option in _OPTIONS:
-        llvm.set_option("tilejit", option)
+    llvmlite's Python objects can't be used where an interrupt may arrive between any two calls: its lock stays taken
+    where one arrives while it is taken or released, and a text is freed twice where one arrives as it is freed. Here
+    whatever is freed is freed in one place that is run once; an interrupt may leave it, but never frees it again.
+    """
+    from llvmlite.binding import ffi
+
+    return getattr(ffi.lib, name)._cfn(*args)
+
+
+def _taken(text: c_char_p) -> str:
+    """Return a text that LLVM allocated, and free it."""
+    value = (text.value or b"").decode(errors="replace")
+    _c("LLVMPY_DisposeString", text)
+    return value
+
+
+@cache
+def _prepare() -> Any:
+    """Return llvmlite's lock, once LLVM is ready, which has one set of options in a process.
+
+    The lock is a plain one: `with` takes and releases it in one step of the interpreter. A fork waits for it.
+    """
+    with importing:
+        problem = llvm_problem()
+        if problem is not None:
+            raise DeviceError(problem, hint=f"pip install '{_PACKAGE}'")
+        from llvmlite.binding import ffi
+    lock = ffi.lib._lock._lock
+    await_at_fork(lock)
+    with lock:
+        for what in ("TargetInfos", "Targets", "TargetMCs", "AsmPrinters"):
+            _c(f"LLVMPY_InitializeAll{what}")
+        for option in _OPTIONS:
+            _c("LLVMPY_SetCommandLine", b"tilejit", option.encode())
+    return lock
 
 
 @cache
 def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
-    """The target machine for an architecture and a PTX version.
-
-    llvmlite is imported here and not at the top because it takes longer to import than all of tilejit.
-    """
-    _prepare()
-    import llvmlite.binding as llvm
-
-    features = f"+ptx{ptx[0]}{ptx[1]}"
-    # Level 3 would number all values once more, which costs 5 % of emission. Of 1,300 kernels 1,037 come out the same.
-    # Of the others 97 were compared: 88 need as many registers, 5 more and 4 fewer, with 0.2 % more SASS in all.
-    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, features=features, opt=2)
+    """Return the target machine for an architecture and a PTX version, which is never freed."""
+    message = c_char_p()
+    target = _c("LLVMPY_GetTargetFromTriple", TRIPLE.encode(), byref(message))
+    if not target:
+        raise RuntimeError(_taken(message))
+    features = f"+ptx{ptx[0]}{ptx[1]}".encode()
+    texts = (b"default", b"jitdefault", 0, 0, b"")
+    return _c("LLVMPY_CreateTargetMachine", target, TRIPLE.encode(), cpu.encode(), features, _LEVEL, *texts)
 
 
 class FrontPasses(NamedTuple):
@@ -117,59 +148,91 @@ NO_PASSES = FrontPasses(inlines=False, folds=False)
 
 @cache
 def _manager(passes: FrontPasses) -> Any:
-    """What runs the passes that the back end doesn't run by itself.
+    """Return what runs the passes that the back end doesn't run by itself.
 
     Measured on a copy loop: O3's pipeline takes 4 ms for 51 instructions of PTX, these passes 0.4 ms for 53. Its
     instruction combiner also takes vector loads apart, which the back end then puts together again: 45 ms of emission
     instead of 10 for sixteen exponentials. Loops are left rolled, as they are written: unrolling is ptxas's.
     """
-    import llvmlite.binding as llvm
-
-    manager = llvm.create_new_module_pass_manager()
+    manager = _c("LLVMPY_CreateNewModulePassManager")
     if passes.inlines:
-        manager.add_always_inliner_pass()
+        _c("LLVMPY_module_AddAlwaysInlinerPass", manager)
     if passes.folds:
-        manager.add_simplify_cfg_pass()
+        _c("LLVMPY_module_AddSimplifyCFGPass", manager)
         # gives all loops back the blocks in front of them and behind that the pass before it took away
-        manager.add_loop_rotate_pass()
+        _c("LLVMPY_module_AddLoopRotatePass", manager)
     return manager
 
 
 def _optimise(module: Any, machine: Any, passes: FrontPasses) -> None:
-    """Runs passes on a module.
+    """Run passes on a module.
 
     Without any it costs nothing: the builder and what goes with it took the tenth part of vector_add's time in LLVM.
     """
     if not any(passes):
         return
-    import llvmlite.binding as llvm
-
+    tuning = _c("LLVMPY_CreatePipelineTuningOptions")
     # a builder serves one run: it keeps callbacks into the objects that llvmlite makes for that
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
-    _manager(passes).run(module, builder)
+    builder = _c("LLVMPY_CreatePassBuilder", machine, tuning)
+    try:
+        _c("LLVMPY_RunNewModulePassManager", _manager(passes), module, builder)
+    finally:
+        _c("LLVMPY_DisposePassBuilder", builder)
+        _c("LLVMPY_DisposePipelineTuningOptions", tuning)
+
+
+def _parsed(text: str, context: Any) -> Any:
+    """Return the module of a text, which the context owns."""
+    message = c_char_p()
+    module = _c("LLVMPY_ParseAssembly", context, text.encode(), byref(message))
+    if not module:
+        raise RuntimeError(f"LLVM IR parsing error\n{_taken(message)}")
+    return module
+
+
+def _verify(module: Any) -> None:
+    message = c_char_p()
+    is_wrong = _c("LLVMPY_VerifyModule", module, byref(message))
+    text = _taken(message)
+    if is_wrong:
+        raise RuntimeError(text)
+
+
+def _assembly(machine: Any, module: Any) -> str:
+    message = c_char_p()
+    memory = _c("LLVMPY_TargetMachineEmitToMemory", machine, module, 0, byref(message))
+    if not memory:
+        raise RuntimeError(_taken(message))
+    try:
+        return string_at(_c("LLVMPY_GetBufferStart", memory), _c("LLVMPY_GetBufferSize", memory)).decode()
+    finally:
+        _c("LLVMPY_DisposeMemoryBuffer", memory)
 
 
 def compile_text(
     text: str, target: Target, ptx: tuple[int, int], passes: FrontPasses = NO_PASSES
 ) -> tuple[str, dict[str, float]]:
-    """The PTX of an LLVM module.
+    """Return the PTX of an LLVM module.
 
     passes: those that find something to do which the back end wouldn't do.
     returns: the PTX, and how many milliseconds parsing, passes and emission took.
     raises: RuntimeError from LLVM's parser and verifier, which is a bug of the code that wrote the text.
     """
-    machine = _machine(target.name, ptx)
-    import llvmlite.binding as llvm
-
-    times = [time.perf_counter()]
-    # A context of its own is freed with the module; LLVM's global one keeps every type and location for ever.
-    module = llvm.parse_assembly(text, llvm.create_context())
-    # What the verifier would refuse can end the process in the passes.
-    module.verify()
-    times.append(time.perf_counter())
-    _optimise(module, machine, passes)
-    times.append(time.perf_counter())
-    assembly = machine.emit_assembly(module)
-    times.append(time.perf_counter())
+    with _prepare():
+        machine = _machine(target.name, ptx)
+        times = [time.perf_counter()]
+        # a context of its own is freed with its module; LLVM's global one keeps every type and location for ever
+        context = _c("LLVMPY_ContextCreate")
+        try:
+            module = _parsed(text, context)
+            # What the verifier would refuse can end the process in the passes.
+            _verify(module)
+            times.append(time.perf_counter())
+            _optimise(module, machine, passes)
+            times.append(time.perf_counter())
+            assembly = _assembly(machine, module)
+            times.append(time.perf_counter())
+        finally:
+            _c("LLVMPY_ContextDispose", context)
     parsed, optimised, emitted = (1e3 * (b - a) for a, b in zip(times, times[1:], strict=False))
     return assembly, {"llvm_parse": parsed, "llvm_passes": optimised, "llvm_emit": emitted}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
 from ..dataclass import dataclass
 from ..dtypes import DType, bool_
 from ..errors import DispatchError
+from ..forks import cached_property
 from ..scopes import THREAD, Scope
 from ..source import Span
 from ..target import Target

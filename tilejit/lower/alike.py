@@ -9,10 +9,10 @@ So a long kernel is planned once for each kind of operation: writing one again t
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cached_property
 from typing import Any
 
 from ..dataclass import dataclass
+from ..forks import cached_property
 from ..ir.nodes import Buffer, Const, Expr, Region, TileOp, Var
 from ..ir.renaming import Renaming
 from ..ir.walk import Block

@@ -11,13 +11,13 @@ written where it is used, so that what it is added to is added in front of the l
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from math import gcd
 from operator import is_, is_not
 from typing import Any
 
 from ..dataclass import dataclass, field, replace
 from ..dtypes import DType
+from ..forks import cached_property
 from ..ir import walk
 from ..ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
 from ..ir.arithmetic.facts import bounds, flagged, full_range, multiple_of

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 
+from ..forks import cached_property
 from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.nodes import Alloc, Buffer, BufferView, Const, Expr, For, Kernel, Load, Region, Stmt, Store, TileOp, Var

@@ -13,11 +13,11 @@ they have in common.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from operator import is_
 from typing import Any
 
 from ..dataclass import replace
+from ..forks import cached_property
 from ..ir import walk
 from ..ir.analyses.loop_depths import STAYS, LoopDepths, Sum, added, summands
 from ..ir.arithmetic.displaced import displaced

@@ -10,10 +10,10 @@ name in each.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from ..dataclass import replace
+from ..forks import cached_property
 from ..ir import walk
 from ..ir.arithmetic.evaluate import number
 from ..ir.arithmetic.substitution import Substitution

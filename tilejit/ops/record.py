@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 
 from ..dataclass import dataclass
 from ..dtypes import DType
+from ..forks import cached_property
 from ..scopes import SCOPES, Scope
 from .combine import CombineFunction
 from .elementwise import Elementwise

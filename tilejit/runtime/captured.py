@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from types import CellType, ModuleType
 from typing import Any, NamedTuple
 
+from ..forks import renewed_at_fork
 from ..frontend import KernelSource, captures, changes
 from ..frontend.language import Function
 
@@ -84,7 +85,7 @@ class Captured:
         self._source = source
         self._numbers: dict[Hashable, int] = {}
         self._current: CapturedValues | None = None
-        self._lock = threading.RLock()
+        self._lock = renewed_at_fork(threading.RLock())
 
     def number(self) -> int:
         """Equal numbers mean equal values, now and before."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cuda.bindings import driver
 
 from ..errors import DeviceError
 from ..executable import Executable, MachineCode
+from ..forks import cached_property
 from ..target import Target, for_capability
 from . import cuda_code, cuda_driver
 from .cuda_driver import call

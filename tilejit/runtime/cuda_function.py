@@ -15,6 +15,7 @@ from cuda.bindings import driver
 
 from ..errors import LaunchError, ResourceError
 from ..executable import Executable
+from ..forks import renewed_at_fork
 from ..ir.params import AssertionsParam, BarrierParam, TensorMapParam, TensorMapSpec
 from ..target import PORTABLE_CLUSTER, THREAD_UNIT
 from . import arrays, assertions, cuda_code, cuda_driver, cuda_tensor_map
@@ -87,7 +88,7 @@ class CudaFunction:
         self._check_written = WriteCheck(executable)
         self._written = tuple(executable.written.values())
         self._packing = Packing([field_of(p) for p in executable.params])
-        self._lock = threading.Lock()
+        self._lock = renewed_at_fork(threading.Lock())
         self._packed = Packed(self._packing)
         self.direct = None if self._is_cooperative or words else self._direct(workspace)
 

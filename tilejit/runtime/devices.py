@@ -23,6 +23,8 @@ from numpy.typing import DTypeLike
 from ..dtypes import DTYPES, DType, as_dtype
 from ..errors import DeviceError, LaunchError, ResourceError, entry_point
 from ..executable import Executable, MachineCode
+from ..forks import importing
+from ..target import Target
 from ..target import target as find_target
 from ..uncollected import uncollected
 from ..wording import shown
@@ -182,14 +184,18 @@ def named(name: str) -> Device:
         raise DeviceError(f"unknown device {shown(name)}", hint=_SYNTAX)
     kind, colon, rest = name.partition(":")
     if kind == "sim":
-        # the simulator takes 40 ms to import, which a program on a GPU needn't wait for
-        with uncollected:
-            from .simulated import SimulatedDevice
-
-        return SimulatedDevice(find_target(rest) if colon else None)
+        return _simulated(find_target(rest) if colon else None)
     if kind == "cuda" and (not colon or rest.isdecimal()):
         return _cuda(int(rest or 0))
     raise DeviceError(f"unknown device {shown(name)}", hint=_SYNTAX)
+
+
+@uncollected
+def _simulated(target: Target | None) -> Device:
+    # the simulator takes 40 ms to import, which a program on a GPU needn't wait for
+    with importing:
+        from .simulated import SimulatedDevice
+    return SimulatedDevice(target)
 
 
 @cache

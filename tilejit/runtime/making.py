@@ -15,13 +15,14 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import KernelSyntaxError, LaunchError
+from ..forks import importing
 from ..frontend import KernelSource
 from ..ir.params import written_arguments
 from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
 from ..remember import forget
 from ..target import Target
-from ..uncollected import Uncollected
+from ..uncollected import uncollected_until
 from .captured import Captured, CapturedValues
 from .devices import machine_code
 from .disk import Place, Shelf
@@ -139,20 +140,23 @@ class Maker:
                 hint="ask how it was made before that, or compile it again",
             )
 
+    # What was remembered of the compiled kernels is forgotten, so that there is less to traverse. A compilation of the
+    # matmul kernel took 8 % longer with the collector, and leaves nothing in cycles but its buffers, 59 objects.
+    @uncollected_until(forget)
     def _compile(self, order: Order, draft: Draft | None, compiler: Compiler | None) -> Compiled:
-        with _uncollected:
-            # the compiler and llvmlite take 100 ms to import, so they wait until something is compiled
+        # the compiler and llvmlite take 100 ms to import, so they wait until something is compiled
+        with importing:
             from .. import pipeline
             from ..frontend.ir_params import with_overlaps
 
-            with Progress(f"compiling {self._source.name}", 1 + len(pipeline.PASSES)):
-                draft = draft or self._draft(order)
-                tile = with_overlaps(draft.tile, order.signature)
-                with self._recursion_named():
-                    if compiler is None:
-                        compiled = pipeline.compile(tile, order.signature, order.target, sound=True)
-                    else:
-                        compiled = compiler(tile, order.signature, order.target)
+        with Progress(f"compiling {self._source.name}", 1 + len(pipeline.PASSES)):
+            draft = draft or self._draft(order)
+            tile = with_overlaps(draft.tile, order.signature)
+            with self._recursion_named():
+                if compiler is None:
+                    compiled = pipeline.compile(tile, order.signature, order.target, sound=True)
+                else:
+                    compiled = compiler(tile, order.signature, order.target)
         compiled.timings = {"frontend": draft.ms, **compiled.timings}
         compiled.assemble = machine_code
         return compiled
@@ -174,8 +178,3 @@ class Maker:
                 span=self._source.span(self._source.node),
                 hint="give parts of it names of their own",
             ) from None
-
-
-#: what was remembered of the compiled kernels is forgotten, so that there is less to go through; a compilation of the
-#: matmul kernel took 8 % longer with the collector, and leaves nothing in cycles but its buffers, 59 objects
-_uncollected = Uncollected(forget)

@@ -10,10 +10,6 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: seconds after which a waiting thread looks whether the one that it waits for was interrupted while it left
-_LOOK_AGAIN = 1.0
-
-
 class _Making:
     """A value that one thread of a process is making. error: what it ended with, for those who wait."""
 
@@ -22,7 +18,9 @@ class _Making:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.thread = threading.get_ident()
-        self.done = threading.Event()
+        # A plain lock, free once the thread has left. An interrupt inside an `Event` can leave its own lock taken.
+        self.done = threading.Lock()
+        self.done.acquire()
         self.error: Exception | None = None
 
 
@@ -57,20 +55,25 @@ class Once(Generic[K, V]):
                 if first is making:
                     return self._make(key, making, make, allow)
             finally:
-                if self._making.get(key) is making:
-                    del self._making[key]
-                making.done.set()
-            if first.process != making.process:
-                # a fork has left the thread behind that was making it
-                self._making.pop(key, None)
+                # first, because an interrupt may arrive when a call has returned; the rest is done by the next who asks
+                making.done.release()
+                self._forget(key, making)
+            if first.process != making.process or not first.done.locked():
+                # a fork has left the thread behind that was making it, or an interrupt came before it was forgotten
+                self._forget(key, first)
                 continue
             if first.thread == making.thread:
                 # what is made asks for itself, as a finalizer may that runs in between
                 return make()
-            while not first.done.wait(_LOOK_AGAIN) and self._making.get(key) is first:
-                pass
+            with first.done:
+                self._forget(key, first)
             if first.error is not None:
                 raise first.error
+
+    def _forget(self, key: K, making: _Making) -> None:
+        """No thread is making the value any more, if it was this one."""
+        if self._making.get(key) is making:
+            del self._making[key]
 
     def _make(self, key: K, making: _Making, make: Callable[[], V], allow: Callable[[], object] | None) -> V:
         value = self._values.get(key)

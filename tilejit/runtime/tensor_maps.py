@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..errors import LaunchError
+from ..forks import renewed_at_fork
 from ..ir.params import TensorMapParam, TensorMapSpec
 from .arrays import ArrayFacts
 
@@ -77,7 +78,7 @@ class ParameterMaps:
         self._encode = encode
         self._by_facts: dict[int, EncodedMaps] = {}
         self._order: deque[tuple[EncodedMaps, int]] = deque()
-        self._lock = threading.Lock()
+        self._lock = renewed_at_fork(threading.Lock())
 
     def of(self, facts: ArrayFacts) -> EncodedMaps:
         """Those of arrays with these facts, by address."""

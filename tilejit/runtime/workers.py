@@ -30,6 +30,7 @@ from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
 from ..callers import call_site, called_from
 from ..dataclass import dataclass, replace
 from ..errors import TilejitError
+from ..forks import renewed_at_fork
 from ..ir.types import Signature
 from ..remember import forget
 from ..target import Target
@@ -164,7 +165,7 @@ class Workers:
         self._threads = ThreadPoolExecutor(count, "tilejit-compile")
         self._free: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
         self._processes: list[WorkerProcess] = []
-        self._lock = threading.Lock()
+        self._lock = renewed_at_fork(threading.Lock())
         self._is_over = False
 
     def __enter__(self) -> Workers:

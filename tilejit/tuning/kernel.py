@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dataclass import replace
 from ..errors import LaunchError, entry_point
+from ..forks import cached_property
 from ..ir.types import compile_time
 from ..jit import Kernel, specified
 from ..launches import Launcher
@@ -64,7 +65,7 @@ class TunedKernel(Kernel):
         self._tunings: Once[tuple[Any, ...], Tuning] = Once()
         self._chosen: dict[tuple[Any, ...], Config] = {}
 
-    @functools.cached_property
+    @cached_property
     def _launcher_type(self) -> type[Launcher]:
         return type("TunedLauncher", (TunedLauncher,), {"__slots__": ()})
 

@@ -27,16 +27,11 @@ LEVELS = [(1, None), (2, None), (3, None), (2, 1), (2, 2), (3, 3)]
 @pytest.fixture(params=LEVELS, ids=lambda p: f"codegen{p[0]}-passes{p[1]}")
 def other_level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     level, speed = request.param
-    create = llvm.Target.create_target_machine
-
-    def at_level(self: llvm.Target, **options: Any) -> Any:
-        return create(self, **{**options, "opt": level})
-
     def whole_pipeline(module: Any, machine: Any, passes: target_machine.FrontPasses) -> None:
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=speed))
         builder.getModulePassManager().run(module, builder)
 
-    monkeypatch.setattr(llvm.Target, "create_target_machine", at_level)
+    monkeypatch.setattr(target_machine, "_LEVEL", level)
     if speed is not None:
         monkeypatch.setattr(target_machine, "_optimise", whole_pipeline)
     target_machine._machine.cache_clear()

@@ -8,10 +8,10 @@ where all statements together are come to by fewer, each of them once a step.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 from ...dataclass import lean
 from ...errors import KernelTypeError
+from ...forks import cached_property
 from ...scopes import SCOPES, THREAD_IDS
 from ...wording import counted
 from .. import nodes as ir

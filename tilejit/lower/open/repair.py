@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 
 from ...dataclass import dataclass, replace
 from ...dtypes import int32
 from ...errors import LayoutError
+from ...forks import cached_property
 from ...ir import walk
 from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp

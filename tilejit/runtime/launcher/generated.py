@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...forks import renewed_at_fork
 from ...frontend import Parameter
 from ..captured import CapturedPlaces, CapturedValues
 from ..device import LoadedKernel
@@ -70,7 +71,7 @@ class GeneratedLaunchers:
         self._without_parts: set[GivenTypes] = set()
         # by their numbers the captured values that were seen to come from their places
         self._fitting: dict[int, CapturedValues] = {}
-        self._lock = threading.RLock()
+        self._lock = renewed_at_fork(threading.RLock())
 
     def find(self, args: Sequence[Any], named: Mapping[str, Any]) -> GeneratedLauncher | None:
         """The one for such arguments, by position and by name."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...forks import renewed_at_fork
 from ..arrays import ArrayView, view_of
 from ..captured import CapturedValues
 from ..device import LoadedKernel
@@ -45,7 +46,7 @@ class LaunchMemory:
         self._layouts: dict[tuple[int, LoadedKernel], SlotLayout] = {}
         self._seen: set[int] = set()
         self._in_context = False
-        self._lock = threading.RLock()
+        self._lock = renewed_at_fork(threading.RLock())
 
     def ready(self, generated: GeneratedLauncher) -> None:
         """Makes sure that the function can read its state."""

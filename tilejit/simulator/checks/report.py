@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
 from ...cells import text_box
 from ...dataclass import dataclass, field
 from ...errors import SimulationError, TilejitError
+from ...forks import cached_property
 from ..decode.translate import Program
 from .findings import Finding, Place, rule_of
 from .places import Location, PtxPlaces

@@ -12,10 +12,10 @@ one that no path leaves, whatever decides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TypeVar
 
 from ...dataclass import dataclass
+from ...forks import cached_property
 from ..opcodes import convert, floats, integer, move
 from ..opcodes.memory import Site
 from .blocks import EXIT, BasicBlock

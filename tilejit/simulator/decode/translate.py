@@ -100,14 +100,14 @@ def clear_cache() -> None:
 
 
 @lru_cache(maxsize=256)
+@uncollected
 def _translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
-    with uncollected:
-        module = parse(ptx)
-        if entry not in module.kernels:
-            names = ", ".join(module.kernels) or "none"
-            raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {names}")
-        function = parse_kernel(module, module.kernels[entry])
-        return _Translator(module, function, dynamic_shared_bytes).program()
+    module = parse(ptx)
+    if entry not in module.kernels:
+        names = ", ".join(module.kernels) or "none"
+        raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {names}")
+    function = parse_kernel(module, module.kernels[entry])
+    return _Translator(module, function, dynamic_shared_bytes).program()
 
 
 class _Translator:

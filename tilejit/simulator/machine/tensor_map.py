@@ -7,7 +7,7 @@ and what it refuses beyond it: boxes larger than a CTA's shared memory.
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...dataclass import dataclass
 from ...errors import LaunchError
+from ...forks import cached_property
 from .lanes import Index
 from .swizzle import CHUNK_BYTES, SWIZZLES, Swizzle
 

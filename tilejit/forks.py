@@ -1,0 +1,74 @@
+"""Locks and cached values that a forked process can use, whatever the threads of its parent were doing."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
+
+__all__ = ["await_at_fork", "cached_property", "importing", "renewed_at_fork"]
+
+L = TypeVar("L")
+
+#: seconds that a fork waits for a lock; then the child gets a lock that is free, and what it guards as it is
+_PATIENCE = 30.0
+
+_awaited: list[Any] = []
+_taken: list[Any] = []
+_renewed: WeakSet[Any] = WeakSet()
+
+
+def renewed_at_fork(lock: L) -> L:
+    """Return the lock, which is free in a forked child. What it guards must be usable at any moment."""
+    _renewed.add(lock)
+    return lock
+
+
+def await_at_fork(lock: Any) -> None:
+    """Make forks wait until no other thread holds the lock, so that what it guards is whole in the child."""
+    if lock not in _awaited:
+        _awaited.append(lock)
+
+
+#: held around imports that are left until they are needed: a child would wait for ever for a module that a thread of
+#: its parent was importing
+importing = threading.RLock()
+await_at_fork(importing)
+
+
+def _before() -> None:
+    for lock in _awaited:
+        if lock.acquire(timeout=_PATIENCE):
+            _taken.append(lock)
+
+
+def _after_in_parent() -> None:
+    while _taken:
+        _taken.pop().release()
+
+
+def _after_in_child() -> None:
+    for lock in [*_renewed, *(lock for lock in _awaited if lock not in _taken)]:
+        lock._at_fork_reinit()
+    _after_in_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property
+else:
+
+    class cached_property(functools.cached_property):
+        """Without the lock of Python before 3.12, which all objects of a class share and no child can take."""
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
