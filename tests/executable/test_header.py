@@ -38,6 +38,18 @@ KEYWORDS = (
     "__asm__ __attribute__ __restrict __typeof__ __int128 __FILE__ __LINE__ __COUNTER__ __func__",
 )
 
+#: macros of the C library and of other systems, in C or in C++
+MACROS = (
+    *"I A EOF NAN INFINITY NULL BUFSIZ M_PI B0 errno stdin stdout stderr complex imaginary noreturn linux unix".split(),
+    *"st_atime st_mtime s6_addr sa_handler si_pid ifr_map math_errhandling near far small interface signals".split(),
+    *"cuMemAlloc cuCtxCreate cudaHostAllocDefault ERROR TRUE True None Status windows".split(),
+)
+HEADERS = (
+    *"complex tgmath assert ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign".split(),
+    *"stdarg stdbool stdint stdio stdlib string time wchar wctype unistd pthread termios netdb fcntl poll".split(),
+    *"sys/stat sys/socket netinet/in sys/resource sys/types sys/mman sys/wait sys/ioctl net/if dlfcn dirent".split(),
+)
+
 PROGRAM = """
 #include <stdio.h>
 #include "k.h"
@@ -71,14 +83,14 @@ def knows(language, dialect):
     return shutil.which(compiler) is None or not subprocess.run(command, capture_output=True, check=False).returncode
 
 
-def macros(language, text=""):
-    """The macros that a compiler defines, and those of a text."""
+def macros(language, text="", ends=r"\b"):
+    """The macros that a compiler defines, and those of a text. ends: what their names end with."""
     compiler, _, name = COMPILERS[language]
     if shutil.which(compiler) is None:
         return set()
     command = [compiler, "-dM", "-E", "-x", name, "-"]
     listed = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"^#define (\w+)", listed, re.MULTILINE))
+    return set(re.findall(rf"^#define (\w+){ends}", listed, re.MULTILINE))
 
 
 def with_parameters(names):
@@ -163,7 +175,7 @@ def test_parameters_may_be_called_as_words_of_c_are(language, dialect, tmp_path)
         pytest.skip(f"this compiler knows no {dialect}")
     defined = macros(language) | macros(language, "#include <stddef.h>\n#include <stdint.h>\n")
     own = re.findall(r"#define (\w+)", c_header(with_parameters(["n"])))
-    others = ("int32_t", "uint64_t", "linux", "unix", "i386", "_Ours", "ours")
+    others = ("int32_t", "uint64_t", "linux", "unix", "i386", "_Ours", "ours", *MACROS)
     wanted = {*" ".join(KEYWORDS).split(), *defined, *own, *others}
     names = sorted(name for name in wanted if not keyword.iskeyword(name))
     assert {"NULL", "INT8_MAX", "SCALARS_THREADS", "TILEJIT_SCALARS_H"} <= set(names) or not defined
@@ -172,6 +184,34 @@ def test_parameters_may_be_called_as_words_of_c_are(language, dialect, tmp_path)
     fields = fields_of(header)
     assert "ours" in fields and len(set(fields)) == len(names)
     places = compiles(language, PROGRAM.format(name="scalars", upper="SCALARS", prints=""), tmp_path, dialect)
+    assert places == [f"{4 * len(names)} {EXECUTABLES['scalars']().executable.entry} 64 0"]
+
+
+def included():
+    """The headers of this machine's C library that a program can include all together."""
+    return "".join(f"#include <{name}.h>\n" for name in HEADERS if knows_header(name))
+
+
+def knows_header(name):
+    if shutil.which("cc") is None:
+        return False
+    command = ["cc", "-E", "-x", "c", "-"]
+    return subprocess.run(command, input=f"#include <{name}.h>\n", capture_output=True, text=True).returncode == 0
+
+
+@pytest.mark.parametrize(("language", "dialect"), [("c", "gnu17"), ("c++", "gnu++17")])
+def test_no_macro_of_a_header_in_front_of_it_is_a_field(language, dialect, tmp_path):
+    """The names of all object-like macros of the C library, whatever they are on this machine."""
+    headers = included().replace("#include <complex.h>\n#include <tgmath.h>\n" if language == "c++" else "\0", "")
+    defined = macros(language, headers)
+    names = sorted(name for name in {*defined, *MACROS} if not keyword.iskeyword(name))
+    assert len(names) > 1000 or not headers or not defined
+    header = c_header(with_parameters(names))
+    (tmp_path / "k.h").write_text(header)
+    fields = fields_of(header)
+    # one with parameters is left alone where no parenthesis follows
+    assert len(set(fields)) == len(names) and not macros(language, headers, r"(?!\w|\()") & set(fields)
+    places = compiles(language, headers + PROGRAM.format(name="scalars", upper="SCALARS", prints=""), tmp_path, dialect)
     assert places == [f"{4 * len(names)} {EXECUTABLES['scalars']().executable.entry} 64 0"]
 
 

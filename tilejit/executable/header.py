@@ -34,9 +34,6 @@ C_TYPES = {
     "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t",
 }
 
-#: a field can't be called as a type is that others have
-_TYPES = frozenset(C_TYPES.values())
-
 #: keywords of C23 and C++26 and alternative tokens of C++ that aren't Python's
 _KEYWORDS = frozenset((
     "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "char16_t",
@@ -50,17 +47,17 @@ _KEYWORDS = frozenset((
     "void", "volatile", "wchar_t", "xor", "xor_eq",
 ))
 
-#: macros that GNU C and C++ define by themselves, on one system or another
-_PREDEFINED = frozenset((
-    "PPC", "WIN32", "WIN64", "WINNT", "arm", "i386", "linux", "m68k", "mips", "powerpc", "sparc", "sun", "unix",
-    "vax",
+#: lower-case words that some system or framework defines as macros
+_DEFINED = frozenset((
+    "arm", "complex", "emit", "errno", "far", "foreach", "forever", "huge", "i386", "imaginary", "interface", "linux",
+    "m68k", "mips", "near", "noreturn", "pascal", "powerpc", "signals", "slots", "small", "sparc", "stderr", "stdin",
+    "stdout", "sun", "unix", "vax",
 ))
 
-#: macros of stddef.h and stdint.h, and of cuda.h, which programs that launch include
-_DEFINED = re.compile(
-    r"NULL|U?INT(_LEAST|_FAST)?(\d+|MAX|PTR)_(C|MAX|MIN|WIDTH)|(PTRDIFF|SIG_ATOMIC|SIZE|WCHAR|WINT)_(MAX|MIN|WIDTH)"
-    r"|CU(DA)?_\w+|CUDAAPI"
-)
+#: A field that is called otherwise than these gets an underscore behind its name, as no header's macro has. A program may
+#: include any header in front of this one, and their macros are capitals (`I`, `EOF`) or words joined by underscores
+#: (`st_mtime`); of single words there are few.
+_KEPT = re.compile(r"[a-z][a-z0-9]*|\w+_(extent|stride)_\d+|(?!ifr_)\w+_(map|address)")
 
 #: what the header defines itself, behind the kernel's name
 _MACROS = ("_ENTRY", "_THREADS", "_SHARED_BYTES")
@@ -169,6 +166,8 @@ def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:
             case _:
                 wanted = param.of
         name = _identifier(wanted)
+        if not _KEPT.fullmatch(name) or name in _KEYWORDS or name in _DEFINED:
+            name += "_"
         while name in taken:
             name += "_"
         taken.add(name)
@@ -182,8 +181,7 @@ def _identifier(name: str) -> str:
     # C keeps such names for compilers and what they include
     if plain[:1] == "_" and (plain[1:2] == "_" or plain[1:2].isupper()):
         return f"arg{plain}"
-    is_taken = plain in _KEYWORDS or plain in _PREDEFINED or plain in _TYPES or _DEFINED.fullmatch(plain)
-    return f"{plain}_" if is_taken else plain
+    return plain
 
 
 def _guard(name: str) -> str:
