@@ -13,7 +13,7 @@ PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
     "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment", "usage", "distinct",
-    "progress", "svg", "wording", "cells", "uncollected", "forks", "callers",
+    "progress", "svg", "wording", "cells", "uncollected", "forks", "files", "callers",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 

@@ -14,6 +14,7 @@ from .dataclass import dataclass, field, replace
 from .derivation import Derivation
 from .errors import TilejitError, entry_point
 from .executable import Executable, MachineCode
+from .files import write_whole
 from .ir.params import PointerParam
 from .ir.types import Signature
 from .target import Target
@@ -248,7 +249,7 @@ def _text(kernel: Kernel) -> str:
 
 def _write(file: Path, content: bytes) -> Path:
     try:
-        file.write_bytes(content)
+        write_whole(file, content)
     except OSError as error:
         raise TilejitError(
             f"{file} can't be written: {error.strerror}", hint="save to a place that can be written"

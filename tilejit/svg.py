@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from .dataclass import dataclass, field
+from .files import write_whole
 
 __all__ = ["ABSENT", "INK", "PAGE", "QUIET", "Box", "Cell", "CellTable", "Picture", "TextLine", "beside", "colour_of"]
 
@@ -114,8 +115,7 @@ class Picture:
 
     def save(self, path: str) -> None:
         """Writes the SVG text to a file."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.svg)
+        write_whole(path, self.svg.encode())
 
 
 @dataclass(frozen=True, slots=True)
