@@ -1,5 +1,6 @@
 """Executables in files: read as they were written, or refused."""
 
+import contextlib
 import json
 import subprocess
 from dataclasses import replace
@@ -72,6 +73,49 @@ def test_files_of_others_are_refused(name, tmp_path):
         path.write_bytes(content)
         with pytest.raises(tj.LaunchError, match="holds no kernel that tilejit saved"):
             read_executable(path)
+
+
+def forged(path, change, executable):
+    """A file whose record was changed, with a digest of what it holds now."""
+    ptx, _, comment = saved(executable).rpartition(executable_files._COMMENT)
+    record = json.loads(comment.partition(b" ")[2])
+    change(record)
+    text = json.dumps(record).encode()
+    digest = executable_files._digest(ptx, text)
+    path.write_bytes(ptx + executable_files._COMMENT + digest + b" " + text + b"\n")
+    return path
+
+
+NAMES = [
+    "a b", "x=1", "f()", "", "class", "None", "*a", "a\n", "@a", "\N{LATIN SMALL LIGATURE FI}", 7, None, ["a"], "B",
+]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=repr)
+def test_names_that_are_not_identifiers_are_refused(name, tmp_path):
+    executable = EXECUTABLES["scalars"]().executable
+
+    def change(record):
+        # `B` is there twice
+        record["signature"][0][0] = name
+        record["signature"][1][0] = "B"
+
+    with pytest.raises(tj.LaunchError, match="record that tilejit didn't write: .* can't be a name here"):
+        read_executable(forged(tmp_path / "k.ptx", change, executable))
+    with pytest.raises(tj.LaunchError, match="can't be a name here"):
+        read_executable(forged(tmp_path / "k.ptx", lambda record: record.update(name="a\0b"), executable))
+
+
+def record_of(content):
+    return json.loads(content.splitlines()[-1].split(b" ", 3)[3])
+
+
+@pytest.mark.parametrize("key", record_of(saved(EXECUTABLES["scalars"]().executable)))
+@pytest.mark.parametrize("value", [None, -1, "x", ["x"], {}], ids=repr)
+def test_a_record_of_others_is_read_or_refused(key, value, tmp_path):
+    path = forged(tmp_path / "k.ptx", lambda record: record.update({key: value}), EXECUTABLES["scalars"]().executable)
+    with contextlib.suppress(tj.LaunchError):
+        read_executable(path)
 
 
 def test_a_file_of_another_format_says_so(tmp_path, monkeypatch):

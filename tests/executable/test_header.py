@@ -39,16 +39,16 @@ KEYWORDS = (
 )
 
 #: macros of the C library and of other systems, in C or in C++
-MACROS = (
-    *"I A EOF NAN INFINITY NULL BUFSIZ M_PI B0 errno stdin stdout stderr complex imaginary noreturn linux unix".split(),
-    *"st_atime st_mtime s6_addr sa_handler si_pid ifr_map math_errhandling near far small interface signals".split(),
-    *"cuMemAlloc cuCtxCreate cudaHostAllocDefault ERROR TRUE True None Status windows".split(),
-)
-HEADERS = (
-    *"complex tgmath assert ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign".split(),
-    *"stdarg stdbool stdint stdio stdlib string time wchar wctype unistd pthread termios netdb fcntl poll".split(),
-    *"sys/stat sys/socket netinet/in sys/resource sys/types sys/mman sys/wait sys/ioctl net/if dlfcn dirent".split(),
-)
+MACROS = """
+I A EOF NAN INFINITY NULL BUFSIZ M_PI B0 errno stdin stdout stderr complex imaginary noreturn linux unix st_atime
+st_mtime s6_addr sa_handler si_pid ifr_map math_errhandling near far small interface signals cuMemAlloc cuCtxCreate ERROR TRUE
+cudaHostAllocDefault True None Status windows
+""".split()  # noqa: SIM905
+HEADERS = """
+complex tgmath assert ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdbool
+stdint stdio stdlib string time wchar wctype unistd pthread termios netdb fcntl poll sys/stat sys/socket netinet/in
+sys/resource sys/types sys/mman sys/wait sys/ioctl net/if dlfcn dirent
+""".split()  # noqa: SIM905
 
 PROGRAM = """
 #include <stdio.h>

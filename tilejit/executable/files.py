@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ..dataclass import replace
-from ..errors import LaunchError
+from ..errors import LaunchError, TilejitError
 from .encoding import FORMAT, executable_from_json, executable_to_json
 from .record import Executable, MachineCode
-from .signatures import signature_from_json, signature_to_json
+from .signatures import check_names, signature_from_json, signature_to_json
 
 __all__ = ["SUFFIXES", "read_executable", "saved"]
 
@@ -28,6 +28,10 @@ SUFFIXES = (".ptx", ".cubin")
 
 _MARK = b"tilejit "
 _COMMENT = b"\n// " + _MARK
+#: what a record leads to that others wrote: anybody can make its digest
+_UNLIKE_OURS = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError, TilejitError,
+)
 #: the footer of a cubin is shorter
 _FOOTER_BYTES = 256
 
@@ -64,13 +68,27 @@ def read_executable(path: Path) -> Executable:
             f"{path} is not what was saved there: it was damaged, or edited", hint="save it again from its kernel"
         )
     image, ptx, text = rest if len(rest) == 3 else (b"", *rest)
-    record: dict[str, Any] = json.loads(text)
-    if record["format"] != FORMAT:
+    try:
+        record: dict[str, Any] = json.loads(text)
+        if record["format"] == FORMAT:
+            return _executable(record, ptx, image)
+    except _UNLIKE_OURS as error:
         raise LaunchError(
-            f"{path} was saved by another version of tilejit, in format {record['format']}; this one reads {FORMAT}",
-            hint="save it again from its kernel",
-        )
-    executable = executable_from_json(record, signature_from_json(record["signature"]), ptx.decode())
+            f"{path} has a record that tilejit didn't write: {error or type(error).__name__}",
+            hint="give a file that compiled.save wrote",
+        ) from None
+    raise LaunchError(
+        f"{path} was saved by another version of tilejit, in format {record['format']}; this one reads {FORMAT}",
+        hint="save it again from its kernel",
+    )
+
+
+def _executable(record: dict[str, Any], ptx: bytes, image: bytes) -> Executable:
+    """raises: whatever a record leads to that `saved` didn't write."""
+    signature = signature_from_json(record["signature"])
+    check_names([name for name, _ in signature.arguments])
+    check_names([record["name"]])
+    executable = executable_from_json(record, signature, ptx.decode())
     if not image:
         return executable
     return replace(executable, machine_code=MachineCode(image, record["capability"]))

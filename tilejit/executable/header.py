@@ -54,9 +54,9 @@ _DEFINED = frozenset((
     "stdout", "sun", "unix", "vax",
 ))
 
-#: A field that is called otherwise than these gets an underscore behind its name, as no header's macro has. A program may
-#: include any header in front of this one, and their macros are capitals (`I`, `EOF`) or words joined by underscores
-#: (`st_mtime`); of single words there are few.
+#: Any other field gets an underscore after its name, which no macro of a header has. A program may include any header
+#: before this one. Their macros are capitals (`I`, `EOF`) or words joined by underscores (`st_mtime`); few are single
+#: words.
 _KEPT = re.compile(r"[a-z][a-z0-9]*|\w+_(extent|stride)_\d+|(?!ifr_)\w+_(map|address)")
 
 #: what the header defines itself, behind the kernel's name

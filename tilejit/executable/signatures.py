@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
+from keyword import iskeyword
 from typing import Any
 
 from ..dataclass import dataclass
 from ..dtypes import DTYPES, DType
-from ..errors import assert_never
+from ..errors import LaunchError, assert_never
 from ..ir.text.layout_text import layout_from_text, swizzle_from_text
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, compile_time
 from ..layout import Swizzle, TileLayout
+from ..wording import shown
 
-__all__ = ["saved", "signature_from_json", "signature_to_json"]
+__all__ = ["check_names", "saved", "signature_from_json", "signature_to_json"]
 
 #: what JSON has itself
 _PLAIN = (bool, int, str, type(None))
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Check that names may stand in Python's source as they are, such as those of a launcher's parameters.
+
+    raises: LaunchError for a name that is no identifier, or is there twice.
+    """
+    for name in names:
+        is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name)
+        if not is_plain or not _is_normal(name) or names.count(name) > 1:
+            raise LaunchError(f"{shown(name)} can't be a name here", hint="names are identifiers, and different ones")
+
+
+def _is_normal(name: str) -> bool:
+    """True unless Python reads the name as another one, in which letters are spelled otherwise."""
+    if name.isascii():
+        return True
+    from unicodedata import normalize
+
+    return normalize("NFKC", name) == name
 
 
 def signature_to_json(signature: Signature) -> list[Any]:

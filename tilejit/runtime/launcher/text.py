@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations
 from typing import NamedTuple
 
+from ...executable.signatures import check_names
 from ...frontend import Parameter
 from .parts import ArrayPart, ChosenPart, ConstexprPart, Part, ScalarPart
 
@@ -42,7 +43,11 @@ class LauncherText(NamedTuple):
     chooses: bool = False
 
     def render(self) -> str:
-        """The function's source."""
+        """Return the function's source.
+
+        raises: LaunchError for parameters whose names would be something else there.
+        """
+        check_names([p.name for p in self.parameters])
         lines = chain(self._head(), self._captured(), self._lookup(), self._exact_lookup(), self._launch())
         return "\n".join(lines).replace("@", self.prefix) + "\n"
 
