@@ -41,8 +41,8 @@ KEYWORDS = (
 #: macros of the C library and of other systems, in C or in C++
 MACROS = """
 I A EOF NAN INFINITY NULL BUFSIZ M_PI B0 errno stdin stdout stderr complex imaginary noreturn linux unix st_atime
-st_mtime s6_addr sa_handler si_pid ifr_map math_errhandling near far small interface signals cuMemAlloc cuCtxCreate ERROR TRUE
-cudaHostAllocDefault True None Status windows
+st_mtime s6_addr sa_handler si_pid ifr_map math_errhandling near far small interface signals cuMemAlloc cuCtxCreate
+ERROR TRUE cudaHostAllocDefault True None Status windows
 """.split()  # noqa: SIM905
 HEADERS = """
 complex tgmath assert ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdbool
