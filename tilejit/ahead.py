@@ -103,6 +103,17 @@ class CompiledKernel:
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)}) from {self.path}>"
 
+    def __copy__(self) -> CompiledKernel:
+        """Return itself, as a function's copy is."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledKernel:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what loads it again, from where its file is now."""
+        return load_compiled, (self.path.absolute(),)
+
     def capture(self) -> CapturedValues:
         """Nothing: what the kernel captured is in its code."""
         return _NOTHING_CAPTURED

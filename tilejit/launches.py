@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -89,6 +91,19 @@ class LaunchBase(ABC):
         self.memory = memory
         self.states = memory.states
 
+    def __copy__(self) -> LaunchBase:
+        """Return itself, as a function's copy is."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LaunchBase:
+        return self
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise LaunchError(
+            f"{self!r} can't be pickled: its arguments are in this process",
+            hint=f"pickle {self.kernel.name}[grid], and bind it there",
+        )
+
     @abstractmethod
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
         """Launches the usual way. grid: else the launcher's own."""
@@ -172,6 +187,32 @@ class Launcher(LaunchBase):
         raise AttributeError(
             f"a kernel with a grid has no attribute {name!r}: write {self.kernel.name}.{name}, without [...]"
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes it again: the kernel, its grid and its threads.
+
+        raises: LaunchError for a stream, and for a grid function that isn't found by its module and name.
+        """
+        if self.stream is not None:
+            raise LaunchError(
+                f"{self!r} can't be pickled: its stream is in this process", hint="leave the stream out of k[...]"
+            )
+        grid: Any = self.grid
+        if isinstance(grid, GridFunction):
+            grid = grid.function
+            try:
+                pickle.dumps(grid)
+            except Exception as error:
+                # a user's object that is called may raise anything
+                raise LaunchError(
+                    f"{self!r} can't be pickled: {error}", hint="define the grid function at the top of a module"
+                ) from None
+        return operator.getitem, (self.kernel, (grid, self.given_threads))
+
+    @property
+    def given_threads(self) -> int | None:
+        """What `k[grid, threads]` needs to make it again."""
+        return self.threads
 
     def __repr__(self) -> str:
         grid = self.grid if isinstance(self.grid, tuple) else "a function"

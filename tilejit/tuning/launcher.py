@@ -30,6 +30,11 @@ class TunedLauncher(Launcher):
         self._tuned = kernel
         self._by_config: dict[Config, Launcher] = {}
 
+    @property
+    def given_threads(self) -> int | None:
+        """None where configurations say how many there are."""
+        return None if any(config.threads is not None for config in self._tuned.choices.configs) else self.threads
+
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
         """Resolves everything now, so that `p()` only launches; the configuration stays what it is."""
