@@ -458,3 +458,45 @@ def test_an_int_of_which_nothing_is_said_is_an_int32(run, file, specs, types):
     text = "import tilejit as tj\n@tj.kernel(threads=32)\ndef k(A: tj.Tensor, n: int, a: float):\n    A[n] = a\n"
     status, out, _ = run("explain", file(text), "--tile-ir", "--spec", "A=float32[32]", *specs)
     assert status == 0 and types in out and "a: float32" in out
+
+
+#: values of arguments that are none, or that Python's own readers stumble over
+ODD = [
+    "", "-" * 6000 + "1", "(" * 300 + ")" * 300, "9" * 5000, f"float32[{'9' * 5000}]", f"float32[{'9' * 30}]",
+    "float32[-1]", "float32[32]:(0)", "float32[32]:(1, 2)", "float32[1,2", "foo[3]", "barrier[3]", "{[]}", "{[]: 1}",
+    "-'a'", "1j", "...", "b'x'",
+    "x\0y", "\udc80", "lambda: 1", "'" + "a" * 10000 + "'", "float32[\N{SUPERSCRIPT TWO}]", "None", "1e999",
+]
+
+
+@pytest.mark.parametrize("value", ODD, ids=range(len(ODD)))
+@pytest.mark.parametrize("name", ["A", "n"])
+@pytest.mark.parametrize("command", ["explain", "compile"])
+def test_an_odd_value_is_taken_or_refused_in_words(run, tmp_path, command, name, value):
+    (tmp_path / "f.py").write_text(LAUNCHED)
+    given = {"A": "float32[32]", "n": "3", name: value}
+    options = ["-o", str(tmp_path / "k.ptx")] if command == "compile" else []
+    specs = [f"--spec={name}={text}" for name, text in given.items()]
+    status, _, said = run(command, str(tmp_path / "f.py"), *specs, *options)
+    assert status in (0, 1) and len(said) < 4000 and "Traceback" not in said
+
+
+@pytest.mark.parametrize("output", ["/dev/full", "closed"])
+@pytest.mark.parametrize("command", ["operations", "doctor"])
+def test_output_that_cannot_be_written_is_told(command, output, tmp_path):
+    if output != "closed" and not os.path.exists(output):
+        pytest.skip(f"no {output}")
+    redirected = ">&-" if output == "closed" else f"> {output}"
+    line = f"{sys.executable} -m tilejit {command} {redirected}"
+    environment = {**os.environ, "TILEJIT_DEVICE": "sim"}
+    ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=environment)
+    assert "Traceback" not in ended.stderr and "Exception" not in ended.stderr, ended.stderr
+    assert ended.returncode == (0 if output == "closed" else 1)
+    assert output == "closed" or "No space left" in ended.stderr
+
+
+def test_letters_that_the_output_lacks_are_escaped():
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "TILEJIT_DEVICE": "sim"}
+    command = [sys.executable, "-m", "tilejit", "operations"]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert ended.returncode == 0 and ended.stdout.isascii(), ended.stderr

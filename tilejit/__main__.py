@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
 import os
 import platform
 import re
@@ -11,7 +12,7 @@ import runpy
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,12 +40,19 @@ _PACKAGES = ("tilejit", "numpy", "ml_dtypes", "llvmlite", "cuda-bindings", "cuda
 #: option -> the attribute of `Compiled` that it prints instead of the verdicts
 _TEXTS = {"--ptx": "ptx", "--tile-ir": "tile_ir", "--lane-ir": "lane_ir", "--llvm": "llvm_ir"}
 
+#: how much of an argument a message shows
+_SHOWN = 80
+
 #: a compiled kernel, and what is to be said of the configuration that it was compiled in
 Remarked = tuple["Compiled", tuple[str, ...]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        # names and texts may have letters that a terminal lacks
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(argv)
     try:
         if options.command == "doctor":
@@ -64,14 +72,28 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(*files, sep="\n")
         else:
             print(*CACHE_ACTIONS[options.action](), sep="\n")
-        sys.stdout.flush()
+        _flush()
     except TilejitError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        # whoever reads has seen enough, as head has; Python would try to write what is left when it exits
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        # as a shell says of what Ctrl-C has ended
+        return 130
+    except OSError as error:
+        with suppress(OSError):
+            # Python would try to write what is left when it exits
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            return 1
+        # whoever reads has seen enough, as head has
     return 0
+
+
+def _flush() -> None:
+    # None where the shell closed it
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -288,13 +310,13 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
             shape, strides = (None if part is None else _integers(part) for part in array.group(2, 3))
         except ValueError:
             raise LaunchError(
-                f"--spec {name}={text}: extents and strides are integers with commas between them",
+                f"--spec {name}={_cut(text)}: extents and strides are integers with commas between them",
                 hint=f"write {name}=float32[64, 1024]:(1, 64)",
             ) from None
         return spec(shape or (), array[1], strides)
     if kind is ParameterKind.ARRAY:
         raise LaunchError(
-            f"--spec {name}={text}: {name} is an array, whose type and shape are to be given",
+            f"--spec {name}={_cut(text)}: {name} is an array, whose type and shape are to be given",
             hint=f"write {name}=float32[1024, 64]; or {name}=float32[64, 1024]:(1, 64) with its strides in elements",
         )
     dtype = DTYPES.get(text)
@@ -302,12 +324,18 @@ def _argument(name: str, kind: ParameterKind, text: str) -> Any:
         return dtype
     try:
         return ast.literal_eval(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        # what ast.literal_eval raises, also of what is nested too deep
         written = [f"{name}=float32[64, 64]"] if kind is ParameterKind.ANY else []
         raise LaunchError(
-            f"--spec {name}={text} is neither an array nor a dtype nor a Python literal",
+            f"--spec {name}={_cut(text)} is neither an array nor a dtype nor a Python literal",
             hint=f"write {', '.join([*written, f'{name}=int32'])}, or a value such as {name}=64 or {name}='text'",
         ) from None
+
+
+def _cut(text: str) -> str:
+    """Return as much of a text as a message shows."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _integers(text: str) -> tuple[int, ...]:
@@ -360,7 +388,7 @@ def _shown(remarked: Remarked, text: str | None, shows_all: bool) -> str:
 def _kernels(file: str, run: bool) -> dict[str, Kernel]:
     """The kernels that a file defines, by name, once it has run."""
     path = Path(file)
-    if not path.is_file():
+    if not os.path.isfile(file):
         raise LaunchError(f"there is no file {file}", hint="write FILE or FILE::KERNEL")
     before = sys.path[:], sys.argv
     sys.path.insert(0, os.fspath(path.resolve().parent))
@@ -404,10 +432,10 @@ def _names(file: str, name: str) -> dict[str, Any]:
 @contextmanager
 def _printing_to_stderr() -> Iterator[None]:
     """What a program prints, its kernels too, isn't mixed with what was asked for."""
-    sys.stdout.flush()
+    _flush()
     try:
         number = sys.stdout.fileno()
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):
         # not a file of the operating system's
         with redirect_stdout(sys.stderr):
             yield
