@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar, Token, copy_context
 from typing import Any, Protocol, TextIO
 
@@ -55,10 +56,13 @@ class Progress:
         self._began = time.monotonic()
         if is_outermost and _is_watched(self._stream):
             # what shows the line must go on where one step takes long; in a notebook it belongs to this cell
-            self._thread = threading.Thread(
+            thread = threading.Thread(
                 target=copy_context().run, args=(self._show,), name="tilejit-progress", daemon=True
             )
-            self._thread.start()
+            # no thread can be started where the interpreter is ending
+            with suppress(RuntimeError):
+                thread.start()
+                self._thread = thread
         return self
 
     def advance(self, name: str = "", steps: int = 1) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -354,9 +357,13 @@ def test_the_environment_prints_or_turns_it_off(
     monkeypatch.setenv("TILEJIT_AUTOTUNE", "off")
     k[grid](*arrays, 256)
     assert arrays[1][0] == 32 and not clock.tried
+    # what prints the newest table goes on working
+    assert len(k.tuning) == 1 and k.tuning[-1].best.config == k.choices.configs[0]
+    assert "first of 3: B=32" in str(k.tuning[-1]) and "not timed: TILEJIT_AUTOTUNE=off" in str(k.tuning[-1])
+    assert "not timed" in k.tuning._repr_html_()
     monkeypatch.setenv("TILEJIT_AUTOTUNE", "print")
     k[grid](*arrays, 256)
-    assert arrays[1][0] == 64
+    assert arrays[1][0] == 64 and len(k.tuning) == 2 and k.tuning[-1].best.config == k.choices.configs[1]
     assert "best of 3: B=64" in capsys.readouterr().err
     monkeypatch.setenv("TILEJIT_AUTOTUNE", "no")
     with pytest.raises(tj.LaunchError, match="TILEJIT_AUTOTUNE='no' is none of print, off"):
@@ -427,3 +434,28 @@ def test_autotune_stands_above_kernel() -> None:
             decorate(wrong)
     with pytest.raises(tj.KernelSyntaxError, match="is a kernel already"):
         tj.kernel(importable)
+
+
+def test_a_kernel_is_tuned_while_the_interpreter_ends(tmp_path: Path) -> None:
+    program = tmp_path / "late.py"
+    program.write_text("""
+import atexit, numpy as np, tilejit as tj
+from tilejit.runtime import workers
+
+@tj.autotune(configs=[tj.Config({"B": b}, threads=t) for b in (16, 32, 64) for t in (32, 64)], key=["X"])
+@tj.kernel(threads=32)
+def k(X: tj.Tensor, B: tj.constexpr) -> None:
+    tj.cta.store(X.tile(B, tj.cta_id(0)), tj.cta.zeros((B,), tj.float32))
+
+def late() -> None:
+    x = np.ones(64, np.float32)
+    k[lambda m: tj.cdiv(64, m["B"])](x)
+    print(x.any(), len(k.tuning[-1].trials))
+
+# also where processes would be started
+workers.processors, workers.START_SECONDS = lambda: 2, 0.0
+atexit.register(late)
+""")
+    environment = {**os.environ, "TILEJIT_DEVICE": "sim", "TILEJIT_CACHE": "0", "PYTHONPATH": str(Path.cwd())}
+    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=environment)
+    assert (ended.stdout, ended.returncode) == ("False 6\n", 0), ended.stderr

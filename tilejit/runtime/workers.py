@@ -183,10 +183,16 @@ class Workers:
     def run(self, tasks: Sequence[tuple[int, Task[T]]]) -> Iterator[Outcome[T]]:
         """The tasks' outcomes, as they come."""
         numbers: dict[Future[T], int] = {}
+        refused = []
         with called_from(call_site()):
             for number, task in tasks:
-                # each with the caller's device and other settings
-                numbers[self._threads.submit(copy_context().run, task, self._compile)] = number
+                try:
+                    # each with the caller's device and other settings
+                    numbers[self._threads.submit(copy_context().run, task, self._compile)] = number
+                except RuntimeError:
+                    # no thread can be started: the interpreter is ending
+                    refused.append((number, task))
+        yield from (_here(number, task) for number, task in refused)
         for future in as_completed(numbers):
             error = future.exception()
             if error is not None and not isinstance(error, Exception):

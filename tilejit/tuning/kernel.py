@@ -30,7 +30,7 @@ from .launcher import TunedLauncher
 from .options import Choices, autotune_mode, captured_of
 from .picks import Pick, pick
 from .search import Question, Search
-from .trials import Config, Tuning, Tunings
+from .trials import Config, Trial, Tuning, Tunings
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
@@ -63,6 +63,7 @@ class TunedKernel(Kernel):
         self.memory = LaunchMemory(kernel.memory.warned)
         self._launchers = {}
         self._tunings: Once[tuple[Any, ...], Tuning] = Once()
+        self._untimed: dict[str, Tuning] = {}
         self._chosen: dict[tuple[Any, ...], Config] = {}
 
     @cached_property
@@ -74,8 +75,8 @@ class TunedKernel(Kernel):
 
     @property
     def tuning(self) -> Tunings:
-        """What was tried so far, a table for each key."""
-        return Tunings(self._tunings.values)
+        """What was tried so far, a table for each key; what was not timed comes first."""
+        return Tunings((*self._untimed.values(), *self._tunings.values))
 
     def launched(
         self, grid: Any, threads: int | None, args: tuple[Any, ...], named: Mapping[str, Any], target: Target
@@ -174,6 +175,14 @@ class TunedKernel(Kernel):
         mode = autotune_mode()
         target = self.options.target or device.target
         candidates = self.choices.worth_trying(self.name, self.by_name(values))
+        if mode == "off":
+            trials = tuple([Trial(config) for config in candidates])
+            table = Tuning(
+                self.name, device.name, target.name, self._key_text(values, call), "", trials, untimed="TILEJIT_AUTOTUNE=off"
+            )
+            if len(self._untimed) >= _CHOSEN:
+                self._untimed.clear()
+            self._untimed[table.head] = table
         if mode == "off" or len(candidates) == 1:
             return candidates[0]
         question = self.question(device, target, launcher.threads, values, values, call, candidates)
@@ -196,10 +205,14 @@ class TunedKernel(Kernel):
         """likes: the values, with what stands for them where they are specs. call: of these."""
         aliased = frozenset(position for pair in call.overlaps for position in pair)
         typed = signature(self.open_parameters, likes, call.arguments, target, aliased)
-        named = self._passed(values, call)
-        key = ", ".join(f"{name}={_text(named[name])}" for name in self.choices.key)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
+        key = self._key_text(values, call)
         return Question(device, target, threads, tuple(likes), call, typed, captured, key, candidates)
+
+    def _key_text(self, values: Sequence[Any], call: Call) -> str:
+        """Return the values of the key's parameters."""
+        named = self._passed(values, call)
+        return ", ".join(f"{name}={_text(named[name])}" for name in self.choices.key)
 
     def by_name(self, values: Sequence[Any]) -> dict[str, Any]:
         """The arguments without the configuration's, by name."""

@@ -79,6 +79,7 @@ class Trial:
 class Tuning:
     """What was tried of a kernel for one key. kernel, device, target: names. key: values of its parameters, as text.
 
+    untimed: why nothing was timed and the first is taken; empty where times decide.
     unit: of the times. is_done: every configuration has its time or its reason, and one has a time.
     """
 
@@ -89,13 +90,16 @@ class Tuning:
     unit: str
     trials: tuple[Trial, ...]
     is_done: bool = False
+    untimed: str = ""
 
     @property
     def best(self) -> Trial:
-        """The fastest.
+        """The fastest, or the first where nothing was timed.
 
         raises: LaunchError, which lists the reasons, where no configuration can run.
         """
+        if self.untimed:
+            return self.trials[0]
         best = self.best_of([trial.config for trial in self.trials])
         if best is None:
             raise self.none_runs()
@@ -130,12 +134,15 @@ class Tuning:
             for t in timed
         ]
         others = [t for t in self.trials if t.median is None]
-        return rows + [(str(t.config), "-", "-", "-", t.reason or "not timed yet") for t in others]
+        missing = f"not timed: {self.untimed}" if self.untimed else "not timed yet"
+        return rows + [(str(t.config), "-", "-", "-", t.reason or missing) for t in others]
 
     @property
     def head(self) -> str:
         timed = [trial for trial in self.trials if trial.median is not None]
         best = f"best of {len(self.trials)}: {self.best.config}" if timed else f"none of {len(self.trials)} can run"
+        if self.untimed:
+            best = f"first of {len(self.trials)}: {self.best.config}"
         where = f"{self.kernel} on {self.device} for {self.target}"
         return f"{where}, {self.key}: {best}" if self.key else f"{where}: {best}"
 
