@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -247,6 +248,42 @@ def test_an_annotated_scalar_must_fit():
         scalar(p, 1.5, dtypes.int8)
     with pytest.raises(LaunchError, match="n is int8; got str"):
         scalar(p, "1", dtypes.int8)
+
+
+#: a scalar of each type of NumPy's and ml_dtypes' that is no real number
+NO_NUMBERS = [
+    np.str_("3"), np.bytes_(b"3"), np.void(b"ab"), np.array([(1, 2)], "i4,i4")[0], np.datetime64("2020"),
+    np.datetime64("NaT"), np.timedelta64(5, "ns"), np.complex64(1), np.complex128(1), np.clongdouble(1),
+]
+
+
+@pytest.mark.parametrize("dtype", [None, *dtypes.DTYPES.values()], ids=str)
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
+def test_numpy_scalars_that_are_no_numbers_are_refused(value, dtype):
+    p = Parameter("x", ParameterKind.ANY if dtype is None else ParameterKind.SCALAR, dtype)
+    with pytest.raises(LaunchError, match=r"x (is|can't be)"):
+        types((p,), value)
+
+
+@pytest.mark.parametrize("value", [v for v in NO_NUMBERS if v.dtype.char not in "SUFD"], ids=repr)
+def test_a_constexpr_that_equals_no_python_value_is_refused(value):
+    with pytest.raises(LaunchError, match="N is a constexpr; got"):
+        freeze((1, value), "N")
+    assert freeze(np.str_("a"), "N") == freeze("a", "N")
+
+
+NUMBERS = [*(t.numpy.type for t in dtypes.DTYPES.values()), np.longdouble, ml_dtypes.float8_e4m3]
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numpy_scalars_that_are_numbers_are_taken(kind):
+    for dtype in (dtypes.float32, dtypes.float16):
+        assert scalar(Parameter("x", ParameterKind.SCALAR, dtype), kind(1), dtype) == 1.0
+
+
+def test_an_integer_that_is_too_long_to_print_is_refused():
+    with pytest.raises(LaunchError, match=r"n is int64, which holds .*; got an integer of 20000 bits"):
+        types((Parameter("n", ParameterKind.ANY),), 2**20000 - 1)
 
 
 def test_floats_beyond_a_type_become_infinite_as_in_numpy():

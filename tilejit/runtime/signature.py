@@ -27,6 +27,9 @@ _NO_ARGUMENT = object()
 # every launch compares with these
 _ARRAY, _ANY, _CONSTEXPR = ParameterKind.ARRAY, ParameterKind.ANY, ParameterKind.CONSTEXPR
 
+#: codes of NumPy's scalars, besides its numbers, that equal a Python value: bytes, text, complex64 and complex128
+_TEXT_AND_COMPLEX = "SUFD"
+
 #: what `struct` packs without complaint
 _LARGEST = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
 
@@ -171,6 +174,8 @@ def _frozen(value: Any, name: str) -> Any:
     kind = type(value)
     if kind is int or kind is str:
         return value
+    if isinstance(value, np.generic) and not _is_number(value.dtype) and value.dtype.char not in _TEXT_AND_COMPLEX:
+        raise LaunchError(f"{name} is a constexpr; got {typed(value)}", hint="pass a number, or text")
     if isinstance(value, (np.generic, np.dtype, type)):
         plain = compile_time(value)
         if plain is not value:
@@ -245,6 +250,8 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
 
     raises: LaunchError where it can't.
     """
+    if isinstance(value, np.generic) and not _is_number(value.dtype):
+        return _no_number(parameter, value, dtype)
     number = value.item() if isinstance(value, np.generic) else value
     if not isinstance(number, (bool, int, float)):
         # ml_dtypes scalars have no Python counterpart in `item`
@@ -264,12 +271,18 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
     low, high = (0, 2**dtype.bits) if dtype.kind == "uint" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1))
     if not low <= number < high:
         raise LaunchError(
-            f"{parameter.name} is {dtype.name}, which holds {low} to {high - 1}; got {number}",
+            f"{parameter.name} is {dtype.name}, which holds {low} to {high - 1}; got "
+            + (str(number) if number.bit_length() < 256 else f"an integer of {number.bit_length()} bits"),
             hint=f"annotate {parameter.name} with a signed type" if -(2**63) <= number < low == 0
             else f"annotate {parameter.name} with a wider type" if -(2**63) <= number < 2**64
             else "no integer type holds it: pass parts of it, or a float",
         )
     return int(number)
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    """True for NumPy's real numbers and those of ml_dtypes: no text, bytes, records, dates or complex numbers."""
+    return dtype.isbuiltin != 0 and "complex" not in dtype.name
 
 
 def _rounded(number: float, dtype: DType) -> float:

@@ -177,9 +177,8 @@ class TunedKernel(Kernel):
         candidates = self.choices.worth_trying(self.name, self.by_name(values))
         if mode == "off":
             trials = tuple([Trial(config) for config in candidates])
-            table = Tuning(
-                self.name, device.name, target.name, self._key_text(values, call), "", trials, untimed="TILEJIT_AUTOTUNE=off"
-            )
+            key = self._key_text(values, call)
+            table = Tuning(self.name, device.name, target.name, key, "", trials, untimed="TILEJIT_AUTOTUNE=off")
             if len(self._untimed) >= _CHOSEN:
                 self._untimed.clear()
             self._untimed[table.head] = table
