@@ -198,6 +198,76 @@ def test_a_freed_device_array_says_so():
             use()
 
 
+def on_device(array, dtype=None):
+    made = DeviceArray(SimulatedMemory(array.nbytes), dtype or dtypes.from_numpy(array.dtype), array.shape)
+    made.copy_from(array)
+    return made
+
+
+ASKED = [
+    np.asarray, np.array, np.copy, np.sum, np.shape, np.ndim, np.size, np.zeros_like, np.transpose, np.isfinite, len,
+    bool, lambda a: np.array(a, copy=True), lambda a: np.asarray(a, np.float64), lambda a: np.stack([a, a]),
+    lambda a: np.concatenate([a, a], axis=None), lambda a: np.add(a, 1), lambda a: np.add(1, a), lambda a: a == a,
+    lambda a: np.ones(a.shape, np.float32) * a, lambda a: a != a, lambda a: a == 1, lambda a: np.zeros(a.shape) == a,
+    lambda a: a == [None], lambda a: a == np.zeros(a.shape), lambda a: a == "text", lambda a: a == a.shape,
+    lambda a: a == [1.0], lambda a: np.array_equal(a, np.ones(a.shape)), lambda a: np.where(a, a, 2.0),
+    lambda a: a == np.ones((7, 7)), lambda a: np.ones((7, 7)) != a,
+]
+
+
+@pytest.mark.parametrize("dtype", dtypes.DTYPES.values(), ids=str)
+@pytest.mark.parametrize("shape", [(), (1,), (6,), (2, 3), (0, 4), (2, 1, 3)], ids=str)
+def test_a_device_array_answers_as_numpys_does(shape, dtype):
+    a = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype.numpy)
+    d = on_device(a, dtype)
+    for ask in ASKED:
+        results = []
+        for asked in (a, d):
+            try:
+                with np.errstate(all="ignore"):
+                    found = ask(asked)
+                results.append((type(found), getattr(found, "dtype", None), np.asarray(found).tobytes()))
+            except (TypeError, ValueError) as error:
+                results.append(type(error))
+        assert results[0] == results[1]
+    np.testing.assert_array_equal(a, d)
+
+
+def test_a_device_array_is_copied_even_where_numpy_asks_for_none():
+    d = on_device(np.ones(3, np.float32))
+    with pytest.raises(ValueError, match="leave copy=False out"):
+        np.array(d, copy=False)
+    np.asarray(d)[:] = 5
+    assert (d == 1).all()
+    other = on_device(np.zeros(3, np.float32))
+    other.copy_from(d)
+    assert (other == d).all() and not (other != d).any()
+
+
+def test_a_device_array_is_hashed_by_identity():
+    a, b = (on_device(np.ones(3, np.float32)) for _ in range(2))
+    assert {a: 1, b: 2} == {b: 2, a: 1} and len({a, b, a}) == 2
+    a.free()
+    with pytest.raises(LaunchError, match="was freed"):
+        _ = a == b
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("get", r"a\.numpy\(\)"), ("cpu", r"a\.numpy\(\)"), ("item", r"a\.numpy\(\)\.item"), ("sum", r"\(\)\.sum"),
+        ("to", r"tj\.to_device\(a, 'cuda:1'\)"), ("detach", "no gradients"), ("set", r"a\.copy_from\(array\)"),
+        ("numel", r"a\.size"), ("data_ptr", "kernels take the array itself"), ("half", r"a\.numpy\(\)\.astype"),
+        ("fill_", r"a\.copy_from\(np\.full"), ("block_until_ready", r"tj\.synchronize\(\)"),
+    ],
+)
+def test_names_of_other_libraries_say_what_to_write(name, instead):
+    d = on_device(np.ones((2, 3), np.float32))
+    assert not hasattr(d, name) and name not in dir(d) and {"numpy", "shape", "free"} < set(dir(d))
+    with pytest.raises(AttributeError, match=f"^a DeviceArray has no '{name}': write .*{instead}"):
+        getattr(d, name)
+
+
 def test_what_nothing_wrote_reads_as_nan():
     assert np.isnan(DeviceArray(SimulatedMemory(16), dtypes.float32, (4,)).numpy()).all()
 

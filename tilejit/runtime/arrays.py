@@ -22,6 +22,7 @@ from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import LaunchError
 from ..wording import with_article
 from . import dlpack
+from .array_protocols import ArrayProtocols
 
 _INTERFACE = "__cuda_array_interface__"
 
@@ -430,7 +431,7 @@ class DeviceMemory(Protocol):
     def free(self) -> None: ...
 
 
-class DeviceArray:
+class DeviceArray(ArrayProtocols):
     """A row-major array in a device's memory, from `tj.to_device` or `tj.empty`.
 
     Its memory goes back when it is freed or no longer referred to.

@@ -1,0 +1,106 @@
+"""What NumPy and users of other libraries ask of an array on a device.
+
+NumPy gets copies in host memory. A name of NumPy's, CuPy's or torch's that a `DeviceArray` does not have raises an
+AttributeError that says what to write instead.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+
+_COPY = "a.numpy(), a copy in host memory"
+_MOVE = "tj.to_device(a, 'cuda:1'), a copy on another device"
+_CONVERT = "tj.to_device(a.numpy().astype(...))"
+_OVERWRITE = "a.copy_from(array)"
+
+#: name in another library -> what to write instead
+_INSTEAD = {
+    **{name: f"a.numpy().{name}" for name in dir(np.ndarray) if not name.startswith("_")},
+    **dict.fromkeys(("bfloat16", "double", "float", "half", "int", "long", "type"), _CONVERT),
+    **dict.fromkeys(("get", "cpu", "asnumpy", "copy_to_host"), _COPY),
+    **dict.fromkeys(("to", "cuda", "to_device"), _MOVE),
+    **dict.fromkeys(("clone", "copy"), "tj.to_device(a), another array with the same values"),
+    **dict.fromkeys(("set", "copy_", "copy_to_device"), _OVERWRITE),
+    **dict.fromkeys(("fill", "fill_", "zero_"), "a.copy_from(np.full(a.shape, value, a.numpy().dtype))"),
+    **dict.fromkeys(("detach", "contiguous", "requires_grad_"), "a: it is row-major and has no gradients"),
+    **dict.fromkeys(("data_ptr", "data", "ptr"), "k[grid](a): kernels take the array itself"),
+    "stride": "a.strides, in elements",
+    "numel": "a.size",
+    "dim": "a.ndim",
+    "is_cuda": "a.device",
+    "itemsize": "a.dtype.bytes",
+    "element_size": "a.dtype.bytes",
+    "block_until_ready": "tj.synchronize()",
+}
+
+
+class _Listing(type):
+    """Leaves the names that only raise out of `dir` and `help`."""
+
+    def __dir__(cls) -> Iterable[str]:
+        return [name for name in super().__dir__() if hasattr(cls, name)]
+
+
+class ArrayProtocols(metaclass=_Listing):
+    """Lets NumPy take an array on a device for an array: `np.asarray(a)`, `len(a)`, `a == b`."""
+
+    __slots__ = ()
+
+    shape: tuple[int, ...]
+
+    @abstractmethod
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy in host memory."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """The values as NumPy wants them.
+
+        raises: ValueError where it must not be a copy.
+        """
+        if copy is False:
+            raise ValueError("the values of a DeviceArray lie on a device and have to be copied: leave copy=False out")
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a DeviceArray without dimensions")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        """The value of a single element; NumPy's ValueError for several."""
+        return bool(self.numpy())
+
+    def __eq__(self, other: object) -> Any:
+        """True for each element that equals the other array's, as in NumPy."""
+        return self.numpy() == np.asarray(other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.numpy() != np.asarray(other)
+
+    # sets and dicts hold arrays by identity, because contents change
+    __hash__ = object.__hash__
+
+    def __dir__(self) -> Iterable[str]:
+        return [name for name in super().__dir__() if hasattr(self, name)]
+
+
+class _Missing:
+    """A name that arrays of other libraries have.
+
+    A `__getattr__` would make the interpreter look up all attributes more slowly, which each launch does.
+    """
+
+    def __init__(self, name: str, instead: str) -> None:
+        self._text = f"a DeviceArray has no {name!r}: write {instead}"
+
+    def __get__(self, array: object, owner: type) -> NoReturn:
+        raise AttributeError(self._text)
+
+
+for _name, _instead in _INSTEAD.items():
+    setattr(ArrayProtocols, _name, _Missing(_name, _instead))
