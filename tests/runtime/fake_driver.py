@@ -46,6 +46,7 @@ class FakeDriver:
 
     kernel: called at each launch with the addresses of the parameters. calls: names and arguments, in order.
     clock: what events record, which a kernel may set forward. said: what its compiler writes of PTX that it takes.
+    ordinals: of the GPUs in whose memory addresses lie.
     """
 
     def __init__(self, devices=2, capability=(9, 0)):
@@ -63,6 +64,7 @@ class FakeDriver:
         self.refused_cubins = set()
         self.clock = 0.0
         self.attributes = {"NUM_REGS": 32}
+        self.ordinals = {}
 
     def __getattr__(self, name):
         if name.startswith("cu"):
@@ -211,6 +213,12 @@ class FakeDriver:
         return self._done("cuTensorMapEncodeTiled", FakeTensorMap(made))
 
     # memory
+
+    def cuPointerGetAttribute(self, attribute, pointer):
+        assert attribute == real.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        if pointer not in self.ordinals:
+            return real.CUresult.CUDA_ERROR_INVALID_VALUE, 0
+        return SUCCESS, self.ordinals[pointer]
 
     def cuMemAlloc(self, size):
         buffer = np.full(size + 256, 0xFF, np.uint8)

@@ -1,5 +1,9 @@
 """Arrays of every owner become the same view."""
 
+import ctypes
+import sys
+from types import SimpleNamespace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.foreign_arrays import Exporter, Interface, Tensor
 from tilejit import dtypes
 from tilejit.errors import LaunchError
+from tilejit.runtime import dlpack
 from tilejit.runtime.arrays import SIMULATOR, DeviceArray, facts_of, is_array, row_major, view_of
 from tilejit.runtime.simulated import SimulatedMemory
 
@@ -131,6 +136,98 @@ def test_the_cuda_array_interface_gives_strides_or_means_row_major():
     assert view_of(Interface(a, stream=7)).producer == 7
 
 
+class Refused:
+    """An array whose library answers nothing. asked: what it has."""
+
+    def __init__(self, asked):
+        self.asked = asked
+
+    def __getattr__(self, name):
+        if name in self.asked:
+            raise RuntimeError("no memory\nhere")
+        raise AttributeError(name)
+
+
+@pytest.mark.parametrize("asked", ["data_ptr", "__dlpack__", "__cuda_array_interface__", "dtype shape data_ptr"])
+def test_what_an_arrays_own_library_refuses_is_a_launch_error(asked):
+    # how an array is read is remembered for its class
+    value = type("Refused", (Refused,), {})(asked.split())
+    assert is_array(value)
+    with pytest.raises(LaunchError, match="RuntimeError: no memory|AttributeError: "):
+        view_of(value)
+
+
+class Unreadable(Tensor):
+    """A tensor of which one attribute can't be read."""
+
+    def __init__(self, name):
+        super().__init__(np.zeros(4, np.float32), "cpu")
+        self.name = name
+
+    def __getattribute__(self, name):
+        if name == object.__getattribute__(self, "__dict__").get("name"):
+            raise NotImplementedError("this layout has none")
+        return object.__getattribute__(self, name)
+
+
+@pytest.mark.parametrize("name", ["shape", "dtype", "device", "stride", "data_ptr"])
+def test_each_attribute_of_a_tensor_may_be_unreadable(name):
+    with pytest.raises(LaunchError, match="an Unreadable can't be passed: NotImplementedError: this layout has none"):
+        view_of(Unreadable(name))
+
+
+def test_an_address_of_0_is_no_memory_except_of_nothing():
+    a, empty = np.zeros(4, np.float32), np.zeros((0, 4), np.float32)
+
+    def tensor(array, device):
+        found = Tensor(array, device)
+        found.data_ptr = lambda: 0
+        return found
+
+    for device in ("cpu", "cuda:0"):
+        assert view_of(tensor(empty, device)).pointer == 0
+        with pytest.raises(LaunchError, match="a Tensor can't be passed: it has no memory"):
+            view_of(tensor(a, device))
+    for nothing in (0, None):
+        assert view_of(Interface(empty, data=(nothing, False))).pointer == 0
+        with pytest.raises(LaunchError, match="an Interface can't be passed: it has no memory"):
+            view_of(Interface(a, data=(nothing, False)))
+
+
+@pytest.mark.parametrize(("bit", "word"), [("is_neg", "resolve_neg"), ("is_conj", "resolve_conj")])
+def test_bits_of_torchs_tensors_are_refused(bit, word):
+    value = Tensor(np.zeros(4, np.float32), "cuda:0")
+    assert view_of(value).writable
+    setattr(value, bit, lambda: True)
+    with pytest.raises(LaunchError, match=word):
+        view_of(value)
+
+
+def test_an_array_that_names_no_device_lies_where_the_driver_says(monkeypatch):
+    pytest.importorskip("cuda.bindings")
+    from tests.runtime.fake_driver import FakeDriver, install
+
+    driver = install(FakeDriver(), monkeypatch.setattr)
+    a = Interface(np.zeros(4, np.float32))
+    pointer = a.__cuda_array_interface__["data"][0]
+    assert view_of(a).facts.device == 0
+    driver.ordinals[pointer] = 1
+    assert view_of(a).facts.device == 1
+    a.device = SimpleNamespace(id=0)
+    assert view_of(a).facts.device == 0
+    # JAX's arrays on several devices name a sharding
+    a.device = object()
+    assert view_of(a).facts.device == 1
+
+
+def test_arrays_of_jax_are_never_writable(monkeypatch):
+    a = np.zeros(4, np.float32)
+    assert view_of(Exporter(a)).writable and view_of(Interface(a)).writable
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(Array=(Exporter, Interface)))
+    assert not any(view_of(kind(a)).writable for kind in (Exporter, Interface))
+    assert not view_of(Exporter(a)).host.flags.writeable
+
+
 def test_a_type_that_has_no_typestr_is_read_from_the_object():
     a = Interface(np.zeros(4, np.uint16), typestr="<V2")
     a.dtype = np.dtype(ml_dtypes.bfloat16)
@@ -151,6 +248,25 @@ def test_a_read_only_export_stays_read_only():
     a.flags.writeable = False
     assert not view_of(Exporter(a)).writable
     assert not view_of(a).writable
+
+
+def test_what_is_written_to_an_exported_copy_would_be_lost():
+    capsule = np.zeros(4, np.float32).__dlpack__(max_version=(1, 0))
+    flags = ctypes.c_uint64.from_address(dlpack._get_pointer(capsule, b"dltensor_versioned") + 24)
+
+    class Copied(Exporter):
+        def __dlpack__(self, **_):
+            return capsule
+
+    value = Copied(np.zeros(4, np.float32))
+    for bits, writable in ((0, True), (dlpack._READ_ONLY, False), (dlpack._IS_COPIED, False)):
+        flags.value = bits
+        assert view_of(value).writable is writable
+    major = ctypes.c_uint32.from_address(ctypes.addressof(flags) - 24)
+    major.value = 2
+    with pytest.raises(LaunchError, match="Copied exports DLPack 2, and version 1 can be read"):
+        view_of(value)
+    major.value = 1
 
 
 @pytest.mark.parametrize("bad", [np.zeros(2, ">f4"), np.zeros(2, np.complex64), np.zeros(2, "U3")])

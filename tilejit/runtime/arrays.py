@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import NoneType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,10 +21,8 @@ from ..dataclass import dataclass
 from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import LaunchError
 from ..wording import with_article
-from . import dlpack
+from . import dlpack, interface
 from .array_protocols import ArrayProtocols
-
-_INTERFACE = "__cuda_array_interface__"
 
 #: the device of an array in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
@@ -175,10 +173,12 @@ def is_array(value: object) -> bool:
     if isinstance(value, (np.generic, int, float)):
         return False
     # asking for the interface computes it, so it comes last
-    if hasattr(value, "data_ptr") or hasattr(value, "__dlpack__"):
-        return True
+    return _has(value, "data_ptr") or _has(value, "__dlpack__") or _has(value, interface.NAME)
+
+
+def _has(value: object, name: str) -> bool:
     try:
-        return hasattr(value, _INTERFACE)
+        return hasattr(value, name)
     except Exception:
         # the object's own code computes it, and may raise anything; reading it says what is wrong
         return True
@@ -194,16 +194,16 @@ def view_of(value: Any) -> ArrayView:
     reader = readers.get(type(value))
     if reader is not None:
         return reader(value)
-    if hasattr(value, "data_ptr"):
+    if _has(value, "data_ptr"):
         return _remembered(value, _view_of_tensor)
     if isinstance(value, np.ndarray) and hasattr(value, "mask"):
         raise LaunchError("a masked array can't be passed", hint="pass the data and the mask as two arrays")
     if isinstance(value, np.ndarray):
         return _remembered(value, _view_of_numpy)
-    interface = _interface(value)
-    if interface is not None:
-        return _view_of_interface(value, interface)
-    if hasattr(value, "__dlpack__"):
+    found = interface.of(value)
+    if found is not None:
+        return _view_of_interface(value, found)
+    if _has(value, "__dlpack__"):
         return _view_of_dlpack(value)
     if isinstance(value, DeviceArray):
         return _remembered(value, DeviceArray.view)
@@ -255,10 +255,50 @@ def numpy_facts(
     return facts_of(found, shape, tuple(s // found.bytes for s in strides_bytes), device)
 
 
+def unreadable(value: Any, why: str) -> LaunchError:
+    """The refusal of an array whose memory a kernel can't use."""
+    return LaunchError(
+        f"{with_article(type(value).__name__)} can't be passed: {why}",
+        hint="pass a dense array that has memory of its own, outside of what traces or maps functions",
+    )
+
+
+def failed(value: Any, error: Exception) -> LaunchError:
+    """The refusal of an array whose own library raises an error when it is read."""
+    return unreadable(value, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+
+
+def _never() -> bool:
+    return False
+
+
+def _refuse_bits(tensor: Any) -> None:
+    """Refuse a torch tensor whose values differ from its memory by a sign."""
+    if getattr(tensor, "is_neg", _never)():
+        raise LaunchError(
+            "a tensor has its negative bit set: its memory holds the negatives of its values",
+            hint="pass a.resolve_neg(), a copy that holds the values",
+        )
+    if getattr(tensor, "is_conj", _never)():
+        raise LaunchError(
+            "a tensor has its conjugate bit set: its memory holds the conjugates of its values",
+            hint="pass torch.view_as_real(a.resolve_conj()), the real and imaginary parts of a copy",
+        )
+
+
 def _view_of_tensor(tensor: Any) -> ArrayView:
-    key = (tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
-    facts = _facts.get(key) or _remember(key, tensor_facts(*key))
-    pointer = tensor.data_ptr()
+    try:
+        _refuse_bits(tensor)
+        key = (tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
+        facts = _facts.get(key) or _remember(key, tensor_facts(*key))
+        pointer = tensor.data_ptr()
+    except LaunchError:
+        raise
+    except Exception as error:
+        # the tensor's own library may raise anything
+        raise failed(tensor, error) from error
+    if not pointer and facts.high_bytes:
+        raise unreadable(tensor, "it has no memory")
     if facts.device is not None:
         return _quick_view((pointer, facts, True, tensor, None, None))
     return ArrayView(pointer, facts, True, tensor, _host_array(pointer, facts, tensor))
@@ -288,73 +328,36 @@ def _ordinal(device: Any) -> int | None:
     raise LaunchError(f"a tensor is on {device}", hint="tilejit launches on CUDA devices and on the simulator")
 
 
-def _interface(value: Any) -> Any:
-    """An object's `__cuda_array_interface__`; None where it has none.
-
-    raises: LaunchError where asking for it fails.
-    """
-    try:
-        return getattr(value, _INTERFACE, None)
-    except Exception as error:
-        # the object's own code computes it, and may raise anything
-        raise LaunchError(
-            f"{_INTERFACE} of {with_article(type(value).__name__)} can't be read: {type(error).__name__}: {error}",
-            hint="pass an array that tells its address, shape and type",
-        ) from error
-
-
-def _checked_interface(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[int, ...], Any]:
-    """(address, whether it may only be read, type, shape, strides in bytes or None) of an interface.
-
-    raises: LaunchError with the entry that is missing, or isn't what CUDA's array interface says.
-    """
-    def refused(name: str, wanted: str) -> LaunchError:
-        entry = f"{name} is {interface[name]!r}" if name in interface else f"{name} is missing"
-        return LaunchError(
-            f"{_INTERFACE} of {with_article(type(value).__name__)} is broken: {entry}", hint=f"{name} is {wanted}"
-        )
-
-    if not isinstance(interface, Mapping):
-        raise LaunchError(
-            f"{_INTERFACE} of {with_article(type(value).__name__)} is {interface!r}",
-            hint="it is a dict with data, shape, typestr",
-        )
-    data: Any = interface.get("data")
-    shape: Any = interface.get("shape")
-    strides: Any = interface.get("strides")
-    if not isinstance(data, (tuple, list)) or len(data) != 2 or not isinstance(data[0], (int, np.integer, NoneType)):
-        raise refused("data", "a tuple of the address and whether it may only be read")
-    if not _is_extents(shape):
-        raise refused("shape", "a tuple of integers that aren't negative")
-    if strides is not None and not (_is_integers(strides) and len(strides) == len(shape)):
-        raise refused("strides", "None, or a tuple of as many integers as shape")
-    try:
-        if not isinstance(interface.get("typestr"), str):
-            raise TypeError
-        dtype = np.dtype(interface["typestr"])
-    except (TypeError, ValueError):
-        raise refused("typestr", "text such as '<f4'") from None
-    return int(data[0] or 0), bool(data[1]), dtype, tuple(shape), strides
-
-
-def _is_integers(values: Any) -> bool:
-    return isinstance(values, (tuple, list)) and all(hasattr(n, "__index__") for n in values)
-
-
-def _is_extents(values: Any) -> bool:
-    return _is_integers(values) and all(n >= 0 for n in values)
-
-
-def _view_of_interface(value: Any, interface: Any) -> ArrayView:
-    pointer, read_only, dtype, shape, strides = _checked_interface(value, interface)
+def _view_of_interface(value: Any, found: Any) -> ArrayView:
+    pointer, read_only, dtype, shape, strides = interface.read(value, found)
     if dtype.kind == "V" or from_numpy(dtype) is None:
         # bfloat16 and fp8 have no typestr of their own: the object's own dtype says what they are
         dtype = np.dtype(getattr(value, "dtype", dtype))
-    if interface.get("mask") is not None:
+    if found.get("mask") is not None:
         raise LaunchError("a masked array can't be passed", hint="pass the data and the mask as two arrays")
-    ordinal = getattr(getattr(value, "device", None), "id", 0)
-    facts = interface_facts(dtype, shape, strides, ordinal if isinstance(ordinal, int) else 0)
-    return ArrayView(pointer, facts, not read_only, value, None, interface.get("stream"))
+    ordinal = getattr(getattr(value, "device", None), "id", None)
+    if not isinstance(ordinal, int):
+        ordinal = _ordinal_at(pointer)
+    facts = interface_facts(dtype, shape, strides, ordinal)
+    if not pointer and facts.high_bytes:
+        raise unreadable(value, "it has no memory")
+    return ArrayView(pointer, facts, not (read_only or _is_immutable(value)), value, None, found.get("stream"))
+
+
+def _ordinal_at(pointer: int) -> int:
+    """The ordinal of the GPU in whose memory an address lies, by the driver; 0 if it does not know."""
+    try:
+        # cuda-python may be missing where no GPU is used
+        from .cuda_driver import ordinal_at
+    except ImportError:
+        return 0
+    return ordinal_at(pointer)
+
+
+def _is_immutable(value: Any) -> bool:
+    """True for JAX's arrays, which share memory because no one may write them; they do not say that themselves."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.Array)
 
 
 def interface_facts(dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: Any, ordinal: int) -> ArrayFacts:
@@ -363,14 +366,23 @@ def interface_facts(dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes:
 
 
 def _view_of_dlpack(value: Any) -> ArrayView:
-    tensor = dlpack.read(value)
+    try:
+        tensor = dlpack.read(value)
+    except LaunchError:
+        raise
+    except Exception as error:
+        # the array's own library may raise anything
+        raise failed(value, error) from error
     strides = row_major(tensor.shape) if tensor.strides is None else tensor.strides
     facts = facts_of(tensor.dtype, tensor.shape, strides, tensor.device)
+    if not tensor.pointer and facts.high_bytes:
+        raise unreadable(value, "it has no memory")
+    writable = tensor.writable and not _is_immutable(value)
     if tensor.device is not None:
-        return ArrayView(tensor.pointer, facts, tensor.writable, tensor, None, dlpack.LEGACY_STREAM)
+        return ArrayView(tensor.pointer, facts, writable, tensor, None, dlpack.LEGACY_STREAM)
     host = _host_array(tensor.pointer, facts, tensor)
-    host.flags.writeable = tensor.writable
-    return ArrayView(tensor.pointer, facts, tensor.writable, tensor, host)
+    host.flags.writeable = writable
+    return ArrayView(tensor.pointer, facts, writable, tensor, host)
 
 
 def _row_major_bytes(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:

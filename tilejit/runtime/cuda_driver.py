@@ -195,6 +195,18 @@ def current_stream(ordinal: int) -> int:
     return int(cupy.cuda.get_current_stream(ordinal).ptr) if cupy is not None else 0
 
 
+def ordinal_at(pointer: int) -> int:
+    """The ordinal of the GPU to which an address belongs; 0 if the driver does not know the address."""
+    try:
+        error, ordinal = driver.cuPointerGetAttribute(
+            driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer
+        )
+    except RuntimeError:
+        # there is no driver
+        return 0
+    return int(ordinal) if error == SUCCESS else 0
+
+
 def is_capturing(stream: int) -> bool:
     """Whether work on a stream goes into a graph, or a framework's current stream does."""
     torch = sys.modules.get("torch")

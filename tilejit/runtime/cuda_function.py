@@ -103,18 +103,30 @@ class CudaFunction:
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
         self._check_written(call.arguments)
-        if call.has_host or self._is_cooperative:
-            # each launch that waits for its grid has a barrier of its own
-            return PreparedRun(lambda: False, lambda: self.launch(launch, call))
-        packed = Packed(self._packing)
-        packed.fill(self._values(call.arguments))
-        views = (a for a in call.arguments if type(a) is arrays.ArrayView)
-        owned = [view.owner for view in views if isinstance(view.owner, arrays.DeviceArray)]
+        # arrays live as long as this refers to them, unless they are freed or deleted by name
+        owners = [view.owner for view in call.arguments if type(view) is arrays.ArrayView]
+        owned = [owner for owner in owners if isinstance(owner, arrays.DeviceArray)]
+        deletable = [a for a in owners if callable(getattr(a, "is_deleted", None))]
 
-        def run() -> None:
-            # others' arrays live as long as this refers to them; ours may have been freed by name
+        def check() -> None:
             for array in owned:
                 array.check()
+            for array in deletable:
+                if array.is_deleted():
+                    raise arrays.unreadable(array, "it has been deleted")
+
+        def again() -> None:
+            check()
+            self.launch(launch, call)
+
+        if call.has_host or self._is_cooperative:
+            # each launch that waits for its grid has a barrier of its own
+            return PreparedRun(lambda: False, again)
+        packed = Packed(self._packing)
+        packed.fill(self._values(call.arguments))
+
+        def run() -> None:
+            check()
             stream = self._stream(launch, call)
             if self.device.is_current():
                 enqueue(stream)
@@ -127,7 +139,10 @@ class CudaFunction:
                 _order(stream, call.arguments)
             self._enqueue(launch, stream, packed)
 
-        return PreparedRun(self._quick(launch, call, packed, owned), run)
+        quick = self._quick(launch, call, packed, owned)
+        if deletable:
+            return PreparedRun(lambda: not any(array.is_deleted() for array in deletable) and quick(), run)
+        return PreparedRun(quick, run)
 
     def _quick(
         self, launch: Launch, call: Call, packed: Packed, owned: Sequence[arrays.DeviceArray]

@@ -171,7 +171,7 @@ class WriteCheck:
             if not view.writable:
                 raise LaunchError(
                     f"{name} is a read-only array and the kernel writes it",
-                    hint="pass a copy, or an array that can be written",
+                    hint="pass a copy, or an array that can be written; JAX's arrays never can be",
                 )
 
 

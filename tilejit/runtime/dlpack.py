@@ -13,7 +13,9 @@ from ..errors import LaunchError
 
 _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
 LEGACY_STREAM = 1
-_READ_ONLY = 1
+
+#: flags of memory that must not be written, and of a copy, in which no one would see what was written
+_READ_ONLY, _IS_COPIED = 1, 2
 
 #: type code -> the name's beginning; the whole name where the code alone says the width
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool_", 10: "float8_e4m3fn", 12: "float8_e5m2"}
@@ -87,7 +89,12 @@ def read(value: Any) -> DLPackTensor:
     capsule = _export(value, LEGACY_STREAM if device_type == _CUDA else None)
     if _is_valid(capsule, b"dltensor_versioned"):
         managed = _Versioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
-        return _read(managed.tensor, not managed.flags & _READ_ONLY, capsule)
+        if managed.major != 1:
+            raise LaunchError(
+                f"{type(value).__name__} exports DLPack {managed.major}, and version 1 can be read",
+                hint="update tilejit, or pass a NumPy array",
+            )
+        return _read(managed.tensor, not managed.flags & (_READ_ONLY | _IS_COPIED), capsule)
     return _read(_DLTensor.from_address(_get_pointer(capsule, b"dltensor")), True, capsule)
 
 

@@ -14,7 +14,18 @@ from tilejit.runtime import devices
 
 
 class TorchTensor(Tensor):
-    """A stand-in for torch's tensor that can change in place as those do."""
+    """A stand-in for torch's tensor that can change in place as those do.
+
+    negative: its negative bit. is_freed: its memory was given back, as by `untyped_storage().resize_(0)`.
+    """
+
+    negative = is_freed = False
+
+    def is_neg(self):
+        return self.negative
+
+    def data_ptr(self):
+        return 0 if self.is_freed else super().data_ptr()
 
     @property
     def is_cuda(self):
@@ -53,7 +64,8 @@ class TensorGuards:
 
     @staticmethod
     def _look(t):
-        return type(t), t.dtype, t.device, t.shape, t.stride()
+        # a bit of torch's is one of the dispatch keys that it compares
+        return type(t), t.dtype, t.device, t.shape, t.stride(), t.is_neg()
 
     def check(self, *tensors):
         return [self._look(t) for t in tensors] == self._looks and len(set(map(id, tensors))) == len(tensors)

@@ -559,6 +559,43 @@ def test_tensor_maps_are_those_of_the_arrays_of_each_launch(driver, monkeypatch)
     assert first == second and [len(held) for held in first[-1]].count(128) == 2
 
 
+@pytest.mark.parametrize("other", [lambda: tensor(4, 8), lambda: tj.empty((4, 8), tj.float32)], ids=["torch", "ours"])
+def test_a_negative_bit_is_refused_however_often_such_arrays_were_launched(driver, monkeypatch, other):
+    quick, usual = pair(driver, add)
+    a, b = tensor(4, 8), other()
+    bound = quick[4].bind(a, b, 1)
+    for n in range(6):
+        for args in ((a, b), (b, a)):
+            is_the_same(driver, quick, usual, *args, n)
+        bound(a, b, n)
+        a.negative = True
+        for args in ((a, b), (b, a), (a, a)):
+            kind, message, launched, *_ = is_the_same(driver, quick, usual, *args, n)
+            assert kind is LaunchError and "resolve_neg" in message and not launched
+        with pytest.raises(LaunchError, match="resolve_neg"):
+            bound(a, b, n)
+        a.negative = False
+    assert is_quick(monkeypatch, quick, lambda: quick[4](a, b, 1))
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_tensor_without_memory_is_refused_however_often_such_were_launched(driver, monkeypatch, aligned):
+    quick, usual = pair(driver, add)
+    a, b, c, none = tensor(4, 8), tensor(4, 8), tensor(4, 8, offset=1 - aligned), tensor(0, 8)
+    none.is_freed = True
+    for n in range(6):
+        for args in ((a, b), (b, a), (a, c), (c, a), (none, c), (c, none), (none, none)):
+            assert type(is_the_same(driver, quick, usual, *args, n)) is list
+        a.is_freed = True
+        for args in ((a, b), (b, a), (a, c), (c, a), (a, none)):
+            kind, message, launched, *_ = is_the_same(driver, quick, usual, *args, n)
+            assert kind is LaunchError and "it has no memory" in message and not launched
+        a.is_freed = False
+    assert is_quick(monkeypatch, quick, lambda: quick[4](a, c, 1))
+    # no memory is right for arrays without elements
+    assert is_quick(monkeypatch, quick, lambda: quick[4](none, c, 1))
+
+
 class CupyArray:
     """A stand-in for CuPy's array."""
 
@@ -628,11 +665,14 @@ class JaxArray:
 
     def __init__(self, array):
         self.array, self.dtype, self.device = array, array.dtype, SimpleNamespace(id=0)
-        self.sharding, self.is_deleted = Sharding(0), False
+        self.sharding, self.is_gone = Sharding(0), False
+
+    def is_deleted(self):
+        return self.is_gone
 
     @property
     def __cuda_array_interface__(self):
-        if self.is_deleted:
+        if self.is_gone:
             raise RuntimeError("Array has been deleted")
         data = (self.array.ctypes.data, True)
         return {"data": data, "shape": self.array.shape, "typestr": self.array.dtype.str, "version": 2}
@@ -650,8 +690,24 @@ def test_jaxs_arrays_are_read_by_their_interface(driver, monkeypatch):
     driver.taken()
     kind, message, *_ = is_the_same(driver, quick, usual, arrays[0], out, 1)
     assert kind is LaunchError and "read-only" in message
-    arrays[0].is_deleted = True
+    arrays[0].is_gone = True
     assert is_the_same(driver, quick, usual, out, arrays[0], 1)[0] is LaunchError
+
+
+def test_a_bound_launch_refuses_what_was_deleted_or_freed(driver, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(Array=JaxArray))
+    for function, options in ((add, {}), (meeting, {"cooperative": True})):
+        for owner in (lambda: tensor(4, 8), lambda: np.zeros((4, 8), np.float32)):
+            quick, _ = pair(driver, function, **options)
+            out, jax = tj.empty((4, 8), tj.float32), JaxArray(tensor(4, 8).array)
+            of_ours, of_jax = quick[4].bind(out, owner(), 1), quick[4].bind(owner(), jax, 1)
+            for bound in (of_ours, of_jax):
+                assert type(outcome(driver, bound)) is list and type(outcome(driver, bound)) is list
+            out.free()
+            jax.is_gone = True
+            for bound, words in ((of_ours, "was freed"), (of_jax, "it has been deleted")):
+                kind, message, launched, *_ = outcome(driver, bound)
+                assert kind is LaunchError and words in message and not launched
 
 
 def meeting(A: tj.Tensor, B: tj.Tensor, n: tj.int32):

@@ -56,7 +56,7 @@ def place_of(
     It is what the text makes in its second lookup.
     """
     overlapping = meetings(pointers, bounds)
-    residues = [p % ALIGN for p in pointers]
+    residues = [p % ALIGN if p else -1 for p in pointers]
     if not overlapping and not any(residues):
         return key
     numbers = [i for i, _ in text.arrays]

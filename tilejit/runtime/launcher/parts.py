@@ -122,7 +122,8 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
             key=(f"{name}.dtype", f"{name}.shape", f"{name}.stride()", f"{name}.get_device()"),
             matches=_is_tensor,
             stream=_torch_stream(torch),
-            unless=f"not {name}.is_cuda",
+            # torch's guards tell the negative bit themselves
+            unless=f"not {name}.is_cuda" + (f" or {name}.is_neg()" if hasattr(value, "is_neg") else ""),
             is_guarded=True,
         )
     if cupy is not None and isinstance(value, cupy.ndarray):

@@ -159,12 +159,14 @@ class LauncherText(NamedTuple):
         bounds = [name for a, b in self.pairs for name in (f"@least{a}_{b}", f"@most{a}_{b}")]
         entry = f"    {', '.join(['@is_special', '@bounds', *bounds, *(f'@{name}' for name in self.entry)])} = @entry"
         meetings = [f"@least{a}_{b} < @p{b} - @p{a} < @most{a}_{b}" for a, b in self.pairs]
+        # -1: only arrays without elements may have no memory
+        residues = [f"{p} & {ALIGN - 1} if {p} else -1" for p in pointers]
         if len(pointers) > _MOST_IN_PAIRS:
             meetings = [f"@meetings({every}, @bounds)"]
         yield entry
         yield from _where(
-            [f"({' | '.join(pointers)}) & {ALIGN - 1}", "@is_special", *meetings],
-            f"@entry = @table.get((@key, {', '.join([*(f'{p} & {ALIGN - 1}' for p in pointers), *meetings])}))",
+            [f"({' | '.join(pointers)}) & {ALIGN - 1}", f"not ({' and '.join(pointers)})", "@is_special", *meetings],
+            f"@entry = @table.get((@key, {', '.join([*residues, *meetings])}))",
         )
         yield from _where(["@entry is None"], self._missed("@key"), 2)
         yield "    " + entry

@@ -1,0 +1,74 @@
+"""Reads `__cuda_array_interface__`.
+
+source: Numba's documentation, "CUDA Array Interface (Version 3)".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from ..errors import LaunchError
+from ..wording import with_article
+
+NAME = "__cuda_array_interface__"
+
+
+def of(value: Any) -> Any:
+    """An object's `__cuda_array_interface__`; None where it has none.
+
+    raises: LaunchError where asking for it fails.
+    """
+    try:
+        return getattr(value, NAME, None)
+    except Exception as error:
+        # the object's own code computes it, and may raise anything
+        raise LaunchError(
+            f"{NAME} of {with_article(type(value).__name__)} can't be read: {type(error).__name__}: {error}",
+            hint="pass an array that tells its address, shape and type",
+        ) from error
+
+
+def read(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[int, ...], Any]:
+    """(address, whether it may only be read, type, shape, strides in bytes or None) of an interface.
+
+    raises: LaunchError with the entry that is missing, or isn't what CUDA's array interface says.
+    """
+    def refused(name: str, wanted: str) -> LaunchError:
+        entry = f"{name} is {interface[name]!r}" if name in interface else f"{name} is missing"
+        return LaunchError(
+            f"{NAME} of {with_article(type(value).__name__)} is broken: {entry}", hint=f"{name} is {wanted}"
+        )
+
+    if not isinstance(interface, Mapping):
+        raise LaunchError(
+            f"{NAME} of {with_article(type(value).__name__)} is {interface!r}",
+            hint="it is a dict with data, shape, typestr",
+        )
+    data: Any = interface.get("data")
+    shape: Any = interface.get("shape")
+    strides: Any = interface.get("strides")
+    if not isinstance(data, (tuple, list)) or len(data) != 2 or not isinstance(data[0], (int, np.integer, NoneType)):
+        raise refused("data", "a tuple of the address and whether it may only be read")
+    if not _is_extents(shape):
+        raise refused("shape", "a tuple of integers that aren't negative")
+    if strides is not None and not (_is_integers(strides) and len(strides) == len(shape)):
+        raise refused("strides", "None, or a tuple of as many integers as shape")
+    try:
+        if not isinstance(interface.get("typestr"), str):
+            raise TypeError
+        dtype = np.dtype(interface["typestr"])
+    except (TypeError, ValueError):
+        raise refused("typestr", "text such as '<f4'") from None
+    return int(data[0] or 0), bool(data[1]), dtype, tuple(shape), strides
+
+
+def _is_integers(values: Any) -> bool:
+    return isinstance(values, (tuple, list)) and all(hasattr(n, "__index__") for n in values)
+
+
+def _is_extents(values: Any) -> bool:
+    return _is_integers(values) and all(n >= 0 for n in values)
