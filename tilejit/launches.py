@@ -78,7 +78,7 @@ def no_grid(name: str) -> LaunchError:
 class LaunchBase(ABC):
     """What a generated function may ask of who calls it; see `runtime/launcher/text.py`.
 
-    fixed: the grid in three dimensions, or None where a function makes it. states: of the memory.
+    fixed: the grid in three dimensions, or None where a function makes it or it has no CTAs. states: of the memory.
     """
 
     __slots__ = ("kernel", "threads", "stream", "fixed", "memory", "states")
@@ -229,7 +229,7 @@ class Launcher(LaunchBase):
         warn_of_equals(self.kernel.name, launch.grid, resolved.function.compiled.executable.grid_axes)
         self._warn_of_rounding(resolved, values)
         resolved.function.launch(launch, resolved.call)
-        return resolved
+        return resolved if all(launch.grid) else resolved._replace(is_empty=True)
 
     @entry_point
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
@@ -242,7 +242,8 @@ class Launcher(LaunchBase):
         if isinstance(self.grid, GridFunction):
             return self._on(self.grid(self.kernel.parameter_names, values))
         launch = self._on(self.grid)
-        self.fixed = launch.grid
+        if all(launch.grid):
+            self.fixed = launch.grid
         return launch
 
     def _on(self, grid: tuple[int, int, int]) -> Launch:

@@ -170,13 +170,21 @@ PINNED = [
 ARGUMENTS += [(launch, LAUNCH, words, "pass an array like that") for launch, words in PINNED]
 
 GRIDS = [
-    (lambda: add[1, 128, 0](A, B), LAUNCH, "grid (1, 128, 0) has no CTAs", "behind a tuple: k[(4,), 128, stream]"),
     (lambda: add[1, 128, 1, 0](A, B), LAUNCH, "(1, 128, 1, 0) is not a grid", "k[(4,), 128, stream]"),
     (lambda: add[(1,), (128,)](A, B), LAUNCH, "(128,) is not a number of threads", "write 128"),
     (lambda: add[1](A, B, num_warps=4), LAUNCH, "add has no parameter 'num_warps'", "threads=: 32 for each warp"),
-    (lambda: add[0](A, B), LAUNCH, "grid (0,) has no CTAs", "skip the launch"),
-    (lambda: add[-1](A, B), LAUNCH, "grid (-1,) has no CTAs", "skip the launch"),
-    (lambda: add[2, 0](A, B), LAUNCH, "grid (2, 0) has no CTAs", "skip the launch"),
+    (lambda: add[-1](A, B), LAUNCH, "grid (-1,) has -1 CTAs along axis 0", "0 to launch nothing"),
+    (lambda: add[0, -1](A, B), LAUNCH, "grid (0, -1) has -1 CTAs along axis 1", "0 to launch nothing"),
+    (lambda: add[lambda A: -1](A, B), LAUNCH, "grid (-1,) has -1 CTAs along axis 0", "0 to launch nothing"),
+    (lambda: add[0](A), LAUNCH, "add misses B", "pass every parameter"),
+    (lambda: add[0](A, "text"), LAUNCH, "B: str is not an array", "pass a NumPy array"),
+    (lambda: add[0](A, READ_ONLY), LAUNCH, "B is a read-only array and the kernel writes it", "pass a copy"),
+    (lambda: add[0].bind(A, READ_ONLY)(), LAUNCH, "B is a read-only array and the kernel writes it", "pass a copy"),
+    (lambda: tj.simulate(add, 0, A, READ_ONLY), LAUNCH, "B is a read-only array", "pass a copy"),
+    (lambda: add[(0,), 32, "fast"](A, B), LAUNCH, "str is not a stream", "__cuda_stream__ or .cuda_stream"),
+    (lambda: add[False](A, B), LAUNCH, "False is not a grid", "an int, a tuple of one to three ints"),
+    (lambda: add[np.bool_(False)](A, B), LAUNCH, "np.False_ is not a grid", "an int, a tuple of one to three ints"),
+    (lambda: add[0.0](A, B), LAUNCH, "0.0 is not a grid", "an int, a tuple of one to three ints"),
     (lambda: add[1.5](A, B), LAUNCH, "1.5 is not a grid", "an int, a tuple of one to three ints"),
     (lambda: add["x"](A, B), LAUNCH, "'x' is not a grid", "an int, a tuple of one to three ints"),
     (lambda: add[None](A, B), LAUNCH, "None is not a grid", "an int, a tuple of one to three ints"),
@@ -189,7 +197,7 @@ GRIDS = [
     (lambda: add[(1,), "x"](A, B), LAUNCH, "'x' is not a number of threads", "from 1 to 1024"),
     (lambda: add[(1,), 2000](A, B), RESOURCE, "a CTA of 2000 threads; at most 1024 fit", "more CTAs"),
     (lambda: add[(1,), 32, None, 3](A, B), LAUNCH, "takes a grid, threads and a stream; got 4 values", "k[grid]"),
-    (lambda: tj.simulate(add, 0, A, B), LAUNCH, "grid (0,) has no CTAs", "skip the launch"),
+    (lambda: tj.simulate(add, -1, A, B), LAUNCH, "grid (-1,) has -1 CTAs along axis 0", "0 to launch nothing"),
     (lambda: add[(1,), 32, "fast"](A, B), LAUNCH, "str is not a stream", "__cuda_stream__ or .cuda_stream"),
     (lambda: add[(1,), 32, True](A, B), LAUNCH, "bool is not a stream", "an int handle"),
     (lambda: add[(1,), 32, ClosedStream()](A, B), LAUNCH, "the stream was closed", "make another one"),
@@ -578,6 +586,7 @@ ALIKE = [
     (lambda: add[4, 1, 2](A, B), r"4 x 1 x 2 CTAs.*cta_id\(2\): the same work is done 2 times\nhelp: leave that axis"),
     (lambda: add[lambda m: (1, 2)](A, B), r"add\[1, 2\]"),
     (lambda: add[4, 8].bind(A, B), r"add\[4, 8\]"),
+    (lambda: add[1, 128, 0](A, B), r"1 x 128 x 0 CTAs.*cta_id\(2\): nothing is launched\nhelp: .*k\[\(4,\), 128, str"),
 ]
 
 

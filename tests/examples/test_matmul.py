@@ -79,9 +79,9 @@ def test_a_product_of_no_columns_is_the_bias(m: int, n: int) -> None:
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(0, 8, 8), (8, 0, 8)])
-def test_a_product_without_elements_has_nothing_to_launch(m: int, n: int, k: int) -> None:
+def test_a_product_without_elements_launches_nothing(m: int, n: int, k: int) -> None:
     operands = [np.zeros(shape, np.float16) for shape in ((m, k), (k, n), (m, n), (m, n))]
-    with tj.use_device("sim:sm_90a"), pytest.raises(tj.LaunchError, match=r"grid \(0,\) has no CTAs"):
+    with tj.use_device("sim:sm_90a"):
         matmul[grid(m, n)](*operands, None)
 
 

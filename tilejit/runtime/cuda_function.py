@@ -119,7 +119,7 @@ class CudaFunction:
             check()
             self.launch(launch, call)
 
-        if call.has_host or self._is_cooperative:
+        if call.has_host or self._is_cooperative or 0 in launch.grid:
             # each launch that waits for its grid has a barrier of its own
             return PreparedRun(lambda: False, again)
         packed = Packed(self._packing)
@@ -228,6 +228,9 @@ class CudaFunction:
 
     def _enqueue(self, launch: Launch, stream: int, packed: Packed) -> None:
         x, y, z = launch.grid
+        if 0 in launch.grid:
+            # the driver refuses it
+            return
         if self._is_cooperative:
             self._enqueue_cooperative(launch, stream, packed)
             return

@@ -42,7 +42,8 @@ def _is_integer(value: Any) -> bool:
 def check_grid(grid: Any) -> tuple[int, int, int]:
     """The grid in three dimensions.
 
-    raises: LaunchError for anything but one to three positive numbers within CUDA's limits.
+    A size of 0 makes a launch that runs nothing.
+    raises: LaunchError for anything but one to three integers from 0 to CUDA's limits.
     """
     if type(grid) is int and 0 < grid <= MAX_GRID[0]:
         return grid, 1, 1
@@ -55,9 +56,11 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
         )
     sizes = tuple(operator.index(n) for n in given)
     for axis, (size, limit) in enumerate(zip(sizes, MAX_GRID, strict=False)):
-        if size < 1:
-            hint = "skip the launch where there is nothing to do"
-            raise LaunchError(f"grid {sizes} has no CTAs", hint=hint if len(sizes) == 1 else f"{hint}; {_THREADS}")
+        if size < 0:
+            raise LaunchError(
+                f"grid {sizes} has {size} CTAs along axis {axis}",
+                hint="write 0 to launch nothing, or a positive number",
+            )
         if size > limit:
             raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit", hint=_LONG_GRID)
     return _three(sizes)
@@ -169,19 +172,23 @@ def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -
 
 
 def warn_of_equals(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -> None:
-    """Warns where a grid has several CTAs along an axis that the kernel never asks for: Numba's `k[4, 256]`.
+    """Warns where a grid has several CTAs, or none, along an axis that the kernel never asks for.
+
+    Numba's `k[4, 256]` is one, and CUDA's `k[4, 256, 0]` with a stream of 0.
 
     axes: those that it asks for. A kernel that asks for none is meant to do the same in each CTA.
     """
     if grid[1:] == (1, 1) or 0 not in axes:
         return
-    for axis in (axis for axis, size in enumerate(grid) if size > 1 and axis not in axes):
-        sizes = grid if grid[2] > 1 else grid[:2]
+    is_empty = 0 in grid
+    for axis in (n for n, size in enumerate(grid) if n not in axes and (size == 0 if is_empty else size > 1)):
+        sizes = grid if grid[2] != 1 else grid[:2]
         threads = f"for {grid[1]} threads write {name}[({grid[0]},), {grid[1]}]; else " if len(sizes) == 2 else ""
+        work = "nothing is launched" if is_empty else f"the same work is done {grid[axis]} times"
         warnings.warn(
             f"{name}{list(sizes)} starts {' x '.join(map(str, sizes))} CTAs, and {name} never asks for "
-            f"tj.cta_id({axis}): the same work is done {grid[axis]} times\n"
-            f"help: {threads}leave that axis of the grid out",
+            f"tj.cta_id({axis}): {work}\n"
+            f"help: {f'{_THREADS}; else ' if is_empty else threads}leave that axis of the grid out",
             GridWarning, stacklevel=stack_level(),
         )
 

@@ -97,8 +97,8 @@ def _keep_freed_memory() -> None:
 
 def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
     x, y, z = (*(int(e) for e in extents), 1, 1, 1)[:3]
-    if min(x, y, z) < 1 or len(extents) > 3:
-        raise LaunchError(f"{what} {tuple(extents)} must be one to three positive numbers")
+    if min(x, y, z) < (what == "block") or len(extents) > 3:
+        raise LaunchError(f"{what} {tuple(extents)} must be one to three positive numbers; a grid may have zeros")
     if what == "block" and x * y * z > 1024:
         raise LaunchError(f"a CTA has at most 1024 threads; block {tuple(extents)} has {x * y * z}")
     return x, y, z
@@ -178,6 +178,8 @@ class _GridRun:
                 watch.shadow_global(region, parts)
 
     def run(self, progress: Progress) -> None:
+        if not self.ctas:
+            return
         program = self.program
         lanes = Lanes(self.grid, self.block, 0, min(self.per_chunk, self.ctas), self.cluster)
         watch: Watch | None = None

@@ -157,7 +157,10 @@ class TunedKernel(Kernel):
         return [config.values[p.name] if p.name in config.values else next(remaining) for p in self.parameters]
 
     def choose(self, values: Sequence[Any], launcher: TunedLauncher) -> Config:
-        """The configuration for these arguments; tuned now, as `launcher` launches, where the fastest isn't known."""
+        """The configuration for these arguments; tuned now, as `launcher` launches, where the fastest isn't known.
+
+        Nothing is timed, nor kept, where the fastest isn't known and the grid has no CTAs in any configuration.
+        """
         call = Call(self.open_parameters, values)
         device = devices.of(call)
         by_name = self._passed(values, call)
@@ -166,12 +169,14 @@ class TunedKernel(Kernel):
         config = self._chosen.get(quick)
         if config is None:
             config = self._choose(device, values, call, launcher)
+            if config is None:
+                return self.choices.worth_trying(self.name, by_name)[0]
             if len(self._chosen) >= _CHOSEN:
                 self._chosen.clear()
             self._chosen[quick] = config
         return config
 
-    def _choose(self, device: Device, values: Sequence[Any], call: Call, launcher: TunedLauncher) -> Config:
+    def _choose(self, device: Device, values: Sequence[Any], call: Call, launcher: TunedLauncher) -> Config | None:
         mode = autotune_mode()
         target = self.options.target or device.target
         candidates = self.choices.worth_trying(self.name, self.by_name(values))
@@ -188,6 +193,8 @@ class TunedKernel(Kernel):
         # what is wrong with the launch and not with a configuration, as any launch says it
         device.check(target)
         devices.check_environment(call)
+        if self.answer(question) is None and not any(self.is_launched(values, c, launcher) for c in candidates):
+            return None
         tuning = self._tunings.get(
             question.identity,
             lambda: self._tuned(question, launcher),
@@ -196,6 +203,14 @@ class TunedKernel(Kernel):
         if mode == "print":
             print(tuning, file=sys.stderr)
         return tuning.best.config
+
+    def is_launched(self, values: Sequence[Any], config: Config, launcher: TunedLauncher) -> bool:
+        """True unless the grid has no CTAs in a configuration."""
+        try:
+            return all(launcher.of(config).launch(self.complete(values, config)).grid)
+        except LaunchError:
+            # trying the configuration reports it
+            return True
 
     def question(
         self, device: Device, target: Target, threads: int, values: Sequence[Any], likes: Sequence[Any], call: Call,

@@ -118,6 +118,11 @@ class Search:
         # a parameter that isn't annotated may be a number in this launch
         positions = [names.index(name) for name in kernel.choices.reset]
         kept = [position for position in positions if isinstance(call.arguments[position], ArrayView)]
+        for trial in trials:
+            if not kernel.is_launched(question.values, trial.config, launcher):
+                # in another launch it may have CTAs
+                empty = LaunchError("the grid has no CTAs", hint="round up: each configuration does all the work")
+                trial.fail(empty, is_lasting=False)
         with question.device.bench(call, launcher.stream, kept) as bench:
             self.table.unit = bench.unit
             waiting = [t for t in trials if t.reason is None and not t.is_out and not (bench.is_exact and t.samples)]

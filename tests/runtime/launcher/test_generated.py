@@ -710,6 +710,57 @@ def test_a_bound_launch_refuses_what_was_deleted_or_freed(driver, monkeypatch):
                 assert kind is LaunchError and words in message and not launched
 
 
+def anywhere(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
+    A[tj.cta_id(0) + tj.cta_id(1), 0] = B[0, 0] + n
+
+
+@pytest.mark.parametrize("stream", [None, 7])
+def test_a_grid_without_ctas_launches_nothing(driver, monkeypatch, stream):
+    quick, usual = pair(driver, anywhere)
+    driver.capturing.add(7)
+    a, b = tensor(4, 8), tensor(4, 8)
+    grids = [0, (4, 0), lambda m: m.n - 1, lambda m: (2, m.n - 1)]
+    launchers = [(k, k[(g,) if g == 0 else g, 32, stream]) for g in grids for k in (quick, usual)]
+    for turn in range(5):
+        for k, launcher in launchers:
+            assert outcome(driver, lambda launcher=launcher: launcher(a, b, 1)) == []
+            kind, message, *_ = outcome(driver, lambda launcher=launcher: launcher(a, b, 2**40))
+            assert kind is LaunchError and "holds" in message
+            k[(4,), 32, stream](a, b, turn)
+            assert len(driver.taken()) == 1
+    for k in (quick, usual):
+        for grid in grids:
+            bound = k[(grid,) if grid == 0 else grid, 32, stream].bind(a, b, 1)
+            for _ in range(4):
+                assert outcome(driver, bound) == outcome(driver, lambda bound=bound: bound(b, a, 1)) == []
+            fresh = tj.empty((4, 8), tj.float32)
+            bound = k[(grid,) if grid == 0 else grid, 32, stream].bind(fresh, b, 1)
+            fresh.free()
+            assert outcome(driver, bound)[0] is LaunchError
+    driver.taken()
+    assert is_quick(monkeypatch, quick, lambda: quick[(4,), 32, stream](a, b, 1)) and len(driver.taken()) == 1
+
+
+def test_a_tuned_kernel_remembers_no_launch_without_ctas(driver, monkeypatch):
+    @tj.autotune(configs=[tj.Config({"B": 32}), tj.Config({"B": 64})], key=[])
+    @tj.kernel(threads=32)
+    def k(A: tj.Tensor, n: tj.int32, B: tj.constexpr):
+        A[tj.cta_id(0), 0] = n + B
+
+    driver.kernels.append(k)
+    a = tensor(4, 8)
+    for _ in range(5):
+        k[lambda m: m.n](a, 0)
+    assert not k.tuning and not driver.taken()
+    k[4](a, 0)
+    assert len(k.tuning) == 1
+    warm(lambda: k[4](a, 0))
+    driver.taken()
+    assert is_quick(monkeypatch, k.kernel, lambda: k[4](a, 0)) and len(driver.taken()) == 1
+    k[0](a, 0)
+    assert not driver.taken()
+
+
 def meeting(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
     if n > 1_000_000:
         A[0, 0] = B[0, 0]

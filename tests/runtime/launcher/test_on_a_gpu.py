@@ -233,6 +233,28 @@ def test_cupys_arrays_take_the_generated_function(monkeypatch):
         assert is_quick(monkeypatch, add, lambda: add[64](a, other, 1.0))
 
 
+@pytest.mark.parametrize("grid", [0, (4, 0), lambda m: (m.A.shape[0] - 8, 1)], ids=["int", "tuple", "function"])
+def test_a_grid_without_ctas_launches_nothing(t, add, grid):
+    a, b = t.ones(8, 32, device="cuda"), t.zeros(8, 32, device="cuda")
+    warm(lambda: add[8](a, b, 0.0))
+    b.zero_()
+    bound = add[grid].bind(a, b, 1.0)
+    graph = t.cuda.CUDAGraph()
+    with t.cuda.graph(graph):
+        # the capture goes on: the driver has refused nothing
+        add[grid](a, b, 1.0)
+        bound()
+        bound(a, b, 2.0)
+        add[8](a, b, 3.0)
+    for _ in range(3):
+        warm(lambda: add[grid](a, b, 1.0))
+        warm(bound)
+        warm(lambda: bound(a, b, 2.0))
+        assert not b.any()
+    graph.replay()
+    assert bool((b == 4).all())
+
+
 def test_jaxs_arrays_take_the_generated_function(monkeypatch):
     jax = pytest.importorskip("jax")
     if jax.default_backend() != "gpu":

@@ -27,12 +27,14 @@ class ResolvedLaunch(NamedTuple):
     """What the usual way found for a launch that succeeded.
 
     captured: the values that the kernel was compiled with. picked: those of parameters that the launcher chose.
+    is_empty: its grid has no CTAs, so a tuned kernel may have picked any configuration.
     """
 
     call: Call
     function: LoadedKernel
     captured: CapturedValues
     picked: tuple[Any, ...] = ()
+    is_empty: bool = False
 
 
 class Choosing(NamedTuple):
@@ -143,7 +145,8 @@ def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
 
 def _is_direct(resolved: ResolvedLaunch) -> bool:
     call = resolved.call
-    return resolved.function.direct is not None and call.first is not None and not call.has_host
+    has_direct = resolved.function.direct is not None and not resolved.is_empty
+    return has_direct and call.first is not None and not call.has_host
 
 
 def _given(args: Sequence[Any], named: Mapping[str, Any]) -> GivenTypes:
