@@ -65,6 +65,7 @@ class FakeDriver:
         self.clock = 0.0
         self.attributes = {"NUM_REGS": 32}
         self.ordinals = {}
+        self.version = 13000
 
     def __getattr__(self, name):
         if name.startswith("cu"):
@@ -81,7 +82,7 @@ class FakeDriver:
         return SUCCESS, self.devices
 
     def cuDriverGetVersion(self):
-        return SUCCESS, 13000
+        return SUCCESS, self.version
 
     def cuDeviceGet(self, ordinal):
         return SUCCESS, ordinal

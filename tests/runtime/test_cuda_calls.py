@@ -311,6 +311,23 @@ def test_ptx_that_the_driver_refuses_is_a_device_error_with_its_log(fake, device
         device.load(compiled())
 
 
+def test_a_driver_that_is_older_than_the_ptx_is_named_with_both_versions(fake, device):
+    fake.refusal = (fake.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION, b"")
+    fake.version = 12020
+    with pytest.raises(DeviceError, match=r"CUDA 12\.2\) refused the PTX: .*_VERSION: the kernel needs PTX 8\.4\nhelp: "):
+        device.load(compiled(ptx=".version 8.4\n.target sm_90a"))
+
+
+def test_a_function_that_the_driver_lacks_is_named_with_both_versions(fake, device, monkeypatch):
+    def missing(*_):
+        raise RuntimeError('Function "cuEventElapsedTime_v2" not found')
+
+    fake.version = 12020
+    monkeypatch.setattr(fake, "cuFuncGetAttribute", missing)
+    with pytest.raises(DeviceError, match=r'"cuEvent.*" not found: cuda-bindings \d+\.\S+ asks .* CUDA 12\.2\nhelp: '):
+        device.load(compiled())
+
+
 def test_loading_is_allowed_during_capture(fake, device):
     device.load(compiled())
     relaxed = fake.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED

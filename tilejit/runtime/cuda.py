@@ -43,12 +43,6 @@ def device_count() -> int:
     return int(call(driver.cuDeviceGetCount))
 
 
-def driver_version() -> str:
-    """The CUDA version that the driver supports: `13.0`."""
-    version = int(call(driver.cuDriverGetVersion))
-    return f"{version // 1000}.{version % 1000 // 10}"
-
-
 class CudaDevice:
     """A GPU through its primary context, which other frameworks use too."""
 
@@ -129,7 +123,7 @@ class CudaDevice:
     @property
     def identity(self) -> str:
         """Product, compute capability and driver."""
-        return f"{self.product} {self.capability} driver {driver_version()}"
+        return f"{self.product} {self.capability} driver {cuda_driver.driver_version()}"
 
     def stream(self, stream: Any, call: Call | None) -> int:
         """The handle of a launch's stream: the user's, else that of the framework that owns the first device array."""

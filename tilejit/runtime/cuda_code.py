@@ -38,7 +38,7 @@ def link(executable: Executable, capability: int) -> MachineCode:
         if error == cuda_driver.SUCCESS:
             error, place, size = driver.cuLinkComplete(state)
         if error != cuda_driver.SUCCESS:
-            raise cuda_driver.refusal(error, log)
+            raise cuda_driver.refusal(error, log, executable.ptx)
         # the driver's memory, until the state is destroyed
         return MachineCode(ctypes.string_at(int(place), size), capability)
     finally:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from cuda.bindings import __version__ as bindings_version
 from cuda.bindings import driver
 
 from ..errors import DeviceError, LaunchError
@@ -15,6 +17,8 @@ from ..usage import Usage, notes_in
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 
 LOG_BYTES = 16384
+
+_PTX_VERSION = re.compile(r"^\.version (\S+)", re.MULTILINE)
 
 #: stream objects that are kept
 _STREAMS = 1024
@@ -29,9 +33,15 @@ _INVALID_PTX = (
 def call(function: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
     """The result of a driver call: None, a value or a tuple of values.
 
-    raises: LaunchError with CUDA's name for what went wrong.
+    raises: LaunchError with CUDA's name for what went wrong; DeviceError where the driver has no such function.
     """
-    error, *values = function(*args)
+    try:
+        error, *values = function(*args)
+    except RuntimeError as missing:
+        raise DeviceError(
+            f"{missing}: cuda-bindings {bindings_version} asks for it, and the driver is for CUDA {driver_version()}",
+            hint="update the driver, or install a cuda-python that is no newer than it",
+        ) from None
     if error != SUCCESS:
         raise failure(error, function.__name__)
     return values[0] if len(values) == 1 else tuple(values) or None
@@ -88,7 +98,7 @@ def load(ptx: str, entry: str) -> Loaded:
     values += [said, len(said), 1]
     error, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", len(options), options, values)
     if error != SUCCESS:
-        raise refusal(error, log)
+        raise refusal(error, log, ptx)
     return Loaded(module, function_of(module, entry), notes_in(_text_of(said)))
 
 
@@ -118,17 +128,24 @@ def usage(function: Any, local_bytes: int) -> Usage:
     return Usage(registers, max(local - local_bytes, 0))
 
 
-def refusal(error: Any, log: bytearray) -> DeviceError | LaunchError:
+def refusal(error: Any, log: bytearray, ptx: str) -> DeviceError | LaunchError:
     """What a driver says that compiles PTX and doesn't take it."""
     if error not in _INVALID_PTX:
         return failure(error, "the compilation of PTX")
-    version = call(driver.cuDriverGetVersion)
     text = _text_of(log)
-    driver_version = f"{version // 1000}.{version % 1000 // 10}"
+    is_newer = error == driver.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+    wanted = _PTX_VERSION.search(ptx) if is_newer else None
+    needs = f": the kernel needs PTX {wanted[1]}" if wanted else ""
     return DeviceError(
-        f"the driver (CUDA {driver_version}) refused the PTX: {name(error)}" + (f"\n{text}" if text else ""),
+        f"the driver (CUDA {driver_version()}) refused the PTX: {name(error)}{needs}" + (f"\n{text}" if text else ""),
         hint="update the driver, or choose an older target",
     )
+
+
+def driver_version() -> str:
+    """The CUDA version that the driver supports: `13.0`."""
+    version = int(driver.cuDriverGetVersion()[1])
+    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 @contextmanager

@@ -118,12 +118,12 @@ def gpus() -> list[str]:
     """Every GPU in a line of its own, and the driver's version; empty where none can be used."""
     if cuda_problem() is not None:
         return []
-    from . import cuda
+    from . import cuda, cuda_driver
 
     found = [cuda.CudaDevice(n) for n in range(cuda.device_count())]
     return [
         f"{d.name} {d.product}, compute capability {d.capability // 10}.{d.capability % 10}, target {d.target}, "
-        f"driver for CUDA {cuda.driver_version()}"
+        f"driver for CUDA {cuda_driver.driver_version()}"
         for d in found
     ]
 
