@@ -137,4 +137,4 @@ def test_a_configuration_without_ctas_does_not_win() -> None:
         k[lambda m: m["n"] // m["B"]](a, 32)
     (tuning,) = k.tuning
     assert tuning.best.config.values == {"B": 32} and a.sum() == 32
-    assert tuning.trials[0].reason == "LaunchError: the grid has no CTAs" and not tuning.is_final
+    assert tuning.trials[0].reason == "EmptyGrid: the grid has no CTAs" and not tuning.is_final

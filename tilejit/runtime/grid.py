@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from ..callers import stack_level
 from ..errors import GridWarning, LaunchError, ResourceError
 from ..target import MAX_GRID, MAX_REGISTERS, MAX_THREADS
@@ -36,7 +38,9 @@ def split(configuration: Any) -> tuple[Any, Any, Any]:
 
 
 def _is_integer(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0
+    # NumPy's bools are indices before version 2
+    is_bool = isinstance(value, (bool, np.bool_))
+    return hasattr(value, "__index__") and not is_bool and getattr(value, "ndim", 0) == 0
 
 
 def check_grid(grid: Any) -> tuple[int, int, int]:

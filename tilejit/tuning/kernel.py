@@ -29,7 +29,7 @@ from ..target import Target
 from .launcher import TunedLauncher
 from .options import Choices, autotune_mode, captured_of
 from .picks import Pick, pick
-from .search import Question, Search
+from .search import EmptyGrid, Question, Search
 from .trials import Config, Trial, Tuning, Tunings
 
 if TYPE_CHECKING:
@@ -193,24 +193,17 @@ class TunedKernel(Kernel):
         # what is wrong with the launch and not with a configuration, as any launch says it
         device.check(target)
         devices.check_environment(call)
-        if self.answer(question) is None and not any(self.is_launched(values, c, launcher) for c in candidates):
+        try:
+            tuning = self._tunings.get(
+                question.identity,
+                lambda: self._tuned(question, launcher),
+                lambda: refuse_compiling(f"{self.name} would be tuned"),
+            )
+        except EmptyGrid:
             return None
-        tuning = self._tunings.get(
-            question.identity,
-            lambda: self._tuned(question, launcher),
-            lambda: refuse_compiling(f"{self.name} would be tuned"),
-        )
         if mode == "print":
             print(tuning, file=sys.stderr)
         return tuning.best.config
-
-    def is_launched(self, values: Sequence[Any], config: Config, launcher: TunedLauncher) -> bool:
-        """True unless the grid has no CTAs in a configuration."""
-        try:
-            return all(launcher.of(config).launch(self.complete(values, config)).grid)
-        except LaunchError:
-            # trying the configuration reports it
-            return True
 
     def question(
         self, device: Device, target: Target, threads: int, values: Sequence[Any], likes: Sequence[Any], call: Call,

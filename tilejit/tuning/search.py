@@ -22,7 +22,7 @@ from ..errors import (
 from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
 from ..runtime.arrays import ArrayView
-from ..runtime.device import Bench, Device
+from ..runtime.device import Bench, Device, Launch
 from ..runtime.entry_kinds import EntryKind
 from ..runtime.making import Compiler
 from ..runtime.signature import Call
@@ -85,6 +85,14 @@ class Question:
         return Signature((*self.signature.arguments, *values))
 
 
+class EmptyGrid(LaunchError):
+    """A configuration launches nothing, so it can't be timed; another launch may have CTAs."""
+
+
+def _empty_grid() -> EmptyGrid:
+    return EmptyGrid("the grid has no CTAs", hint="round it up, so that each configuration does all the work")
+
+
 class Search:
     """Tries the candidates of one question. table: what is known so far, also from earlier runs."""
 
@@ -93,6 +101,7 @@ class Search:
         self._question = question
         # of this run, by which a mistake that is in every configuration is shown in its place
         self._errors: list[TilejitError] = []
+        self._launches: dict[Config, Launch] = {}
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
         # all that the variants depend on, and what else their times do
@@ -110,19 +119,17 @@ class Search:
     def run(self, launcher: TunedLauncher) -> None:
         """Times what isn't timed yet; what is known is kept on the disk at every step.
 
-        raises: LaunchError where no configuration can run; and what is wrong with the launch itself.
+        raises: LaunchError where no configuration can run; EmptyGrid where none has CTAs; and what is wrong with the
+        launch itself.
         """
         kernel, question, trials = self._kernel, self._question, self.table.trials
+        if not any(trial.samples for trial in trials) and all(self._is_empty(t.config, launcher) for t in trials):
+            raise _empty_grid()
         names = [p.name for p in kernel.parameters]
         call = Call(kernel.parameters, kernel.complete(question.values, question.candidates[0]))
         # a parameter that isn't annotated may be a number in this launch
         positions = [names.index(name) for name in kernel.choices.reset]
         kept = [position for position in positions if isinstance(call.arguments[position], ArrayView)]
-        for trial in trials:
-            if not kernel.is_launched(question.values, trial.config, launcher):
-                # in another launch it may have CTAs
-                empty = LaunchError("the grid has no CTAs", hint="round up: each configuration does all the work")
-                trial.fail(empty, is_lasting=False)
         with question.device.bench(call, launcher.stream, kept) as bench:
             self.table.unit = bench.unit
             waiting = [t for t in trials if t.reason is None and not t.is_out and not (bench.is_exact and t.samples)]
@@ -148,7 +155,7 @@ class Search:
                     first = bench.round([contender.work])
                 except TilejitError as error:
                     # a process that has ended may have been too much for the machine, or the kernel for LLVM
-                    is_lost = isinstance(error, WorkerError)
+                    is_lost = isinstance(error, (WorkerError, EmptyGrid))
                     if not is_lost and not is_unfit(error):
                         raise
                     trial.fail(error, is_lasting=not is_lost)
@@ -167,7 +174,24 @@ class Search:
         kernel, launcher = self._kernel.kernel, tuned.of(config)
         values = self._kernel.complete(self._question.values, config)
         resolved = kernel.resolve(launcher.threads, values, compiler)
-        return resolved.function.prepare(launcher.launch(values), bench.staged(resolved.call)).run
+        launch = self._launch(config, tuned)
+        if 0 in launch.grid:
+            raise _empty_grid()
+        return resolved.function.prepare(launch, bench.staged(resolved.call)).run
+
+    def _launch(self, config: Config, tuned: TunedLauncher) -> Launch:
+        """How a configuration is launched; its grid function is called once."""
+        if config not in self._launches:
+            self._launches[config] = tuned.of(config).launch(self._kernel.complete(self._question.values, config))
+        return self._launches[config]
+
+    def _is_empty(self, config: Config, tuned: TunedLauncher) -> bool:
+        """True if the grid has no CTAs in a configuration."""
+        try:
+            return 0 in self._launch(config, tuned).grid
+        except LaunchError:
+            # trying the configuration reports it
+            return False
 
     def _note(self, running: Sequence[tuple[Trial, Contender]]) -> None:
         """After a round."""
