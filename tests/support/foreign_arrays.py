@@ -40,4 +40,5 @@ class Exporter:
     def __dlpack__(self, *, stream=None, max_version=None):
         if not self.versioned and max_version is not None:
             raise TypeError("unexpected keyword max_version")
-        return self.array.__dlpack__(max_version=max_version)
+        # NumPy before 2.1 exports DLPack before 1
+        return self.array.__dlpack__(**({} if max_version is None else {"max_version": max_version}))
