@@ -156,6 +156,7 @@ class SimulationError(TilejitError):
 
     instructions: numbers of both parties' instructions in the kernel's PTX, of the first alone, or none.
     threads: numbers in the grid, from 0, of those of the first party.
+    column: that of the `.loc` of the first party's instruction, 0 where there is none.
 
     Example:
         @tj.kernel(threads=32)
@@ -177,6 +178,7 @@ class SimulationError(TilejitError):
         super().__init__(message, span=span, hint=hint)
         self.instructions = tuple(instructions)
         self.threads = tuple(threads)
+        self.column = 0
 
 
 class OutOfBoundsError(SimulationError):

@@ -10,6 +10,7 @@ import tilejit as tj
 import tilejit.simulator.machine
 from tests.simulator.small_kernels import simulate
 from tilejit.errors import DeadlockError, OutOfBoundsError, RaceError
+from tilejit.simulator.decode.source import Source
 
 THREAD = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0]; mad.wide.u32 %x2, %r1, 4, %x1;\n"
 
@@ -186,3 +187,43 @@ def test_a_deadlock_is_the_end_of_a_collecting_simulation():
     assert [x.rule for x in report.findings] == ["deadlock"]
     with pytest.raises(DeadlockError):
         simulate(THREAD + spin, np.zeros(4, "u4"))
+
+
+@tj.kernel(threads=32)
+def load_in_store(X: tj.Tensor, Y: tj.Tensor):
+    tj.cta.store(Y.tile(32, 0), tj.cta.load(X.tile(32, 0)))
+
+
+@tj.kernel(threads=32)
+def store_in_branch(X: tj.Tensor, Y: tj.Tensor):
+    if X[tj.thread_id()] == 0: Y[tj.thread_id()] = 1  # noqa: E701
+
+
+@pytest.mark.parametrize(("kernel", "marked"), [
+    (load_in_store, "tj.cta.store(Y.tile(32, 0), tj.cta.load(X.tile(32, 0)))"),
+    (store_in_branch, "Y[tj.thread_id()]"),
+])
+def test_the_caret_marks_the_first_party_where_both_are_on_one_line(kernel, marked):
+    numbers = np.zeros(33, "i4")
+    with pytest.raises(RaceError, match="writes") as e:
+        tj.simulate(kernel, 1, numbers[:-1], numbers[1:])
+    assert e.value.span.marked.startswith(marked), str(e.value)
+
+
+def test_a_finding_about_a_large_instruction_fits_a_screen():
+    registers = ", ".join(f"%q{i}" for i in range(500))
+    body = (
+        f"{THREAD} ld.global.b32 %r2, [%x1]; st.global.b32 [%x1], %r1;"
+        f" {{ .reg .b32 {registers}; {' '.join(f'mov.u32 %q{i}, {i};' for i in range(500))} }}\nret;"
+    )
+    with pytest.raises(RaceError) as e:
+        simulate(body.replace("\n", " "), np.zeros(32, "u4"))
+    assert "ld.param.u64" in str(e.value) and "ret;" in str(e.value)
+    assert len(str(e.value)) < 1500
+
+
+def test_a_message_shows_the_ends_of_a_long_list_of_registers():
+    registers = ", ".join(f"%r{i}" for i in range(128))
+    source = Source(f"\nfoo.mma {{{registers}}}, %x1, {{%r1, %r2}};")
+    assert source.shown(2) == "foo.mma {%r0, ..., %r127}, %x1, {%r1, %r2};"
+    assert source.line_text(2).count("%r") == 130

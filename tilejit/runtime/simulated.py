@@ -189,7 +189,7 @@ class SimulatedFunction:
             failed = assertions.failed(executable, record)
             if failed is not None:
                 raise failed.simulated(launch) from None
-            error.span = error.span or places.first_in(error.message)
+            error.span = error.span or places.first_in(error)
             raise
         self._note_written(arguments)
         failed = assertions.failed(executable, record)
@@ -258,10 +258,14 @@ class SourceLines:
         column = self._spans.index(span) + 1 if span in self._spans else 0
         return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
-    def first_in(self, message: str) -> Span | None:
-        """The place that a message names first."""
-        named = [(message.index(text), span) for text, span in self._told.items() if text in message]
-        return min(named, key=lambda found: found[0])[1] if named else None
+    def first_in(self, error: SimulationError) -> Span | None:
+        """Return the place that a message names first; of several in one line, that of the first party."""
+        named = [text for text in self._told if text in error.message]
+        if not named:
+            return None
+        first = min(named, key=error.message.index)
+        is_party = 0 < error.column <= len(self._spans) and self.locate(1, 1, error.column) in first
+        return self._spans[error.column - 1] if is_party else self._told[first]
 
 
 def _counted(region: WatchedRegion, events: Mapping[int, int]) -> RegionCount:

@@ -80,6 +80,8 @@ def run(
             with Progress(f"simulating {entry}", launch.ctas) as progress:
                 launch.run(progress)
         except SimulationError as error:
+            first = [launch.places.location(pc) for pc in error.instructions[:1]]
+            error.column = first[0].column if first and first[0] else 0
             if not launch.findings.collect:
                 raise
             launch.findings.end(error)

@@ -59,6 +59,6 @@ class PtxPlaces:
     def describe(self, pc: int) -> str:
         """Two lines at most: the PTX line with its text, and where it comes from."""
         line = self.function.body[pc].line
-        text = f"PTX line {line}: {self.module.source.line_text(line)}"
+        text = f"PTX line {line}: {self.module.source.shown(line)}"
         location = self.location(pc)
         return f"{text}\n    from {location.text}" if location else text

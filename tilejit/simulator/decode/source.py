@@ -10,6 +10,9 @@ from ...errors import UnsupportedInstructionError
 _SPACE = re.compile(r"\s*")
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.S)
 _BRACE = re.compile(r'"[^"\n]*"|[{}]')
+_LIST = re.compile(r"\{([^{},;]*),[^{};]{40,},([^{},;]*)\}")
+# Messages show this much of a line at most, half of it from its end.
+_SHOWN = 240
 
 
 class Source:
@@ -31,9 +34,14 @@ class Source:
         end = self._newlines[line - 1] if line <= len(self._newlines) else len(self.text)
         return " ".join(self.text[begin:end].split())
 
+    def shown(self, line: int) -> str:
+        """Return a line for messages: of long lists the ends, and of what is still long the ends."""
+        text = _LIST.sub(r"{\1, ...,\2}", self.line_text(line))
+        return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
+
     def refusal(self, what: str, line: int) -> UnsupportedInstructionError:
         """The error that something on this line is not supported."""
-        return UnsupportedInstructionError(f"{what}\n  PTX line {line}: {self.line_text(line)}")
+        return UnsupportedInstructionError(f"{what}\n  PTX line {line}: {self.shown(line)}")
 
     def closing_brace(self, begin: int) -> int:
         """The position behind the brace that closes the one in front of `begin`."""
