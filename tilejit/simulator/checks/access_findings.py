@@ -17,6 +17,7 @@ from .findings import Findings
 from .places import PtxPlaces
 from .precedence import Precedence
 from .records import WHO, LocalShadow, Record, Shadow, place
+from .replicas import UNUSED, Replicas
 
 # whether both accesses are strong → what to do
 _HINTS = {
@@ -42,7 +43,7 @@ class AccessFindings:
 
     def __init__(
         self, lanes: Lanes, places: PtxPlaces, findings: Findings, precedence: Precedence, definedness: Definedness,
-        sites: Sequence[Site],
+        sites: Sequence[Site], replicas: Replicas,
     ) -> None:
         self.lanes = lanes
         self.places = places
@@ -50,6 +51,7 @@ class AccessFindings:
         self.precedence = precedence
         self.definedness = definedness
         self.sites = sites
+        self.replicas = replicas
         self.in_flight: list[Batch] = []
         self.made_by: Callable[[int, int], int | None] = lambda address, cta: None
         self.operations: Operations | None = None
@@ -186,39 +188,49 @@ class AccessFindings:
 
     def race(
         self, region: MemoryRegion, cells: Index, me: Record, records: Record, at: Index, site: Site, did: str
-    ) -> None:
-        """Report the records at `at`, each an access that another thread `did`."""
+    ) -> bool:
+        """Report the records at `at`, each an access that another thread `did`. Return True if any is an error."""
+        wrong = False
         while at.size:
             shadow: Shadow = region.shadow
-            first = int(at[0])
-            record = self.precedence.one_of(shadow, int(records[first]), int(me[first]))
             pcs = self.precedence.pcs(records[at])
-            pc = self.precedence.order.pcs[record >> 32]
             same = pcs == pcs[0]
+            some = at[same]
+            harmless, stores = self.replicas.examine(
+                shadow, cells[some], me[some], records[some], site, int(pcs[0]), did
+            )
+            first = int(some[np.argmin(harmless)])
+            record = self.precedence.one_of(shadow, int(records[first]), int(me[first]))
+            pc = self.precedence.order.pcs[record >> 32]
             if self.precedence.order.is_agent(record & int(WHO)):
                 who = f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]}"
                 what = (
                     f"{who} {1 << site.shift} bytes at {self.place(region, int(cells[first]), site)} of {region.space} "
                     f"memory\n  {self.places.describe(site.pc)}"
                 )
-                self.add_unwaited(what, site.pc, pc, self.threads(me[at[same]]), did, int(np.count_nonzero(same)))
-                at = at[~same]
+                self.add_unwaited(what, site.pc, pc, self.threads(me[some]), did, some.size)
+                at, wrong = at[~same], True
                 continue
             strong = site.strong and bool(self.precedence.strong[pc])
             is_of_one_cta = self.lanes.cta_of(int(me[first])) == self.lanes.cta_of(record & int(WHO))
             hint = _HINTS[strong] if strong or is_of_one_cta else _CTAS_HINT
-            self.findings.add(
+            hint = _RING_HINT if self.precedence.facts.clocks and region.space == "shared" else hint
+            unused = bool(harmless.all())
+            warned = unused or self.before_exchange(site, pc)
+            finding = self.findings.add(
                 "scope" if strong else "race",
                 f"race in {region.space} memory: {self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} "
                 f"{1 << site.shift} bytes at {self.place(region, int(cells[first]), site)}\n"
                 f"  {self.places.describe(site.pc)}\n"
                 f"and {self.lanes.describe(record & int(WHO))} {did} it, with nothing that orders the two\n"
-                f"  {self.places.describe(pc)}",
-                site.pc, pc, self.threads(me[at[same]]), int(np.count_nonzero(same)),
-                hint=_RING_HINT if self.precedence.facts.clocks and region.space == "shared" else hint,
-                level="warning" if self.before_exchange(site, pc) else "error",
+                f"  {self.places.describe(pc)}{UNUSED if unused else ''}",
+                site.pc, pc, self.threads(me[some]), some.size, hint=hint, level="warning" if warned else "error",
             )
-            at = at[~same]
+            if unused:
+                readers = records[some] if did == "read" else me[some]
+                self.replicas.watch(finding, (site.pc, pc), hint, readers, stores)
+            at, wrong = at[~same], wrong or not warned
+        return wrong
 
     def before_exchange(self, site: Site, other_pc: int) -> bool:
         """Whether a plain load only gives a loop of compare-and-swap its first guess, as that loop checks it."""

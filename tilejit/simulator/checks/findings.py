@@ -91,7 +91,7 @@ class Findings:
     def add(
         self, rule: str, message: str, pc: int | None, other_pc: int | None = None, threads: Sequence[int] = (),
         count: int = 1, hint: str | None = None, level: str = "error",
-    ) -> None:
+    ) -> Finding:
         """Raise, or note. threads: of the grid, counted from 0; count: accesses."""
         if level == "error" and not self.collect:
             instructions = [x for x in (pc, other_pc) if x is not None]
@@ -100,11 +100,19 @@ class Findings:
         key = (rule, level, self.line(first), self.line(second))
         earlier = self.collected.get(key)
         if earlier is None:
-            self.collected[key] = Finding(rule, level, message, first, second, tuple(threads[:NAMED_THREADS]), count)
-            return
+            earlier = Finding(rule, level, message, first, second, tuple(threads[:NAMED_THREADS]), count)
+            self.collected[key] = earlier
+            return earlier
         earlier.count += count
         more = [t for t in threads if t not in earlier.threads]
         earlier.threads = (*earlier.threads, *more)[:NAMED_THREADS]
+        return earlier
+
+    def worsen(self, finding: Finding, instructions: Sequence[int], hint: str) -> None:
+        """Make an error of a warning."""
+        if not self.collect:
+            raise RULES[finding.rule](finding.message, hint=hint, instructions=instructions, threads=finding.threads)
+        finding.level = "error"
 
     def end(self, error: SimulationError) -> None:
         """Note the error that ended the launch."""

@@ -3,6 +3,7 @@
 Two accesses to a place, one of them a write, must be ordered (see `order`), or both be strong with scopes that reach
 each other. Equal values that one operation stores are no race, and harmless to a reader for whom one of the stores has
 happened before. What is reported is a race in every schedule that synchronises as this one did.
+A race with a load whose value nothing uses may be a warning (see `replicas`).
 
 Of the readers of a place two are kept, the first and the last since the last barrier of the CTA. In kernels in which
 barriers of a part of the CTA, or flags, may order a write behind these two and not behind a third, the last reader of
@@ -54,6 +55,7 @@ class AccessChecker:
         self.lanes = self.report.lanes = lanes
         self.report.in_flight = []
         self.report.definedness.select(lanes)
+        self.report.replicas.select(lanes)
 
     def load(self, region: MemoryRegion, index: Any, site: Site) -> None:
         """Check and record a load of element `index` (array of one per executing thread)."""
@@ -67,8 +69,8 @@ class AccessChecker:
         bad = writes >= base
         if np.count_nonzero(bad):
             self.examine_load(region, cells, me, writes, np.flatnonzero(bad), site)
-        stamp = me + np.uint64(self.order.tick(site.pc) << 32)
-        self.record_read(shadow, cells, me, stamp, base, site.strong)
+        shadow.read_by[site.pc] = event = self.order.tick(site.pc)
+        self.record_read(shadow, cells, me, me + np.uint64(event << 32), base, site.strong)
         if site.strong and shadow.releases:
             self.order.flags.strong_read(shadow, self.locations(shadow, index, site), self.lanes.positions(), site)
 
@@ -76,6 +78,7 @@ class AccessChecker:
         """Check a store against earlier accesses, carry it out, and check its threads against each other."""
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
+        self.report.replicas.execute(site.pc)
         if self.report.definedness.active:
             self.report.definedness.storing(site.pc, region, cells, view, index)
         if region.space == "local":
@@ -119,6 +122,7 @@ class AccessChecker:
         """Check and record an atomic update: a race with plain accesses only."""
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
+        self.report.replicas.execute(site.pc)
         if self.report.in_flight:
             self.report.sources(region, cells, me, site)
         base = self.base(shadow, site, cells.size)
@@ -184,6 +188,8 @@ class AccessChecker:
         first = shadow.first_reads
         free = not since(shadow.read, base)
         shadow.read = self.order.event
+        if free and shadow.later_reads:
+            shadow.later_reads, shadow.later_count = [], 0
         if not free:
             old = first[cells]
             claim = old < base
@@ -202,9 +208,9 @@ class AccessChecker:
         else:
             # Backwards, so that of several threads the lowest is the first reader.
             first[cells[::-1]] = stamp[::-1]
-        others = np.flatnonzero((first[cells] & LOW) != me)
+        others = np.flatnonzero(first[cells] != stamp)
         if others.size:
-            shadow.last_reads[cells[others]] = stamp[others]
+            shadow.read_last(cells[others], stamp[others])
 
     def touched_by_others(
         self, shadow: Shadow, cells: Index, me: Record, writes: Record, base: Any
@@ -280,6 +286,7 @@ class AccessChecker:
         """Report where another thread has read one of the cells `at`, unordered with me."""
         shadow: Shadow = region.shadow
         raced = np.zeros(cells.size, bool)
+        wrong = False
         for column in (shadow.first_reads, shadow.last_reads):
             reads = column[cells]
             there = at[reads[at] != 0]
@@ -287,16 +294,27 @@ class AccessChecker:
                 constant = self.facts.constant[self.precedence.pcs(reads[there])]
                 self.report.changed(region, cells, me, reads, there[constant], site)
             there = self.unordered_reads(reads, there, me, site)
-            self.report.race(region, cells, me, reads, there, site, "read")
+            wrong |= self.report.race(region, cells, me, reads, there, site, "read")
             raced[there] = True
-        if shadow.group_reads is None:
-            return
         # of several readers that neither of the two shows, one is reported
-        for reads in shadow.group_reads[:, cells]:
+        for reads in () if shadow.group_reads is None else shadow.group_reads[:, cells]:
             differs = (reads != 0) & (reads != shadow.first_reads[cells]) & (reads != shadow.last_reads[cells])
             there = self.unordered_reads(reads, at[(differs & ~raced)[at]], me, site)
-            self.report.race(region, cells, me, reads, there, site, "read")
+            wrong |= self.report.race(region, cells, me, reads, there, site, "read")
             raced[there] = True
+        if np.count_nonzero(raced) and not wrong:
+            self.report_other_reads(region, cells, me, np.flatnonzero(raced), site)
+
+    def report_other_reads(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
+        """Report races at the cells `at` with readers that the columns no longer show."""
+        shadow: Shadow = region.shadow
+        at = at[np.argsort(cells[at], kind="stable")]
+        for places, reads in shadow.later_reads or ():
+            known = np.flatnonzero(np.isin(places, cells[at]) & (shadow.last_reads[places] != reads))
+            places, reads = places[known], reads[known]
+            by = me[at[np.searchsorted(cells[at], places)]]
+            there = self.unordered_reads(reads, np.arange(places.size), by, site)
+            self.report.race(region, places, by, reads, there, site, "read")
 
     def unordered_reads(self, reads: Record, at: Index, me: Record, site: Site) -> Index:
         """At which of the places `at` another thread's read isn't ordered with me."""

@@ -54,6 +54,8 @@ END = -1
 GROUPS = 8
 # The log of writers of equal values is given up at this length, 64 MiB; who reads what they wrote is then believed.
 LONGEST_LOG = 1 << 22
+# A region keeps at most this many reads of places that another thread had read already: 512 KiB.
+MOST_LATER = 1 << 15
 # From so many bytes on the system isn't asked whether it has as much memory: it refuses one block of more than all.
 _RESERVED_BYTES = 1 << 30
 # source: mmap(2) and asm-generic/mman-common.h; Python names it from 3.13 on
@@ -76,6 +78,8 @@ class Shadow:
     wrote, read: the latest event of any record; 0 for none, FOREVER once records may hold marks that are no events.
     agents: whether asynchronous operations use the region: barriers don't wait for them, so no record is too old.
     releases: first cell of a location → what has been released to it; released: which cells have one.
+    later_reads: all that `last_reads` has held since the last barrier, as cells and records; None if that is too much.
+    read_by: each instruction that has read from the region → its last event.
     """
 
     def __init__(self, region: MemoryRegion, cell_shift: int, initialized: bool) -> None:
@@ -92,11 +96,23 @@ class Shadow:
         self.log = WriterLog()
         self.releases: dict[int, Location] = {}
         self.released: NDArray[np.bool_] | None = None
+        self.later_reads: list[tuple[Index, Record]] | None = []
+        self.later_count = 0
+        self.read_by: dict[int, int] = {}
 
     def mark(self, cells: Index, mark: np.uint64) -> None:
         """Put a mark that is no event where the last write stands."""
         self.writes[cells] = mark
         self.wrote = FOREVER
+
+    def read_last(self, cells: Index, reads: Record) -> None:
+        """Record reads as the last ones of their cells."""
+        self.last_reads[cells] = reads
+        if self.later_reads is not None:
+            self.later_reads.append((cells, reads))
+            self.later_count += cells.size
+            if self.later_count > MOST_LATER:
+                self.later_reads = None
 
     def need_group_reads(self) -> Record:
         """The last reader of each cell in each group, by group and cell."""

@@ -17,6 +17,7 @@ from .places import PtxPlaces
 from .precedence import Precedence
 from .races import AccessChecker
 from .records import UNWRITTEN, LocalShadow, Shadow
+from .replicas import Replicas
 
 
 class Watch:
@@ -28,9 +29,10 @@ class Watch:
         self.program = program
         facts = program.ordering
         self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, facts)
+        precedence = Precedence(self.order, facts)
         report = AccessFindings(
-            lanes, places, findings, Precedence(self.order, facts), Definedness(program, lanes, places, findings),
-            program.sites,
+            lanes, places, findings, precedence, Definedness(program, lanes, places, findings), program.sites,
+            Replicas(program.courses, precedence, findings, places),
         )
         self.checker = AccessChecker(self.order, report)
 

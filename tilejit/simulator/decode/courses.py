@@ -64,6 +64,7 @@ class Courses:
         self.cycles: dict[frozenset[int], Cycle] = {}
         self.live_into: dict[int, tuple[int, ...]] = {}
         self.deciding_slots: dict[int, tuple[int, ...] | None] = {}
+        self.stores_from: dict[int, frozenset[int] | None] = {}
 
     @cached_property
     def ways_out(self) -> frozenset[int]:
@@ -218,6 +219,30 @@ class Courses:
         read = {site.pc for site in loads}
         understood = all(step.pc in read or self.is_understood(step) for step in decide)
         return Cycle(frozenset(registers), frozenset(site.index for site in loads), understood)
+
+    def stores_of(self, pc: int) -> frozenset[int] | None:
+        """Return the stores and atomics whose values depend on what a load gives.
+
+        None if anything but arithmetic depends on it besides: an address, a predicate, a branch, a collective.
+        """
+        if pc not in self.stores_from:
+            self.stores_from[pc] = self.follow(pc)
+        return self.stores_from[pc]
+
+    def follow(self, pc: int) -> frozenset[int] | None:
+        steps = list(self.steps(self.blocks))
+        flow: dict[str, list[str]] = {}
+        for step in steps:
+            for name in step.sources if step.root in _PURE else ():
+                flow.setdefault(name, []).extend(step.targets)
+        registers = reached(step_of(pc, self.function.body[pc]).targets, flow) - {"_"}
+        if registers & predicates(self.blocks) or any(self.function.registers.get(x) == 1 for x in registers):
+            return None
+        if any(not registers.isdisjoint(step.addresses) for step in steps):
+            return None
+        stores = {site.pc for site in self.sites if site.kind in ("store", "atomic")}
+        users = {step.pc: step.root for step in steps if step.root not in _PURE and registers & {*step.sources}}
+        return frozenset(users) if stores.issuperset(users) and _STORES.issuperset(users.values()) else None
 
     def steps(self, blocks: Iterable[BasicBlock]) -> Iterator[Step]:
         return (step_of(pc, self.function.body[pc]) for block in blocks for pc in block.pcs)
