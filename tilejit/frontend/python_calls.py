@@ -163,7 +163,7 @@ def _round(ctx: Context, node: ast.Call) -> Value:
     """round(x): the nearest integer, half to even, of the type that int(x) has."""
     values = positional_values(ctx, node)
     if len(values) != 1 or isinstance(values[0], Constant):
-        return _computed(ctx, node, round, values)
+        return computed(ctx, node, round, values)
     x = ctx.scalar(as_scalar(ctx, node, values[0]), node)
     if not x.dtype.is_float:
         return Scalar(x)
