@@ -253,7 +253,7 @@ def test_buffers_of_a_loop_and_of_helpers_are_made_once_each() -> None:
 
 
 
-HALOS = ["-4:4", "-8:0", "-4 : -4 + N", "-4 : A.shape[0] - A.shape[0] + 4", "i - 8 : i - 4", "i - 8 : i"]
+HALOS = ["-N : 4 - N", "-4:4", "-8:0", "-4 : -4 + N", "-4 : A.shape[0] - A.shape[0] + 4", "i - 8 : i - 4", "i - 8 : i"]
 
 
 @pytest.mark.parametrize("part", HALOS)

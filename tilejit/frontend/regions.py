@@ -362,13 +362,13 @@ def _check_index(
 
 
 def _check_start(ctx: Context, part: _Slice, memory: Memory, dim: int, node: ast.AST) -> None:
-    """Refuse `X[-2:]` and `X[-4:-2]`, which in Python count from the end."""
+    """Refuse `X[-2:]` and `X[-4:-2]`, which in Python count from the end; a start that is computed lies outside."""
     start, stop = part.lower, part.upper
-    if not isinstance(part.node, ast.Slice) or not isinstance(part.node.lower, ast.UnaryOp):
-        return
-    is_open = part.node.upper is None or (isinstance(stop, Const) and stop.value < 0)
-    if is_open and isinstance(start, Const) and start.value < 0:
-        raise _from_the_end(ctx, part.node.lower, memory, dim, int(start.value), node)
+    written = part.node.lower if isinstance(part.node, ast.Slice) else None
+    is_literal = isinstance(written, ast.UnaryOp) and isinstance(written.operand, ast.Constant)
+    is_from_the_end = stop is None or isinstance(stop, Const) and stop.value < 0
+    if written is not None and is_literal and is_from_the_end and isinstance(start, Const) and start.value < 0:
+        raise _from_the_end(ctx, written, memory, dim, int(start.value), node)
 
 
 def _from_the_end(
