@@ -1,5 +1,7 @@
 """The CUDA device on a real GPU."""
 
+import multiprocessing
+import os
 import threading
 
 import numpy as np
@@ -289,3 +291,38 @@ def test_a_launch_says_what_the_driver_made_of_the_kernel():
     made = launch.compiled
     assert not made.usage.is_estimate and made.spills == 0
     assert 8 <= made.registers <= 32 and made.occupancy == 1.0
+
+
+def refused(launch, answers):
+    """What a launch says in this process, which is a child."""
+    try:
+        launch()
+        answers.put("it ran")
+    except Exception as error:
+        answers.put(f"{type(error).__name__}: {error}")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_launch_in_a_forked_child_says_that_contexts_do_not_survive():
+    a, b = tj.to_device(np.zeros(128, np.float32)), tj.to_device(np.zeros(128, np.float32))
+    host = np.zeros(128, np.float32)
+    for _ in range(3):
+        # the third launch is a generated function's
+        add_one[1](a, b, 1)
+    prepared = add_one[1].bind(a, b, 1)
+    prepared()
+    launches = [
+        lambda: add_one[1](a, b, 1), lambda: add_one[1](host, host.copy(), 1), prepared, lambda: a.numpy(),
+        lambda: tj.empty(8, "float32"), tj.synchronize,
+    ]
+    context = multiprocessing.get_context("fork")
+    for launch in launches:
+        answers = context.Queue()
+        child = context.Process(target=refused, args=(launch, answers))
+        child.start()
+        said = answers.get(timeout=60)
+        child.join()
+        assert "do not survive a fork" in said and 'get_context("spawn")' in said, said
+    add_one[1](a, b, 2)
+    assert (b.numpy() == 2).all()

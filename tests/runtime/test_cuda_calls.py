@@ -36,13 +36,13 @@ from tilejit.target import target
 
 pytest.importorskip("cuda.bindings")
 
-from tests.runtime.fake_driver import FakeDriver, install, real  # noqa: E402
+from tests.runtime.fake_driver import FakeDriver, forget_devices, install, real  # noqa: E402
 from tests.support.foreign_arrays import (
     Interface,
     Tensor,  # noqa: E402
 )
 from tilejit.executable import Executable  # noqa: E402
-from tilejit.runtime import cuda, cuda_function  # noqa: E402
+from tilejit.runtime import cuda, cuda_function, devices  # noqa: E402
 from tilejit.runtime.assertions import DeviceAssertionError, DeviceCheckError  # noqa: E402
 from tilejit.usage import Measurement, Usage  # noqa: E402
 
@@ -486,3 +486,43 @@ def test_a_prepared_launch_does_not_use_freed_memory(fake, device):
     with pytest.raises(LaunchError, match="was freed"):
         run()
     assert len(launches(fake)) == 1
+
+
+@pytest.fixture
+def found(fake, monkeypatch):
+    """The fake driver's GPUs are in use."""
+    monkeypatch.setattr(devices, "_has_driver", lambda: True)
+    monkeypatch.setattr(devices, "_used", {})
+    forget_devices()
+    yield fake
+    forget_devices()
+
+
+def test_in_a_forked_child_every_call_says_that_contexts_do_not_survive(found, monkeypatch):
+    @tj.kernel(threads=32)
+    def k(A: tj.Tensor):
+        A[tj.thread_id()] = 1
+
+    with tj.use_device("cuda:0"):
+        a, host = tj.to_device(np.zeros(32, np.float32)), np.zeros(32, np.float32)
+        prepared = k[1].bind(a)
+        for _ in range(3):
+            k[1](a)
+            prepared()
+        # as the driver answers in a process that was forked
+        lost = real.CUresult.CUDA_ERROR_NOT_INITIALIZED
+        for name in dir(FakeDriver):
+            if name.startswith("cu") and name != "cuGetErrorString":
+                # also for launchers that have the function already
+                found.errors[name] = lost
+                monkeypatch.setattr(found, name, lambda *_, n=name: (lost,) if n == "cuInit" else (lost, None))
+        late = tj.kernel(threads=32)(k.__wrapped__)
+        launches = [
+            lambda: k[1](a), prepared, lambda: k[1](host), lambda: late[1](a), a.numpy, lambda: tj.empty(8, "float32"),
+            tj.synchronize,
+        ]
+        for launch in launches:
+            with pytest.raises(LaunchError, match="do not survive a fork") as caught:
+                launch()
+            assert 'get_context("spawn")' in caught.value.hint
+    assert "do not survive a fork" in cuda.problem() and "spawn" in cuda.problem()

@@ -33,6 +33,8 @@ def problem() -> str | None:
         (error,) = driver.cuInit(0)
     except RuntimeError:
         return NO_DRIVER
+    if error == cuda_driver.NOT_INITIALIZED:
+        return f"{cuda_driver.FORKED}: {cuda_driver.SPAWN}"
     if error != cuda_driver.SUCCESS:
         return f"the CUDA driver says {cuda_driver.name(error)}"
     return None if device_count() else "the CUDA driver has no device"

@@ -16,6 +16,11 @@ from ..usage import Usage, notes_in
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 
+#: what the driver says in a process that was forked from one that uses it: all others initialize it first
+NOT_INITIALIZED = driver.CUresult.CUDA_ERROR_NOT_INITIALIZED
+FORKED = "this process was forked from one that uses a GPU, and CUDA contexts do not survive a fork"
+SPAWN = 'start processes with multiprocessing.get_context("spawn"), or use the GPU in the forked processes only'
+
 LOG_BYTES = 16384
 
 _PTX_VERSION = re.compile(r"^\.version (\S+)", re.MULTILINE)
@@ -49,6 +54,8 @@ def call(function: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
 
 def failure(error: Any, doing: str) -> LaunchError:
     """What a driver call's status says. doing: the call's name."""
+    if error == NOT_INITIALIZED:
+        return LaunchError(f"{name(error)} from {doing}: {FORKED}", hint=SPAWN)
     if error == driver.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS:
         hint = "a kernel read or wrote outside its arrays: run it with TILEJIT_DEVICE=sim, which says where"
     elif error == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
