@@ -24,8 +24,7 @@ def resolve(*wanted: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("torch", ["torch==2.10.*", "torch==2.11.*"])
-@pytest.mark.parametrize("cupy", ["cupy-cuda12x", "cupy-cuda13x"])
+@pytest.mark.parametrize(("torch", "cupy"), [("torch==2.10.*", "cupy-cuda12x"), ("torch==2.11.*", "cupy-cuda13x")])
 def test_it_resolves_beside_other_libraries(torch: str, cupy: str) -> None:
     needed = [f"{r[1]}>={r[2]}{r[3]}{r[4] or ''}" for r in requirements("dependencies")]
     resolve(*needed, torch, "numba-cuda", cupy)
