@@ -321,6 +321,108 @@ def test_of_some_lanes_one_of_them_is_elected():
         assert got[leader] == leader + 100
 
 
+# arrivals whose phase depends on the order of threads
+
+
+def by_warps(*bodies):
+    """The body of each warp; {label} is different in each."""
+    tests = "shr.u32 %r4, %r1, 5; and.b32 %r5, %r1, 31; setp.eq.u32 %p8, %r5, 0; mov.u32 %r6, 0; mov.u32 %r10, 0;\n"
+    for i in range(len(bodies)):
+        tests += f"setp.eq.u32 %p2, %r4, {i}; @%p2 bra W{i};\n"
+    return tests + "".join(f"W{i}: {body.replace('LOOP', f'L{i}')} bra END;\n" for i, body in enumerate(bodies))
+
+
+def repeat(body, times=3):
+    return f"LOOP: {body} add.u32 %r6, %r6, 1; setp.lt.u32 %p7, %r6, {times}; @%p7 bra LOOP;"
+
+
+ARRIVE = "@%p8 mbarrier.arrive.shared::cta.b64 _, [%r3];"
+TWICE = "@%p8 mbarrier.arrive.shared::cta.b64 _, [%r3], 2;"
+
+
+def waits(at="%r3", number="%r6"):
+    """A wait for the phase of the step at a barrier."""
+    return wait(f"LOOP{at.strip('%')}", at, number) + "bar.warp.sync -1;"
+
+
+OTHER = "add.u32 %r9, %r3, 8;"
+AT_OTHER = ARRIVE.replace("%r3", "%r9")
+PONG = "mbarrier.init.shared::cta.b64 [%r2+1032], 1;\nfence.mbarrier_init"
+#: name → (arrivals of a phase, each warp's body)
+RIGHT_ARRIVALS = {
+    "each waits for each phase": (2, [repeat(ARRIVE + waits())] * 2),
+    "one thread arrives twice, as the phase expects": (
+        3, [repeat(ARRIVE + ARRIVE + waits()), repeat(ARRIVE + waits())]),
+    "one instruction arrives twice": (3, [repeat(TWICE + waits()), repeat(ARRIVE + waits())]),
+    "one thread fills phase after phase": (1, [repeat(ARRIVE), ""]),
+    "they arrive by turns": (2, [ARRIVE + ARRIVE, waits(number="0") + ARRIVE + ARRIVE]),
+    "the one that waits answers at another barrier": (
+        2, [OTHER + repeat(ARRIVE + waits("%r9")), OTHER + repeat(ARRIVE + waits() + AT_OTHER)]),
+    "a barrier of the CTA orders the phases": (2, [repeat(ARRIVE + "bar.sync 0;")] * 2),
+    "a named barrier does": (2, [repeat(ARRIVE + "bar.sync 1, 64;")] * 2),
+    "all lanes arrive": (64, [repeat(ARRIVE.replace("@%p8 ", "") + waits())] * 2),
+}
+WRONG_ARRIVALS = {
+    "nobody waits": (2, [repeat(ARRIVE)] * 2),
+    "one of two doesn't wait": (2, [repeat(ARRIVE), repeat(ARRIVE + waits())]),
+    "one arrives once too often": (2, [ARRIVE + ARRIVE, ARRIVE + waits(number="0")]),
+    "one of three doesn't wait": (3, [repeat(ARRIVE + waits())] * 2 + [repeat(ARRIVE)]),
+}
+
+
+def arrivals(count, bodies, schedule):
+    start = START.format(count=count).replace("fence.mbarrier_init", PONG)
+    text = module(start + by_warps(*bodies) + END)
+    block = 32 * len(bodies)
+    return launch(text, np.zeros(block, "u4"), block=block, schedule=schedule)
+
+
+@pytest.mark.parametrize("schedule", range(6))
+@pytest.mark.parametrize("name", RIGHT_ARRIVALS)
+def test_arrivals_that_know_of_the_phase_before_are_right(name, schedule):
+    assert arrivals(*RIGHT_ARRIVALS[name], schedule).findings == ()
+
+
+@pytest.mark.parametrize("schedule", range(8))
+@pytest.mark.parametrize("name", WRONG_ARRIVALS)
+def test_an_arrival_that_another_order_counts_for_another_phase_is_reported(name, schedule):
+    with pytest.raises(AsyncHazardError, match=r"arrives at mbarrier sm\+1024\n(.|\n)*and nothing orders that after"):
+        arrivals(*WRONG_ARRIVALS[name], schedule)
+
+
+MINE, THEIRS = "bar.arrive 1, 64;", "bar.arrive 2, 64;"
+RIGHT_TURNS = {
+    "they take turns": [
+        repeat("bar.sync 2, 64;" + MINE) + "bar.sync 2, 64;", THEIRS + repeat("bar.sync 1, 64;" + THEIRS)],
+    "both wait each time": [repeat("bar.sync 1, 64;")] * 2,
+    "numbers by turns": [repeat("bar.sync 1, 64; bar.sync 2, 64;")] * 2,
+    "one waits, then all": [repeat(MINE + "bar.sync 0;"), repeat("bar.sync 1, 64; bar.sync 0;")],
+    "pairs one after the other": ["bar.sync 1, 64; bar.sync 2, 96;"] * 2 + ["bar.sync 2, 96; bar.sync 3, 64;"]
+                                 + ["bar.sync 3, 64;"],
+}
+WRONG_TURNS = {
+    "each arrives before it knows": [
+        MINE + repeat("bar.sync 2, 64;" + MINE) + "bar.sync 2, 64;",
+        THEIRS + repeat("bar.sync 1, 64;" + THEIRS) + "bar.sync 1, 64;"],
+    "one doesn't wait": [repeat(MINE), repeat("bar.sync 1, 64;")],
+    "two pairs at once": ["bar.sync 1, 64;"] * 4,
+    "the next pair comes early": ["bar.sync 1, 64;"] * 2 + ["bar.arrive 1, 64;", "bar.sync 1, 64;"],
+}
+
+
+@pytest.mark.parametrize("schedule", range(6))
+@pytest.mark.parametrize("name", RIGHT_TURNS)
+def test_named_barriers_reused_after_their_phase_are_right(name, schedule):
+    assert arrivals(1, RIGHT_TURNS[name], schedule).findings == ()
+
+
+@pytest.mark.parametrize("schedule", range(10))
+@pytest.mark.parametrize("name", WRONG_TURNS)
+def test_a_named_barrier_reused_before_its_phase_is_known_to_be_over_is_reported(name, schedule):
+    with pytest.raises(AsyncHazardError, match=r"arrives at barrier \d( twice| for a phase of 64|\n.*\nand nothing)"):
+        arrivals(1, WRONG_TURNS[name], schedule)
+
+
 # named barriers whose number is known only at run time
 
 

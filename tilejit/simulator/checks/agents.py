@@ -96,12 +96,19 @@ class Agents:
                 clocks.outer_agents.add(clocks.agent(agent))
         return event
 
-    def news(self, agent: Hashable, cta: int, event: int) -> Message:
-        """What those learn who wait for an agent's event."""
-        column = self.order.need_clocks().agent_column(agent, cta)
+    def news(self, agent: Hashable, cta: int, event: int, issued: Index | None = None) -> Message:
+        """What those learn who wait for an agent's event. issued: what its issuer knew to be executed."""
+        clocks = self.order.need_clocks()
+        column = clocks.agent_column(agent, cta)
         message = self.order.nothing()
         message.rows[0, cta, column] = event
+        if issued is not None:
+            message.rows[clocks.executed, cta, : issued.size] = issued
         return message
+
+    def issued(self, position: int) -> Index:
+        """Return what a thread knows to be executed, as a row of clocks."""
+        return self.order.need_clocks().known_to(position, *self.order.starts())
 
     def waited(self, positions: Index, agent: Hashable, event: int) -> None:
         """Threads of one CTA have waited for an agent's events up to this one."""

@@ -7,7 +7,7 @@ view is a row of events: the accesses of the column's threads, or agent, up to t
               of each as many as there are ranks
     rows      a CTA's warps; threads that have learnt something without their warp, until their warp synchronises
     planes    what ordinary accesses see; what the asynchronous proxy sees of shared, and of global memory; in clusters
-              of several CTAs, what has been executed, whether or not its accesses are seen
+              of several CTAs and with asynchronous copies, what has been executed, whether or not its accesses are seen
 
 A fence between proxies copies the first plane into another. Whatever passes views on passes all planes on, but for
 messages to other CTAs (`order.py`). A message is what threads release, and others learn: a row for each CTA that
@@ -64,9 +64,9 @@ class Clocks:
         self.ranks = lanes.ranks
         planes = 1 + len(PROXY_PLANES) * proxies
         self.has_proxies = proxies
-        self.executed = planes if self.ranks > 1 else None
+        self.executed = planes if self.ranks > 1 or proxies else None
         self.own = (GENERIC,) if self.executed is None else (GENERIC, self.executed)
-        planes += self.ranks > 1
+        planes += self.executed is not None
         self.views = np.zeros((planes, lanes.ctas, self.warps, self.ranks * self.warps), np.int64)
         self.rows, self.columns = np.full((2, lanes.threads), -1)
         self.rows_of: dict[int, list[int]] = {}
@@ -227,6 +227,18 @@ class Clocks:
             message[plane, home] = rows
         return message
 
+    def known_to(self, position: int, cta_start: Index, warp_start: Index) -> Index:
+        """Return up to which event a thread knows each column's threads to have executed."""
+        cta, warp = divmod(int(self.lanes.full["chunk_warp"][position]), self.warps)
+        thread = position % self.lanes.threads
+        known: Index = self.views[self.executed, cta, warp].copy()
+        if self.rows[thread] >= 0:
+            np.maximum(known, self.views[self.executed, cta, self.rows[thread]], out=known)
+        first = cta % self.ranks * self.warps
+        np.maximum(known[first : first + self.warps], cta_start[cta] - 1, out=known[first : first + self.warps])
+        known[first + warp] = max(known[first + warp], warp_start[cta * self.warps + warp] - 1)
+        return known
+
     def gather(self, message: RowOfEach, ctas: Index, rows: RowOfEach) -> None:
         """Join rows to those of a message, by their CTAs, which ascend."""
         if not ctas.size:
@@ -344,7 +356,7 @@ class Clocks:
 
     def executed_for(self, cta: int, who: Index) -> Index:
         """Up to which event some thread of a CTA of the chunk knows that threads of its cluster have come."""
-        assert self.executed is not None, "only clusters of several CTAs keep that"
+        assert self.executed is not None, "clusters of several CTAs keep that"
         known = self.views[self.executed, cta].max(axis=0)
         result = np.zeros(who.size, np.int64)
         for columns in self.columns_of(who):

@@ -307,6 +307,20 @@ class Order:
         answer: NDArray[np.bool_] = result
         return answer
 
+    def has_happened(self, late: Index, events: Index, by: Index) -> NDArray[np.bool_]:
+        """Whether threads `by` know that threads `late` have executed events, all by position.
+
+        It doesn't matter whether they may see what those have written.
+        """
+        gid, clocks = self.lanes.full["gid"], self.need_clocks()
+        who = gid[late].astype(np.int64)
+        plane = GENERIC if clocks.executed is None else clocks.executed
+        result: NDArray[np.bool_] = events <= clocks.events_of(plane, who, by)
+        ask = np.flatnonzero(~result)
+        if ask.size:
+            result[ask] = self.ordered(who[ask], events[ask], gid[by[ask]].astype(np.int64))
+        return result
+
     def near(self, cta: Index, other: Index) -> NDArray[np.bool_]:
         """Whether CTAs are of one cluster."""
         ranks = self.lanes.ranks

@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...dataclass import dataclass
-from .ptx import Module, PtxInstruction, parse_number
+from .ptx import Module, PtxFunction, PtxInstruction, parse_number
+from .steps import defined, skippable
 
 DTYPES: dict[str, Any] = {
     "u1": np.dtype(np.uint8), "u2": np.dtype(np.uint16), "u4": np.dtype(np.uint32), "u8": np.dtype(np.uint64),
@@ -83,6 +84,12 @@ class KernelNames:
         # registers that products of warpgroups name, by row
         self.product_rows: dict[str, int] = {}
         self.constants: dict[tuple[int, str], str] = {}
+
+    def set_undefined(self, undefined: frozenset[str], function: PtxFunction) -> None:
+        """Some path reads these registers unwritten."""
+        self.maybe_undefined = undefined
+        self.never_written = undefined - defined(function)
+        self.skippable = skippable(function, undefined)
 
     def slot(self, name: str) -> int:
         """The slot of a register or special register; KeyError when there is none of that name."""

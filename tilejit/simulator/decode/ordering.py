@@ -28,6 +28,7 @@ class Ordering:
     clocks: something orders a part of a CTA's warps, or those of a cluster: named barriers, mbarriers, asynchronous
     operations, cluster barriers.
     proxies: something fences, or is, the asynchronous proxy.
+    relaxed: some arrival or wait at an mbarrier orders no memory accesses.
     """
 
     strong: NDArray[np.bool_]
@@ -41,6 +42,7 @@ class Ordering:
     partial: bool
     clocks: bool
     proxies: bool
+    relaxed: bool
 
     @classmethod
     def of(cls, body: Sequence[PtxInstruction], sites: Sequence[Site]) -> Ordering:
@@ -67,6 +69,8 @@ class Ordering:
             partial=parts or proxies or bool(fences) or any(site.release for site in sites),
             clocks=parts or proxies,
             proxies=proxies,
+            relaxed=any(x.root == "mbarrier" and ".relaxed" in x.suffix and ".expect_tx.relaxed" not in x.suffix
+                        for x in body),
         )
 
 

@@ -49,6 +49,10 @@ class PtxInstruction:
     guard: str | None = None
     guard_negated: bool = False
 
+    def names(self, part: slice = slice(None)) -> list[str]:
+        """Return the names in some of the operands."""
+        return [name for operand in self.operands[part] for name in NAME.findall(operand)]
+
     @property
     def events(self) -> int:
         """The performance events that the instruction triggers, as bits; 0 for any other instruction."""

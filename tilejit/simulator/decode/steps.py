@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...dataclass import dataclass
 from .blocks import BARRIER_ROOTS, JUMP_ROOTS
-from .ptx import NAME, PtxInstruction
+from .ptx import NAME, PtxFunction, PtxInstruction
 
 # Their first operand is no result, as none in brackets is.
 _NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
@@ -39,3 +39,25 @@ def step_of(pc: int, ins: PtxInstruction) -> Step:
     if ".cc" in ins.suffix:
         targets.append("%carry")
     return Step(pc, ins.root, tuple(targets), tuple(sources), tuple(addresses))
+
+
+def skippable(function: PtxFunction, undefined: frozenset[str]) -> dict[str, int]:
+    """Return those of the registers that predicated instructions or loads write, with the first of these.
+
+    Other writes are left out: where a branch skips them, compilers leave registers undefined that nobody needs.
+    """
+    result: dict[str, int] = {}
+    for pc, ins in enumerate(function.body):
+        if ins.guard or ins.root in ("ld", "ldu"):
+            for name in undefined.intersection(step_of(pc, ins).targets):
+                result.setdefault(name, pc)
+    return result
+
+
+def defined(function: PtxFunction) -> set[str]:
+    """Registers that may be written somewhere: the first operand of every instruction that has a destination."""
+    written: set[str] = set()
+    for ins in function.body:
+        if ins.operands and ins.root not in ("st", "red", "bra", "brx"):
+            written.update(x.strip() for x in ins.operands[0].strip("{}()").replace("|", ",").split(","))
+    return written

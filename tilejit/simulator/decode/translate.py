@@ -21,9 +21,8 @@ from .courses import Courses
 from .emitter import SPECIAL, BlockWriter, KernelNames
 from .ordering import Ordering
 from .parser import parse
-from .ptx import NAME, Module, PtxFunction, Variable
+from .ptx import Module, PtxFunction, Variable
 from .statements import parse_kernel
-from .steps import step_of
 from .variables import Placed, place_lasting
 
 RUNTIME: dict[str, Any] = {
@@ -136,7 +135,7 @@ class _Translator:
         buffers = [v for v in self.module.variables.values() if v.space in ("shared", "local")]
         if not buffers:
             return []
-        named = {x for ins in self.function.body for operand in ins.operands for x in NAME.findall(operand)}
+        named = {x for ins in self.function.body for x in ins.names()}
         return [v for v in buffers if v.name in named]
 
     def check_labels(self) -> None:
@@ -183,15 +182,13 @@ class _Translator:
         addresses = self.module.code_addresses | addresses | params
         names = KernelNames({**function.registers, "%carry": 32}, addresses, params)
         names.namespace.update(RUNTIME)
-        names.maybe_undefined = undefined
         names.loaded_later = _loaded_later(function)
         names.unread = _unread(function)
         if prod(function.bounds.cluster or (1,)) > 1:
             names.shared = frozenset(v.name for v, _ in self.placed if v.space == "shared")
         names.product_rows = {name: row for row, name in enumerate(self.product_registers)}
-        defined = _defined(function) if undefined else set()
-        names.never_written = frozenset(x for x in undefined if x not in defined)
-        names.skippable = _skippable(function, undefined) if undefined else {}
+        if undefined:
+            names.set_undefined(undefined, function)
         return [self.emit_block(block, names) for block in blocks], names
 
     def emit_block(self, block: BasicBlock, names: KernelNames) -> BlockWriter:
@@ -300,35 +297,12 @@ def _product_registers(function: PtxFunction) -> tuple[str, ...]:
 
 def _unread(function: PtxFunction) -> frozenset[str]:
     """Destinations of atomics that no instruction reads."""
-    targets = {x for ins in function.body if ins.root == "atom" for x in NAME.findall(ins.operands[0])}
+    targets = {x for ins in function.body if ins.root == "atom" for x in ins.names(slice(1))}
     if not targets:
         return frozenset()
     read: set[str] = set()
     for ins in function.body:
         writes = ins.root in ("atom", "mov")
-        for operand in ins.operands[1:] if writes else ins.operands:
-            read.update(NAME.findall(operand))
+        read.update(ins.names(slice(1, None) if writes else slice(None)))
         read.add(ins.guard or "")
     return frozenset(targets - read)
-
-
-def _skippable(function: PtxFunction, undefined: frozenset[str]) -> dict[str, int]:
-    """Return those of the registers that predicated instructions or loads write, with the first of these.
-
-    Other writes are left out: where a branch skips them, compilers leave registers undefined that nobody needs.
-    """
-    result: dict[str, int] = {}
-    for pc, ins in enumerate(function.body):
-        if ins.guard or ins.root in ("ld", "ldu"):
-            for name in undefined.intersection(step_of(pc, ins).targets):
-                result.setdefault(name, pc)
-    return result
-
-
-def _defined(function: PtxFunction) -> set[str]:
-    """Registers that may be written somewhere: the first operand of every instruction that has a destination."""
-    written: set[str] = set()
-    for ins in function.body:
-        if ins.operands and ins.root not in ("st", "red", "bra", "brx"):
-            written.update(x.strip() for x in ins.operands[0].strip("{}()").replace("|", ",").split(","))
-    return written

@@ -17,6 +17,7 @@ from ...errors import DeadlockError, DivergenceError, SimulationError
 from ..checks.findings import Findings
 from ..checks.order import Message, Order
 from ..checks.places import PtxPlaces
+from ..checks.turns import HINT, Turns
 from ..decode.blocks import BasicBlock
 from .lanes import WARP, Index, Lanes
 
@@ -48,7 +49,7 @@ class Arrival:
 
 
 class Barriers:
-    """All barriers of a chunk's CTAs. waiting: barrier number → arrivals."""
+    """All barriers of a chunk's CTAs. waiting, turns: barrier number → arrivals; their order, where it is checked."""
 
     def __init__(
         self, lanes: Lanes, alive: NDArray[np.bool_], order: Order | None, places: PtxPlaces, findings: Findings
@@ -59,6 +60,7 @@ class Barriers:
         self.order = order
         self.places = places
         self.waiting: dict[int, list[Arrival]] = {}
+        self.turns: dict[int, Turns] = {}
 
     def arrive(
         self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
@@ -86,6 +88,7 @@ class Barriers:
             values = None if value is None else np.broadcast_to(value, positions.shape)[at]
             arrival = Arrival(block, positions[at], how != "arrive", aligned, count, result, values, op)
             if self.order is not None and self.order.clocks is not None:
+                self.check_turn(self.order, int(number), arrival)
                 arrival.message = self.order.release(positions[at])
             self.wait(int(number), arrival)
         return self.complete()
@@ -130,13 +133,52 @@ class Barriers:
             warps = distinct(lanes.full["chunk_warp"][here & self.warp_complete(here)])
             have = np.bincount(warps // lanes.warps_per_cta, minlength=lanes.ctas) * WARP
             full = have >= count
+            if self.order is not None and np.count_nonzero(have > count):
+                self.report_crowd(number, count, arrivals[-1], have > count)
         if not full.any():
             return []
         for a in arrivals:
             if a.aligned:
                 self.check_aligned(a, full)
         self.synchronise(arrivals, full, count)
+        if number in self.turns and count is None:
+            # the barrier orders all that follows
+            self.turns[number].forget(np.flatnonzero(full))
+        elif number in self.turns:
+            self.turns[number].end(np.flatnonzero(full))
+            for a in (x for x in arrivals if x.waits):
+                going = a.positions[full[cta[a.positions]]]
+                self.turns[number].passed(going, cta[going])
         return self.let_go(number, count, full)
+
+    def check_turn(self, order: Order, number: int, arrival: Arrival) -> None:
+        """Each thread arrives once in a phase, and for a phase only after the one before."""
+        if number not in self.turns:
+            self.turns[number] = Turns(order, self.findings, any_thread=True)
+        turns, positions, pc = self.turns[number], arrival.positions, arrival.block.end_pc
+        ctas = self.lanes.full["chunk_cta"][positions]
+        earlier = turns.now[ctas, positions % turns.size]
+        again = positions[earlier > 0]
+        if again.size:
+            other_pc = int(order.pcs[int(earlier.max())])
+            self.findings.add(
+                "barrier",
+                f"{self.lanes.party(again)} arrives at barrier {number} twice in one phase\n"
+                f"  {self.places.describe(pc)}\nafter\n  {self.places.describe(other_pc)}",
+                pc, other_pc, self.lanes.numbers(again), again.size, hint=HINT,
+            )
+        turns.arrive(f"barrier {number}", positions, ctas, pc)
+
+    def report_crowd(self, number: int, count: int, arrival: Arrival, crowded: NDArray[np.bool_]) -> None:
+        """Report that more threads have come for a phase than it takes: which of them it takes is open."""
+        pc, positions = arrival.block.end_pc, arrival.positions
+        positions = positions[crowded[self.lanes.full["chunk_cta"][positions]]]
+        self.findings.add(
+            "barrier",
+            f"{self.lanes.party(positions)} arrives at barrier {number} for a phase of {count} threads, for which more "
+            f"have arrived\n  {self.places.describe(pc)}",
+            pc, None, self.lanes.numbers(positions), positions.size, hint=HINT,
+        )
 
     def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """For each thread, whether all living threads of its warp are here."""

@@ -234,12 +234,13 @@ class BulkCopies:
             issuers = np.array([position])
             agents.read(operation.reads, Start(what, issuers, source.site), agent, cta)
             agents.write(operation.writes, Start(what, issuers, target.site))
+        issued = agents.issued(position) if agents is not None else None
 
         def carry_out() -> None:
             target.write(source.read())
             if agents is not None:
                 event = agents.land(operation.writes, agent, cta, pc)
-                operation.news = agents.news(agent, cta, event)
+                operation.news = agents.news(agent, cta, event, issued)
                 self.landed.setdefault(cta, {})[agent] = Landed(operation, event)
 
         operation.carry_out = carry_out

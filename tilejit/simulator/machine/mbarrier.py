@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass, replace
-from ..checks.order import Message
+from ..checks.findings import Findings
+from ..checks.order import Message, Order
+from ..checks.turns import Turns
 from .lanes import Index, Lanes
 from .memory import MemoryRegion
 
@@ -68,10 +70,12 @@ class MBarrier:
     made_by, made_at, made: the instruction, the thread and the event that made it. fenced: whether that thread has
     made it visible to other agents (fence.mbarrier_init); published: the event of that fence, 0 without.
     used: of each thread of the chunk, the event at which it used its CTA's barrier last, 0 for never.
+    turns: checks that arrivals come after the phase before; None if that isn't checked.
     """
 
     def __init__(self, address: int, region: MemoryRegion, lanes: Lanes, name: str) -> None:
         ctas = lanes.ctas
+        self.turns: Turns | None = None
         self.address = address
         self.name = name
         self.region = region
@@ -84,6 +88,9 @@ class MBarrier:
         self.made_by, self.made_at, self.made, self.published = np.zeros((4, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
         self.used: Index = np.zeros(lanes.total, np.int64)
+
+    def check_turns(self, order: Order, findings: Findings) -> None:
+        self.turns = Turns(order, findings, any_thread=False)
 
     def cells(self, ctas: Index) -> Index:
         """The cells of the barriers' bytes in their region's shadow, a row for each CTA."""
@@ -109,8 +116,18 @@ class MBarrier:
         if len(self.arrivals) > 2 * self.live.size + 64:
             self.arrivals = [x for x in self.arrivals if (x.phases == self.phase[x.ctas]).any()]
 
+    def last_arrivals(self, cta: int) -> list[tuple[int, Index]]:
+        """Return (instruction, threads) of the last arrival at a CTA's barrier, in a list that is empty without one."""
+        for x in reversed(self.arrivals):
+            here = x.positions[x.ctas == cta]
+            if here.size:
+                return [(x.pc, here)]
+        return []
+
     def forget(self, ctas: Index) -> None:
         """Forget who arrived in CTAs whose barrier is another one from here on."""
+        if self.turns is not None:
+            self.turns.forget(ctas)
         before, self.arrivals = self.arrivals, []
         for x in before:
             stays = ~np.isin(x.ctas, ctas)

@@ -146,6 +146,8 @@ class MBarriers:
         # a phase brings nothing of those who arrive once it is complete
         for later in distinct(arrived_in - phases).tolist():
             at = np.flatnonzero(arrived_in - phases == later)
+            if barrier.turns is not None:
+                barrier.turns.arrive(barrier.name, self.lanes.positions()[threads[at]], ctas[at], site.pc)
             if release is not None:
                 release(barrier, threads[at])
             self.count(site, barrier, arriving.part(at))
@@ -210,6 +212,8 @@ class MBarriers:
             complete[threads] = done
             if self.order is not None and acquires and site.pc not in self.program.courses.unheeded:
                 self.acquire(self.order, barrier, threads[done], acquires == "cluster")
+                if barrier.turns is not None:
+                    barrier.turns.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
             self.note_waits(site, barrier, threads, asked, done, kind)
         return complete
 
@@ -293,6 +297,8 @@ class MBarriers:
             return None
         name = f"mbarrier {name_of(self.access.memory, shared, BYTES)}"
         barrier = self.at[shared] = MBarrier(shared, region, self.lanes, name)
+        if self.order is not None and not self.order.facts.relaxed:
+            barrier.check_turns(self.order, self.access.findings)
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
@@ -396,6 +402,8 @@ class MBarriers:
                 self.finishes(barrier, done)
             barrier.phase[done] += 1
             barrier.pending[done] = barrier.expected[done]
+            if barrier.turns is not None:
+                barrier.turns.end(done)
             self.pass_on(barrier, done)
 
     def release(self, barrier: MBarrier, threads: Index) -> None:
@@ -439,17 +447,9 @@ class MBarriers:
             self.misuse(
                 site, barrier, threads[wrong],
                 f"is waited for in phase {n}, but is in phase {phase}: {reason}",
-                *(pc for pc, _ in self.last_arrivals(barrier, int(self.ctas(threads[wrong])[0]))),
+                *(pc for pc, _ in barrier.last_arrivals(int(self.ctas(threads[wrong])[0]))),
                 hint="who arrives and who waits count the same steps, from 0, and none is left out on either side",
             )
-
-    def last_arrivals(self, barrier: MBarrier, cta: int) -> list[tuple[int, Index]]:
-        """(instruction, threads) of the last arrival at a CTA's barrier, in a list that is empty if there is none."""
-        for x in reversed(barrier.arrivals):
-            here = x.positions[x.ctas == cta]
-            if here.size:
-                return [(x.pc, here)]
-        return []
 
     def note_waits(
         self, site: Site, barrier: MBarrier, threads: Index, asked: Index, done: NDArray[np.bool_], kind: str
