@@ -6,7 +6,7 @@ import pytest
 from tests.simulator.small_kernels import simulate
 from tilejit.errors import RaceError, SimulationError
 
-SCHEDULES = range(5)
+SCHEDULES = (*range(5), 14, 17)
 # thread t reads word t % 32 of its CTA's 64 words; %p1: warp 0; %x3: the place; %x4: a place of the thread's own
 START = """
 .reg .pred %q<4>;
@@ -19,9 +19,9 @@ setp.lt.u32 %p1, %r1, 32; setp.lt.u32 %p2, %r1, 64; mul.lo.u32 %r11, %r2, 4; mov
 LOAD = "ld.global.b32 %r3, [%x3]; add.s32 %r4, %r3, 1;"
 STORE = "@%p1 st.global.b32 [%x3], %r4;"
 LOOP = "mov.u32 %r20, 0; AGAIN: {} add.u32 %r20, %r20, 1; setp.lt.u32 %q1, %r20, 3; @%q1 bra AGAIN;"
+SHARED_STORE = "@%p1 st.shared.b32 [%r11], %r4;"
 SHARED = (
-    "@%p1 st.shared.b32 [%r11], %r1; bar.sync 0; ld.shared.b32 %r3, [%r11]; add.s32 %r4, %r3, 1;"
-    "@%p1 st.shared.b32 [%r11], %r4;"
+    "@%p1 st.shared.b32 [%r11], %r1; bar.sync 0; ld.shared.b32 %r3, [%r11]; add.s32 %r4, %r3, 1;" + SHARED_STORE
 )
 
 
@@ -96,14 +96,16 @@ def test_a_race_with_what_anything_may_use_is_an_error(what, schedule):
     assert any(x.level == "error" for x in report.findings)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("user", [1, 2, 3])
-def test_each_of_four_replicas_is_known(user, schedule):
-    body = f"{LOAD}{STORE} shr.u32 %r14, %r1, 5; setp.eq.u32 %q2, %r14, {user}; @%q2 st.global.b32 [%x4], %r4;"
-    with pytest.raises(RaceError):
-        attempt(body, 128, schedule=schedule)
-    with pytest.raises(RaceError):
-        attempt(body.replace(STORE, "") + STORE, 128, schedule=schedule)
+@pytest.mark.parametrize("schedule", range(20))
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_each_of_four_replicas_is_known(space, schedule):
+    """Its use is found before and behind the owner's store, whatever the other CTA does meanwhile."""
+    head, store = {"global": (LOAD, STORE), "shared": (SHARED.removesuffix(SHARED_STORE), SHARED_STORE)}[space]
+    for user in (1, 2, 3):
+        use = f"shr.u32 %r14, %r1, 5; setp.eq.u32 %q2, %r14, {user}; @%q2 st.global.b32 [%x4], %r4;"
+        for body in (head + store + use, head + use + store):
+            with pytest.raises(RaceError):
+                attempt(body, 128, schedule=schedule)
 
 
 def test_the_error_of_a_late_use_names_both_accesses_and_the_use():

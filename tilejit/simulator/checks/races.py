@@ -188,7 +188,8 @@ class AccessChecker:
         first = shadow.first_reads
         free = not since(shadow.read, base)
         shadow.read = self.order.event
-        if free and shadow.later_reads:
+        if free and shadow.later_reads and np.ndim(base) == 0:
+            # all CTAs of the chunk have met
             shadow.later_reads, shadow.later_count = [], 0
         if not free:
             old = first[cells]

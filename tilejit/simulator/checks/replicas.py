@@ -59,13 +59,12 @@ class Replicas:
 
     def execute(self, pc: int) -> None:
         """Note that the executing threads are about to execute a store or an atomic."""
-        group = self.lanes.group
-        if group is None:
+        if self.lanes.group is None:
             self.executed_by_all[pc] = self.order.event
         else:
             if pc not in self.executed:
                 self.executed[pc] = np.zeros(self.lanes.total, np.uint32)
-            self.executed[pc][group] = self.order.event
+            self.executed[pc][self.lanes.group] = self.order.event
         if self.unused:
             self.use(pc)
 
@@ -76,10 +75,9 @@ class Replicas:
             users = positions[read.readers[positions]] if pc in read.stores else positions[:0]
             if users.size:
                 del self.unused[key]
-                what = f"{self.lanes.describe_position(int(users[0]))} uses what it has read"
-                read.finding.message = read.finding.message.replace(
-                    UNUSED, f"\nand {what}\n  {self.places.describe(pc)}"
-                )
+                user = self.lanes.describe_position(int(users[0]))
+                use = f"\nand {user} uses what it has read\n  {self.places.describe(pc)}"
+                read.finding.message = read.finding.message.replace(UNUSED, use)
                 self.findings.worsen(read.finding, key, read.hint)
 
     def watch(self, finding: Finding, key: tuple[int, int], hint: str, readers: Record, stores: frozenset[int]) -> None:
@@ -115,7 +113,6 @@ class Replicas:
 
         pc, did: the other access of each race; `records` say by whom.
         """
-        harmless = (records & KIND) == 0
         ctas = self.order.home(who(me))[0]
         stores = None
         if did == "read":
@@ -128,7 +125,7 @@ class Replicas:
                 stores = self.stores_of(load, shadow, None)
         if stores is None or (site.pc if did == "read" else pc) not in (self.courses.stores_of(load) or ()):
             return np.zeros(cells.size, bool), frozenset()
-        harmless &= self.order.home(who(records))[0] == ctas
+        harmless = (records & KIND == 0) & (self.order.home(who(records))[0] == ctas)
         until = np.full(cells.size, self.order.event) if did == "read" else records >> HALF
         harmless &= self.has_read(shadow, cells, writers, load, until)
         if did == "read":
@@ -137,20 +134,18 @@ class Replicas:
             since = self.order.cta_start[ctas[at]]
             for store in stores & self.executed.keys():
                 harmless[at] &= self.executed[store][positions] < since
-            for store in stores & self.executed_by_all.keys():
-                harmless[at] &= self.executed_by_all[store] < since
+            harmless[at] &= max([self.executed_by_all.get(store, -1) for store in stores]) < since
         return harmless, stores
 
-    def has_read(
-        self, shadow: Shadow, cells: Index, threads: Record, load: int, until: Record
-    ) -> NDArray[np.bool_]:
+    def has_read(self, shadow: Shadow, cells: Index, threads: Record, load: int, until: Record) -> NDArray[np.bool_]:
         """Return where each thread has read its cell by a load, last at an event `until` or before."""
         result = np.zeros(cells.size, bool)
         for column in (shadow.first_reads, shadow.last_reads):
             reads = column[cells]
             result |= ((reads ^ threads) & LOW == 0) & (self.precedence.pcs(reads) == load) & (reads >> HALF <= until)
+        wanted = cells.astype(np.uint64) << HALF | threads & LOW
         for places, reads in shadow.later_reads or ():
-            same = (self.precedence.pcs(reads) == load) & (reads >> HALF <= until.min())
-            known = places[same].astype(np.uint64) << HALF | reads[same] & LOW
-            result |= np.isin(cells.astype(np.uint64) << HALF | threads & LOW, known)
+            if int(self.precedence.pcs(reads[:1])[0]) == load:
+                known = places.astype(np.uint64) << HALF | reads & LOW
+                result |= np.isin(wanted, known) & (reads[0] >> HALF <= until)
         return result
