@@ -10,7 +10,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Var
 from .carried import raised
 from .context import Context
-from .kinds import ItemsKind, Kind, Same, ScalarKind, holds_data
+from .kinds import ItemsKind, Kind, Same, ScalarKind
 from .memory_joins import conflict, merge_memory
 from .scalars import weak_type
 from .singles import is_single
@@ -104,7 +104,7 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
         ctx.takes_type(literal.value, dtype)
         if not can_take(literal.value, dtype):
             return conflict(name, (first, str(dtype)), (literal, describe(literal.value)))
-    return ScalarKind(dtype, data=holds_data(dtype, [b.value for b in bindings]))
+    return ScalarKind.holding(dtype, [b.value for b in bindings])
 
 
 def can_take(value: Value, dtype: DType) -> bool:

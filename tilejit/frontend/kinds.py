@@ -10,7 +10,7 @@ from ..ir.arithmetic.facts import is_data
 from .places import PlaceKind
 from .values import Constant, Items, Memory, Scalar, Unset, Value, default_type, is_number, owner_scope
 
-__all__ = ["Heads", "ItemsKind", "Kind", "Same", "ScalarKind", "TileKind", "holds_data", "kind_of", "settled"]
+__all__ = ["Heads", "ItemsKind", "Kind", "Same", "ScalarKind", "TileKind", "kind_of", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,12 @@ class ScalarKind:
     dtype: DType
     weak: bool = False
     data: bool = False
+
+    @staticmethod
+    def holding(dtype: DType, values: Iterable[Value], *, weak: bool = False) -> ScalarKind:
+        """The kind of a variable of this type to which these values are assigned."""
+        data = dtype is int64 and any(isinstance(v, Scalar) and is_data(v.expr) for v in values)
+        return ScalarKind(dtype, weak, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +59,12 @@ def kind_of(value: Value) -> Kind:
     if isinstance(value, Constant) and is_number(value):
         return ScalarKind(default_type(value.value), weak=True)
     if isinstance(value, Scalar):
-        return ScalarKind(value.dtype, value.weak, holds_data(value.dtype, (value,)))
+        return ScalarKind.holding(value.dtype, (value,), weak=value.weak)
     if isinstance(value, Memory) and value.is_value:
         return TileKind(value.dtype, value.shape, owner_scope(value.buffer))
     if isinstance(value, Items):
         return ItemsKind(tuple(kind_of(item) for item in value.items))
     return Same(value)
-
-
-def holds_data(dtype: DType, values: Iterable[Value]) -> bool:
-    """Return `Var.data` of a variable of this type to which these values are assigned."""
-    return dtype is int64 and any(isinstance(v, Scalar) and is_data(v.expr) for v in values)
 
 
 def settled(kind: Kind) -> Kind:

@@ -11,7 +11,7 @@ from .context import Context
 from .drafts import Draft
 from .enclosures import Enclosure
 from .joins import can_take, merge
-from .kinds import Kind, ScalarKind, holds_data
+from .kinds import Kind, ScalarKind
 from .slots import ScalarSlot, Slot, value_of
 from .values import Binding, Scalar, Unset, is_number
 
@@ -56,7 +56,7 @@ class Reading:
             if dtype is not None and all(can_take(literal, dtype) for literal in literals):
                 for literal in literals:
                     ctx.takes_type(literal, dtype)
-                return ScalarKind(dtype, data=holds_data(dtype, [b.value for b in changes]))
+                return ScalarKind.holding(dtype, [b.value for b in changes])
         return merge(ctx, name, [entry, *changes])
 
 
