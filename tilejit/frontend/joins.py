@@ -26,7 +26,7 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
         if isinstance(binding.value, Unset):
             return Same(binding.value)
     for binding in bindings[1:]:
-        if not _equal(binding.value, first.value):
+        if binding.value != first.value:
             break
     else:
         return Same(first.value)
@@ -40,7 +40,7 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
             return _merge_items(ctx, name, bindings, lengths.pop())
     if all(isinstance(v, Memory) for v in values):
         return merge_memory(ctx, name, bindings)
-    other = next(b for b in bindings if not _equal(b.value, first.value))
+    other = next(b for b in bindings if b.value != first.value)
     sides = (first, describe(first.value)), (other, describe(other.value))
     tile = next((v for v in values if isinstance(v, Memory) and v.is_local and v.is_value), None)
     number = next((v.value for v in values if isinstance(v, Constant) and is_number(v)), None)
@@ -65,20 +65,6 @@ def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:
         if isinstance(b.value, Memory) and is_single(b.value) and not b.value.writable else b
         for b in bindings
     ]
-
-
-def _equal(a: Value, b: Value) -> bool:
-    return _same(a.value, b.value) if isinstance(a, Constant) and isinstance(b, Constant) else bool(a == b)
-
-
-def _same(a: object, b: object) -> bool:
-    """True for values that a kernel cannot tell apart, also within tuples: 0, False and -0.0 differ from 0.0."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(_same, a, b))
-    # repr tells 0.0 from -0.0 and finds nan equal to itself
-    return repr(a) == repr(b) if isinstance(a, float) else bool(a == b)
 
 
 def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:

@@ -29,11 +29,24 @@ __all__ = [
 ]
 
 
+def _same(a: object, b: object) -> bool:
+    """True for values that a kernel cannot tell apart, also within tuples: 0, False and -0.0 differ from 0.0."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    # repr tells 0.0 from -0.0 and finds nan equal to itself
+    return repr(a) == repr(b) if isinstance(a, float) else bool(a == b)
+
+
 @lean(frozen=True, slots=True)
 class Constant:
     """A Python value that is known when the kernel is compiled. Numbers are weak: they take the other side's type."""
 
     value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and _same(self.value, other.value)
 
 
 @lean(frozen=True, slots=True)
