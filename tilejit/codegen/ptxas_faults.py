@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from ..dataclass import dataclass
 
-__all__ = ["FAULTS", "Fault", "without_faults"]
+__all__ = ["FAULTS", "PtxasFault", "without_faults"]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class PtxasFault:
     """A fault of ptxas.
 
     provoked_by: the PTX that shows it. versions: the affected ones among those that were tried. evidence: machine code
@@ -32,7 +32,7 @@ class Fault:
 
 
 FAULTS = (
-    Fault(
+    PtxasFault(
         name="three_way_maximum",
         provoked_by=(
             "max(max(a, -b), c) of s32 or s16, or the same of min, where nothing else uses the inner result. ptxas "
@@ -46,7 +46,7 @@ FAULTS = (
         avoided_by="without_faults computes -b as ~b + 1, which ptxas fuses with the inner maximum instead (VIADDMNMX)",
         cost="1 per inner maximum of one negation, 2 of two (LOP3, VIADDMNMX, VIMNMX instead of IADD3, VIMNMX3)",
     ),
-    Fault(
+    PtxasFault(
         name="float16_of_zero",
         provoked_by="mma of 8-bit floats for sm_90 with a register whose upper half ptxas knows to be zero",
         versions="wrong: 13.0, 13.5",
