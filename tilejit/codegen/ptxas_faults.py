@@ -128,13 +128,16 @@ class _Program:
         return instruction.is_copy
 
     def _negates(self, instruction: _Instruction) -> bool:
+        operands = instruction.operands
         match instruction.operation:
             case "neg":
                 return True
             case "sub":
-                return self._may_be_constant(instruction.operands[0], "0")
+                return operands[1].startswith("%") and self._may_be_constant(operands[0], "0")
             case "mul":
-                return any(self._may_be_constant(operand, "-1") for operand in instruction.operands)
+                return operands[1] == "-1" or (
+                    operands[1].startswith("%") and any(self._may_be_constant(factor, "-1") for factor in operands)
+                )
             case _:
                 return False
 
