@@ -13,12 +13,11 @@ from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import GRID
 from ..target import TENSOR_MEMORY_TARGETS
-from ..target import WARP as WARP_THREADS
 from . import barriers, clusters, operands, reductions, registers, shapes, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, bind, optional
 from .atomics import ATOMIC_CALLS
-from .context import ELECTED, Context
+from .context import Context
 from .lanes import LANE_CALLS
 from .language import Intrinsic
 from .ordered import ORDERED
@@ -61,17 +60,6 @@ def _special(name: str) -> Handler:
 
 def _num_threads(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Constant(ctx.threads)
-
-
-def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """True in the thread of the warp that leads it: the one that copies, waits and arrives for it.
-
-    All lanes are together at the kernel's entry, where the leader is found: a call may stand in any branch.
-    """
-    if not ctx.target.has_barriers or ctx.threads % WARP_THREADS:
-        return Scalar(build.op("equal", Special("lane_id", ctx.span(node)), build.const(0, int32)))
-    ctx.elects = True
-    return Scalar(ELECTED)
 
 
 def _sync(scope: str) -> Handler:
@@ -125,7 +113,6 @@ HANDLERS: dict[str, Handler] = {
     "grid_sync": _grid_sync,
     **clusters.CALLS,
     "num_threads": _num_threads,
-    "elect": _elect,
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,
     **ATOMIC_CALLS,

@@ -1,4 +1,4 @@
-"""Calls by which the lanes of a warp see each other's values: `tj.shuffle` and its like, votes; and `tj.uniform`."""
+"""Calls by which the lanes of a warp see each other's values: `tj.shuffle` and its like, votes; `tj.elect`, `tj.uniform`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import ast
 from ..dtypes import DType, bool_, int32, int64, uint32
 from ..ir.arithmetic import build
 from ..ir.arithmetic.facts import flagged
-from ..ir.nodes import Expr, Instruction, Let, Var
+from ..ir.nodes import Expr, Instruction, Let, Special, Var
 from ..isa.warp import SHUFFLE, VOTE, Shuffle
 from ..scopes import SCOPES, THREAD
+from ..target import WARP as WARP_THREADS
 from .arguments import Arguments, Handler
-from .context import Context
+from .context import ELECTED, Context
 from .scalars import truth
 from .singles import as_scalar
 from .values import Memory, Scalar, Value, describe
@@ -47,6 +48,17 @@ def _vote(name: str) -> Handler:
         return _given(ctx, node, row.name, name, (condition,), dtype)
 
     return handler
+
+
+def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """True in the thread of the warp that leads it: the one that copies, waits and arrives for it.
+
+    All lanes are together at the kernel's entry, where the leader is found: a call may stand in any branch.
+    """
+    if not ctx.target.has_barriers or ctx.threads % WARP_THREADS:
+        return Scalar(build.op("equal", Special("lane_id", ctx.span(node)), build.const(0, int32)))
+    ctx.elects = True
+    return Scalar(ELECTED)
 
 
 def _uniform(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
@@ -93,5 +105,6 @@ def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
 LANE_CALLS: dict[str, Handler] = {
     **{name: _shuffle(name) for name in SHUFFLES},
     **{name: _vote(name) for name in VOTES},
+    "elect": _elect,
     "uniform": _uniform,
 }
