@@ -1,4 +1,4 @@
-"""Calls by which the lanes of a warp see each other's values: `tj.shuffle` and its like, votes; `tj.elect`, `tj.uniform`."""
+"""What lanes of a warp see of each other: `tj.shuffle` and its like, votes; `tj.elect` and `tj.uniform`."""
 
 from __future__ import annotations
 

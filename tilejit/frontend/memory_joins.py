@@ -8,7 +8,7 @@ from ..ir.nodes import Open
 from ..scopes import THREAD
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, TileKind, kind_of
-from .places import PlaceKind, Source, difference, place_kind, same_places
+from .places import PlaceKind, Source, difference, place_kind
 from .stand_ins import ONE_BUFFER
 from .tiles import shared_scope
 from .values import Binding, Conflict, Constant, Items, Memory, Unset, describe, owner_scope
@@ -50,11 +50,11 @@ def _merge_tiles(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
         scope = common
         if not (a.is_whole and b.is_whole) and _is_own(a) and _is_own(b):
             continue
-        layout, others = (v.value.buffer.layout for v in (laid_out, other) if isinstance(v.value, Memory))
-        if isinstance(layout, Open):
+        given, new = (v.value.buffer for v in (laid_out, other) if isinstance(v.value, Memory))
+        if isinstance(given.layout, Open):
             laid_out = other
-        elif not isinstance(others, Open) and not same_places(layout, others):
-            layouts = (laid_out, f"in layout {layout}"), (other, f"in layout {others}")
+        elif not isinstance(new.layout, Open) and not given.is_laid_out_as(new):
+            layouts = (laid_out, f"in layout {given.layout}"), (other, f"in layout {new.layout}")
             return conflict(name, *layouts, "give both the same layout, by layout= where they are made")
     return TileKind(a.dtype, a.shape, scope)
 

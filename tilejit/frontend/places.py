@@ -20,17 +20,7 @@ from ..layout import TileLayout
 from ..source import Span
 from .values import Memory, describe
 
-__all__ = [
-    "Part",
-    "PlaceKind",
-    "Source",
-    "Varying",
-    "difference",
-    "part_of",
-    "place_kind",
-    "same_places",
-    "with_parts",
-]
+__all__ = ["Part", "PlaceKind", "Source", "Varying", "difference", "part_of", "place_kind", "with_parts"]
 
 #: where the buffers of an either may lie: what they hold is read where it is wanted, not when the name is given
 _SPACES = ("global", "shared")
@@ -92,16 +82,9 @@ def difference(a: Memory, b: Memory) -> tuple[str, str] | None:
     one, other = a.buffer, b.buffer
     if isinstance(one.layout, Strided) and isinstance(other.layout, Strided):
         return None
-    if one.shape != other.shape or not same_places(one.layout, other.layout):
+    if one.shape != other.shape or not one.is_laid_out_as(other):
         return _laid_out(one), _laid_out(other)
     return None
-
-
-def same_places(one: TileLayout | Strided | Open, other: TileLayout | Strided | Open) -> bool:
-    """True if two layouts put every element in the same places, however they are written."""
-    if one == other:
-        return True
-    return isinstance(one, TileLayout) and isinstance(other, TileLayout) and one.equivalent(other)
 
 
 def _taken(memory: Memory) -> tuple[int | Expr | str | None, ...]:

@@ -231,6 +231,13 @@ class Buffer:
         # a kernel's buffers differ in their names, and a hash of the layout walks over it
         return hash(self.name)
 
+    def is_laid_out_as(self, other: Buffer) -> bool:
+        """True if both layouts put every element in the same places, however they are written."""
+        if self.layout == other.layout:
+            return True
+        layouts = self.layout, other.layout
+        return all(isinstance(each, TileLayout) for each in layouts) and self.tile_layout.equivalent(other.tile_layout)
+
     @property
     def tile_layout(self) -> TileLayout:
         """The layout of what is no tensor with strides known only at launch, and not open."""
