@@ -255,31 +255,24 @@ def numpy_facts(
     return facts_of(found, shape, tuple(s // found.bytes for s in strides_bytes), device)
 
 
-def unreadable(value: Any, why: str) -> LaunchError:
-    """The refusal of an array whose memory a kernel can't use."""
+def unreadable(value: Any, why: str | Exception) -> LaunchError:
+    """The refusal of an array whose memory a kernel can't use, or whose own library raises an error."""
+    if isinstance(why, Exception):
+        why = f"{type(why).__name__}: {str(why).partition(chr(10))[0]}"
     return LaunchError(
         f"{with_article(type(value).__name__)} can't be passed: {why}",
         hint="pass a dense array that has memory of its own, outside of what traces or maps functions",
     )
 
 
-def failed(value: Any, error: Exception) -> LaunchError:
-    """The refusal of an array whose own library raises an error when it is read."""
-    return unreadable(value, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
-
-
-def _never() -> bool:
-    return False
-
-
 def _refuse_bits(tensor: Any) -> None:
     """Refuse a torch tensor whose values differ from its memory by a sign."""
-    if getattr(tensor, "is_neg", _never)():
+    if getattr(tensor, "is_neg", bool)():
         raise LaunchError(
             "a tensor has its negative bit set: its memory holds the negatives of its values",
             hint="pass a.resolve_neg(), a copy that holds the values",
         )
-    if getattr(tensor, "is_conj", _never)():
+    if getattr(tensor, "is_conj", bool)():
         raise LaunchError(
             "a tensor has its conjugate bit set: its memory holds the conjugates of its values",
             hint="pass torch.view_as_real(a.resolve_conj()), the real and imaginary parts of a copy",
@@ -296,7 +289,7 @@ def _view_of_tensor(tensor: Any) -> ArrayView:
         raise
     except Exception as error:
         # the tensor's own library may raise anything
-        raise failed(tensor, error) from error
+        raise unreadable(tensor, error) from error
     if not pointer and facts.high_bytes:
         raise unreadable(tensor, "it has no memory")
     if facts.device is not None:
@@ -372,7 +365,7 @@ def _view_of_dlpack(value: Any) -> ArrayView:
         raise
     except Exception as error:
         # the array's own library may raise anything
-        raise failed(value, error) from error
+        raise unreadable(value, error) from error
     strides = row_major(tensor.shape) if tensor.strides is None else tensor.strides
     facts = facts_of(tensor.dtype, tensor.shape, strides, tensor.device)
     if not tensor.pointer and facts.high_bytes:
