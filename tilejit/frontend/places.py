@@ -15,8 +15,7 @@ from ..dataclass import dataclass, field, replace
 from ..dtypes import int64
 from ..ir.arithmetic import build
 from ..ir.arithmetic.facts import is_data
-from ..ir.nodes import Buffer, Const, Expr, Open, Strided, Var
-from ..layout import TileLayout
+from ..ir.nodes import Buffer, Const, Expr, Strided, Var
 from ..source import Span
 from .values import Memory, describe
 
