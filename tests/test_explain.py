@@ -345,8 +345,7 @@ def test_open_tiles_waste_no_sectors():
     assert all(row_of_copy.sectors is None for row_of_copy in verdicts.rows)
 
 
-@pytest.mark.parametrize("how", ["path", "toolkit"])
-def test_notes_of_an_installed_ptxas_are_shown_by_explain_alone(how, tmp_path, monkeypatch):
+def test_notes_of_an_installed_ptxas_are_shown_by_explain_alone(tmp_path, monkeypatch):
     """The ptxas here only prints, and leaves a mark each time that it is started."""
     started, folder = tmp_path / "started", tmp_path / "bin"
     folder.mkdir()
@@ -355,8 +354,7 @@ def test_notes_of_an_installed_ptxas_are_shown_by_explain_alone(how, tmp_path, m
     lines = f"echo x >> {started}", f"echo \"{note}\" >&2", "echo 'ptxas info    : Used 9 registers' >&2"
     ptxas.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     ptxas.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder if how == 'path' else tmp_path}:/usr/bin:/bin")
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path) if how == "toolkit" else "")
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     kernel = tj.kernel(threads=32)(source_of("def k(X: tj.Tensor):\n    X[tj.thread_id()] = 1\n"))
     compiled = kernel.compile(tj.spec(32, tj.float32), target="sm_90a")
     tj.simulate(kernel, 1, np.zeros(32, np.float32))

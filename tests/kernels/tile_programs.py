@@ -269,7 +269,8 @@ class Drawn:
             # the last leaves nothing of the array
             past = self.one((0, 0, 0, 0, 0, 1, 1, 5, 5, -1, -1, -n // 2, -n // 2, -n - start))
             extents.append(max(start + n + past, 0))
-            at = "n + " if self.chance(4) else ""
+            # a literal start that counts from the end is refused
+            at = "n + " if self.chance(4) or start + n <= 0 else ""
             items.append(f"{at}{start} : {at}{start + n}")
         if not shape:
             extents, items = [3], ["1"]

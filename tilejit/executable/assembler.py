@@ -18,9 +18,8 @@ _PATIENCE = 60
 
 
 def find_ptxas() -> str | None:
-    """Return the path of a ptxas: on PATH, in CUDA_HOME, or of the nvidia-cuda-nvcc package; None if there is none."""
-    toolkit = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    found = shutil.which("ptxas") or (toolkit and shutil.which("ptxas", path=os.path.join(toolkit, "bin")))
+    """Return the path of a ptxas: on PATH, or of the nvidia-cuda-nvcc package; None if there is none."""
+    found = shutil.which("ptxas")
     if found:
         return found
     wheels = sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/bin/ptxas"))
