@@ -76,7 +76,7 @@ def test_every_form_of_grid(grid):
     np.testing.assert_array_equal(b, a + 3)
 
 
-BAD_GRIDS = [0, -1, (1, 0), (1, 1, 1, 1), 1.5, "2", None, True, (), 2**31, (1, 65536), lambda a: 0]
+BAD_GRIDS = [-1, (1, -1), (0, -1), (1, 1, 1, 1), 1.5, "2", None, True, (), 2**31, (1, 65536), lambda a: -1]
 
 
 @pytest.mark.parametrize("grid", BAD_GRIDS)
