@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 import tilejit as tj
 from tilejit.runtime.grid import check_grid
+from tilejit.tuning.search import Search
 
 #: the sizes of each axis; launches of kernels that don't ask for an axis are warned of
 GRIDS = [g for n in (1, 2, 3) for g in itertools.product((0, 1, 4), repeat=n) if 0 in g]
@@ -138,3 +141,29 @@ def test_a_configuration_without_ctas_does_not_win() -> None:
     (tuning,) = k.tuning
     assert tuning.best.config.values == {"B": 32} and a.sum() == 32
     assert tuning.trials[0].reason == "EmptyGrid: the grid has no CTAs" and not tuning.is_final
+
+
+def test_a_launch_that_waited_for_an_empty_one_is_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    k, a, waiting = tuned(), np.zeros(64, np.float32), threading.Event()
+    begun, run = threading.Event(), Search.run
+
+    def slowly(self: Search, launcher: Any) -> None:
+        begun.set()
+        waiting.wait(10)
+        run(self, launcher)
+
+    monkeypatch.setattr(Search, "run", slowly)
+    with tj.use_device("sim"):
+        contexts = [contextvars.copy_context() for _ in range(2)]
+    threads = [
+        threading.Thread(target=context.run, args=(k[rounded_up], a, n))
+        for context, n in zip(contexts, (0, 64), strict=True)
+    ]
+    threads[0].start()
+    assert begun.wait(60)
+    threads[1].start()
+    threads[1].join(0.2)
+    waiting.set()
+    for thread in threads:
+        thread.join(60)
+    assert len(k.tuning) == 1 and a.all()

@@ -200,7 +200,11 @@ class TunedKernel(Kernel):
                 lambda: refuse_compiling(f"{self.name} would be tuned"),
             )
         except EmptyGrid:
-            return None
+            first = candidates[0]
+            if 0 in launcher.of(first).launch(self.complete(values, first)).grid:
+                return None
+            # another thread's grid has no CTAs, and this one waited for its answer
+            return self._choose(device, values, call, launcher)
         if mode == "print":
             print(tuning, file=sys.stderr)
         return tuning.best.config
