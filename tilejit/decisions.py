@@ -69,7 +69,7 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
         limit=facts.limit or None,
         declines=tuple((name, tuple(reasons)) for name, reasons in verdict.declines.items()),
         cuts=facts.cuts or None,
-        elsewhere=tuple(verdict.elsewhere()),
+        elsewhere=verdict.elsewhere,
         sectors=_sectors(verdict.plan),
     )
 

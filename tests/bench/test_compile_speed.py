@@ -87,6 +87,9 @@ def chain(turns: int) -> Compiled:
     return tj.kernel(threads=128)(chained).compile(array, array, turns, target="sm_90a")
 
 
+#: a count of calls may be this many times the measured one: helper functions are welcome, growth is not
+MARGIN = 1.25
+
 #: which Python 3.12 runs in the frame around them, older ones in frames of their own
 _COMPREHENSIONS = frozenset(("<listcomp>", "<dictcomp>", "<setcomp>"))
 
@@ -119,7 +122,7 @@ def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
     few, some, many = (calls_of(partial(chain, turns)) for turns in (3, 33, 333))
     assert 4 * few < some < 1.3 * 10 * few
     assert 5 * some < many < 1.3 * 10 * some
-    assert many - some < 665 * 900
+    assert many - some < MARGIN * 658 * 900
 
 
 def _reductions(X: tj.Tensor, Y: tj.Tensor, TURNS: tj.constexpr):
@@ -244,7 +247,7 @@ def test_an_example_is_short_and_takes_no_more_work_than_its_length_allows(name:
     ptx = make().ptx
     assert census(ptx).instructions <= 3000
     assert length(ptx) <= 1300 or not name.startswith("attention")
-    assert calls_of(make) < 15_000 + 108 * length(ptx)
+    assert calls_of(make) < MARGIN * (15_000 + 105 * length(ptx))
 
 
 @pytest.mark.parametrize("name", ["attention causal 128", "cross_entropy", "matmul", "vector_add"])
@@ -265,10 +268,10 @@ def test_a_compilation_leaves_nothing_for_the_cyclic_collector_but_buffers(name:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("global_shared", 5650), ("shared_registers", 6130), ("square_root", 6770)]
+    ("name", "most"), [("global_shared", 5563), ("shared_registers", 6044), ("square_root", 6677)]
 )
 def test_a_small_kernel_takes_few_calls(name: str, most: int) -> None:
-    """Measured: 0.99 of these, of which reading the kernel takes a seventh."""
+    """Measured: these, of which reading the kernel takes a seventh."""
     make = demonstrations()[name]
     make()
     assert calls_of(make) < most

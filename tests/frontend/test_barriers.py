@@ -54,7 +54,7 @@ def test_arrivals_and_waits_name_a_barrier() -> None:
 
 def test_a_step_is_a_stage_and_how_often_it_was_used() -> None:
     assert shown("t = ring[n]", "t.wait()", "tj.warp.release(t)", "x[0] = A[t.stage]")[:4] == [
-        "let ring.stage: int32 within 0..2 = int32(uint32(n) % 3)",
+        "let ring.stage: int32 within 0..2 data = int32(uint32(n) % 3)",
         "let ring.use: int32 within 0..1431655765 = int32(uint32(n) // 3)",
         "wait ring.full[ring.stage] phase ring.use",
         "warp.arrive ring.empty[ring.stage]",

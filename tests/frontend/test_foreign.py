@@ -21,7 +21,7 @@ from tilejit.ops.elementwise import ELEMENTWISE
 LIBRARIES = {"builtins": builtins, "math": math, "np": np}
 NAMES = [word.name for word in WORDS if word.of is HOST]
 #: what a kernel calls itself, by another way
-CALLED = {"builtins.abs"}
+CALLED = {"builtins.abs", "builtins.round"}
 CALLS = [
     f"{library}.{name}"
     for library, module in LIBRARIES.items() for name in (*NAMES, *ELEMENTWISE) if hasattr(module, name)

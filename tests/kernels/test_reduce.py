@@ -185,6 +185,7 @@ def added(x, y):
     [
         ("tj.sum(x < n)", "int32"),
         ("tj.reduce(x, axis=0, combine=added)", "int8"),
+        ("tj.reduce(x, axis=0, combine=added)", "int16"),
     ],
 )
 def test_a_thread_combines_a_thousand_integers(reduced: str, dtype: str) -> None:
@@ -197,8 +198,9 @@ def k(O, n: tj.int32):
     made = np.zeros(1, np.int64)
     with tj.use_device("sim"):
         tj.kernel(threads=1)(source_of(text, added=added))[1](made, 3)
-    x = np.arange(1024) * 3 % 5
-    assert made[0] == ((x < 3).sum() if "<" in reduced else x.sum())
+    x = (np.arange(1024) * 3 % 5).astype(dtype)
+    # a user's function computes in the type of the tile, and wraps
+    assert made[0] == ((x < 3).sum() if "<" in reduced else x.sum(dtype=dtype))
 
 
 #: statements of a kernel of two warps in which m is the greatest element of X, of the CTA; what O then has

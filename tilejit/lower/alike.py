@@ -87,6 +87,10 @@ class _Likewise(Verdict[Any]):
     def declines(self) -> dict[str, tuple[str, ...]]:
         return self._verdict.declines
 
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        return self._verdict.elsewhere
+
 
 @dataclass(frozen=True, slots=True)
 class Written:

@@ -25,7 +25,7 @@ P = TypeVar("P", bound=Plan)
 class Verdict(Generic[P]):
     """How an operation is carried out.
 
-    others: asks why the other variants don't carry it out. elsewhere: asks which of them are for operands in other
+    others: asks why the other variants don't carry it out. strangers: asks which of them are for operands in other
     memory spaces.
     """
 
@@ -33,12 +33,17 @@ class Verdict(Generic[P]):
     chosen: Variant[P]
     plan: P
     others: Callable[[], dict[str, tuple[str, ...]]] = field(default=dict, compare=False, repr=False)
-    elsewhere: Callable[[], tuple[str, ...]] = field(default=tuple, compare=False, repr=False)
+    strangers: Callable[[], tuple[str, ...]] = field(default=tuple, compare=False, repr=False)
 
     @property
     def declines(self) -> dict[str, tuple[str, ...]]:
         """variant -> reasons, for every other one."""
         return self.others()
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """The variants among these that are for operands in other memory spaces."""
+        return self.strangers()
 
     @property
     def variant(self) -> str:
@@ -109,10 +114,10 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
             for v in ordered if v is not first
         }
 
-    def elsewhere() -> tuple[str, ...]:
+    def strangers() -> tuple[str, ...]:
         return tuple(v.name for v in ordered if v.is_elsewhere(op, context))
 
-    return Verdict(op, first, plan, others, elsewhere)
+    return Verdict(op, first, plan, others, strangers)
 
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:

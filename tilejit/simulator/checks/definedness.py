@@ -14,6 +14,7 @@ block that has run, instruction by instruction.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -139,8 +140,10 @@ class Definedness:
         for name in step.addresses:
             self.use(name, step.pc, positions, "takes it for an address")
         if step.root in _COLLECTIVES:
+            # a lane whose value no lane takes may have skipped the write: loads of fewer rows than lanes do
+            ignored = self.skips.values() if step.root == "shfl" else ()
             for name in step.sources:
-                self.use(name, step.pc, positions, "passes it on")
+                self.use(name, step.pc, positions, "passes it on", ignored)
         if step.root == "st":
             self.follow_store(step, positions)
             return
@@ -228,12 +231,12 @@ class Definedness:
             else:
                 shadow.writes[cells] = UNWRITTEN
 
-    def use(self, name: str, pc: int, positions: Index, how: str) -> None:
-        """Report if a register is marked for one of these threads."""
+    def use(self, name: str, pc: int, positions: Index, how: str, ignored: Collection[int] = ()) -> None:
+        """Report if a register is marked for one of these threads. ignored: marks that are not reported."""
         if name not in self.marks:
             return
         marks = self.marks[name][positions]
-        at = np.flatnonzero(marks)
+        at = np.flatnonzero(np.where(np.isin(marks, list(ignored)), 0, marks) if ignored else marks)
         if not at.size:
             return
         first = int(positions[at[0]])
