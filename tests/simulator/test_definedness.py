@@ -90,7 +90,9 @@ AROUND = "@!%p1 bra AROUND; ld.global.u32 %r8, [%x2]; AROUND:"
     ("mov.b64 %x3, {%r8, %r8}; mad.wide.u32 %x4, %r1, 8, %x1; st.global.u64 [%x4+128], %x3;", "stores it"),
     ("and.b32 %r5, %r8, 3; mad.wide.u32 %x3, %r5, 4, %x1; ld.global.u32 %r6, [%x3];", "address"),
     ("setp.eq.u32 %p2, %r8, 5; @%p2 bra END; add.u32 %r5, %r1, 1;\nEND:", "branch"),
-    ("shfl.sync.idx.b32 %r5, %r8, 0, 31, -1;", "passes it on"),
+    ("shfl.sync.idx.b32 %r5, %r8, %r1, 31, -1; st.global.u32 [%x2], %r5;", "stores it"),
+    ("shfl.sync.bfly.b32 %r5, %r8, 1, 31, -1; vote.sync.any.pred %p2, 1, -1; st.global.u32 [%x2], %r5;", "stores it"),
+    ("setp.eq.u32 %p2, %r8, 5; vote.sync.any.pred %p3, %p2, -1;", "passes it on"),
     ("st.shared.u32 [%r4], %r8; bar.sync 0; ld.shared.u32 %r5, [%r4]; st.global.u32 [%x2], %r5;", "stores it"),
     ("mov.u32 %r7, 0; L: add.u32 %r8, %r8, 1; add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, 3; @%p2 bra L;"
      "st.global.u32 [%x2], %r8;", "stores it"),
@@ -107,6 +109,7 @@ def test_the_use_of_a_register_that_some_threads_skipped_is_reported(skips, use,
 @pytest.mark.parametrize("skips", [SKIPPED, AROUND])
 @pytest.mark.parametrize("harmless", [
     "add.u32 %r5, %r8, 7; shl.b32 %r6, %r5, 2; bar.sync 0;",
+    "shfl.sync.idx.b32 %r5, %r8, 3, 31, -1; st.global.u32 [%x2], %r5;",
     "@%p1 st.global.u32 [%x2], %r8;",
     "selp.b32 %r5, %r8, 0, %p1; st.global.u32 [%x2], %r5;",
     "mad.lo.u32 %r5, %r8, 3, %r1; bar.sync 0; selp.b32 %r5, %r5, %r1, %p1; shfl.sync.idx.b32 %r6, %r5, 0, 31, -1;",

@@ -14,7 +14,7 @@ block that has run, instruction by instruction.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,8 @@ class Definedness:
         self.stores: dict[int, list[StoreNote]] = {}
         # the predicates by which selections of the current block chose, by instruction, since something is marked
         self.selected: dict[int, Any] = {}
+        # for each shuffle of the current block what moves values between its lanes, since something is marked
+        self.shuffles: dict[int, Callable[[Marks], Marks]] = {}
 
     def defers(self, pc: int) -> bool:
         """Whether what this instruction reads goes to registers of its own thread."""
@@ -123,6 +125,7 @@ class Definedness:
         self.reads.clear()
         self.stores.clear()
         self.selected.clear()
+        self.shuffles.clear()
         if positions.size == self.lanes.total:
             self.drop_dead(block)
         self.active = bool(self.marks)
@@ -140,7 +143,7 @@ class Definedness:
         for name in step.addresses:
             self.use(name, step.pc, positions, "takes it for an address")
         if step.root in _COLLECTIVES:
-            # a lane whose value no lane takes may have skipped the write: loads of fewer rows than lanes do
+            # a lane whose value no lane takes may have skipped the write; what is taken carries the mark
             ignored = self.skips.values() if step.root == "shfl" else ()
             for name in step.sources:
                 self.use(name, step.pc, positions, "passes it on", ignored)
@@ -151,7 +154,10 @@ class Definedness:
             self.follow_read(step, positions)
             return
         marks = None
-        if step.root not in ("ld", "ldu") and step.root not in _COLLECTIVES:
+        if step.pc in self.shuffles:
+            sources = self.together(step.sources[:1], positions)
+            marks = None if sources is None else self.shuffles[step.pc](sources)
+        elif step.root not in ("ld", "ldu") and step.root not in _COLLECTIVES:
             marks = self.selection(step, positions) if step.root == "selp" else \
                 self.together(step.sources, positions, step.root in _PACKS)
         for name in step.targets:

@@ -138,6 +138,8 @@ class Units:
 
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
         self.members(mask, pc)
+        if self.definedness is not None and self.definedness.active:
+            self.definedness.shuffles[pc] = lambda marks: self.warps.shfl(mode, marks, b, c)[0]
         return self.warps.shfl(mode, value, b, c)
 
     def vote(self, mode: str, predicate: Any, mask: Any, pc: int) -> Any:
