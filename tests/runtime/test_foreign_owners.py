@@ -130,7 +130,8 @@ def test_torchs_guards_tell_what_the_key_does_not(torch: Any) -> None:
 
 
 def test_jaxs_arrays_are_read_and_never_written(jax: Any) -> None:
-    j = jax.numpy.arange(64, dtype=np.float32)
+    with jax.default_device(jax.devices("cpu")[0]):
+        j = jax.numpy.arange(64, dtype=np.float32)
     alias, out = j.astype(np.float32), np.zeros(64, np.float32)
     copy[1](j, out)
     np.testing.assert_array_equal(out, np.arange(64))

@@ -122,8 +122,9 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
             key=(f"{name}.dtype", f"{name}.shape", f"{name}.stride()", f"{name}.get_device()"),
             matches=_is_tensor,
             stream=_torch_stream(torch),
-            # torch's guards tell the negative bit themselves
-            unless=f"not {name}.is_cuda" + (f" or {name}.is_neg()" if hasattr(value, "is_neg") else ""),
+            # 0.1 us; torch's guards ask themselves. Host memory is on device -1, which no entry has: asking `is_cuda`
+            # besides would take another 0.05 us
+            unless=f"{name}.is_neg()",
             is_guarded=True,
         )
     if cupy is not None and isinstance(value, cupy.ndarray):
