@@ -75,10 +75,10 @@ class Mixed(Drawn):
         if depth == 0:
             return name
         inner = self.integer(depth - 1)
-        # a literal keeps the type of what it meets
+        # a literal takes the type of what it meets, which Python's `max` of a literal would not
         return self.one((
             f"({inner} + 1)", f"({inner} * 3)", f"({inner} // 5)", f"({inner} % 7)", f"({inner} - 2)",
-            f"min({inner}, {inner} + 1)", f"max({inner}, 1)", f"tj.cdiv({inner}, {self.one((1, 2, 7, 64))})",
+            f"min({inner}, {inner} + 1)", f"max({inner}, {inner} - 1)", f"tj.cdiv({inner}, {self.one((1, 2, 7, 64))})",
             f"tj.tile_order({inner} % 12, (4, 3), group=2)[{self.one((0, 1))}]", f"divmod({inner}, 3)[1]",
             f"({inner} << 1)", f"({inner} >> 3)", f"({inner} if {inner} + 1 > {inner} else {inner} // 3)",
         ))
@@ -118,7 +118,7 @@ class Mixed(Drawn):
         if self.chance(2):
             body += [f"if k {self.one(('> 1', '< 0', '% 2 == 0'))}:", f"    return x {second} y"]
         if self.chance(2):
-            body += ["for i in range(k):", f"    z = (z {second} {self.one(('x', 'y', 'i', '2'))}).astype(x.dtype)"]
+            body += ["for i in range(k):", f"    z = (z {second} {self.one(('x', 'y', '2'))}).astype(x.dtype)"]
         earlier = [f for f in self.helpers if f.startswith("f")]
         ends = f"return {self.one(earlier)}(z, y, k)" if earlier and self.chance(2) else "return z"
         lines = ["@tj.function", f"def {name}(x, y, k):", *(f"    {line}" for line in [*body, ends])]
