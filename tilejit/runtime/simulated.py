@@ -182,6 +182,7 @@ class SimulatedFunction:
                 dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
                 locate=places.locate,
                 capability=executable.target.number,
+                may_be_empty=True,
                 shared_map=[(p.name, p.variable, p.first, p.bytes) for p in executable.shared_map],
             )
         except SimulationError as error:

@@ -52,6 +52,7 @@ def run(
     capability: int = 90,
     write: Callable[[str], object] | None = None,
     resident: Resident | None = None,
+    may_be_empty: bool = False,
 ) -> Report:
     """Execute kernel `entry` of a PTX text on NumPy.
 
@@ -64,13 +65,14 @@ def run(
     locate: turns a `.loc` (file, line, column) into text for messages.
     write: takes what the kernel prints; standard output if None.
     resident: memory that outlives the launch.
+    may_be_empty: a grid with a 0 runs nothing; a driver refuses it.
     raises: SimulationError for what the kernel does wrong, LaunchError for arguments that don't fit.
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
     if on_finding not in ("raise", "collect"):
         raise LaunchError(f"on_finding is 'raise' or 'collect', got {on_finding!r}")
-    grid, block = _three(grid, "grid"), _three(block, "block")
+    grid, block = _three(grid, "grid", 0 if may_be_empty else 1), _three(block, "block")
     launch = _GridRun(program, grid, block, checks, profile, locate, write, resident or Resident())
     launch.findings.collect = on_finding == "collect"
     launch.settings = Settings(schedule, delivery, shared_map)
@@ -97,10 +99,10 @@ def _keep_freed_memory() -> None:
     np.empty(31 << 20, np.uint8)
 
 
-def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
+def _three(extents: Sequence[int], what: str, least: int = 1) -> tuple[int, int, int]:
     x, y, z = (*(int(e) for e in extents), 1, 1, 1)[:3]
-    if min(x, y, z) < (what == "block") or len(extents) > 3:
-        raise LaunchError(f"{what} {tuple(extents)} must be one to three positive numbers; a grid may have zeros")
+    if min(x, y, z) < least or len(extents) > 3:
+        raise LaunchError(f"{what} {tuple(extents)} must be one to three positive numbers")
     if what == "block" and x * y * z > 1024:
         raise LaunchError(f"a CTA has at most 1024 threads; block {tuple(extents)} has {x * y * z}")
     return x, y, z
