@@ -64,6 +64,23 @@ class Agents:
             shadow.agents = True
         return event
 
+    def read_each(self, reads: Sequence[tuple[Sequence[Span], Start, Hashable, int]]) -> Index:
+        """Check and record reads by one instruction for several agents: the arguments of `read`. Return the events."""
+        # Reads after a barrier are recorded together: one by one they took a quarter of the time of all checks.
+        if all(len(spans) == 1 and spans[0].region is reads[0][0][0].region for spans, *_ in reads):
+            region = reads[0][0][0].region
+            shadow: Shadow = region.shadow
+            cells = np.stack([spans[0].cells for spans, *_ in reads])
+            issuers = np.stack([start.issuers for _, start, *_ in reads])
+            if self.order.all_before_barrier(region.space, shadow.writes[cells], issuers):
+                event = self.order.tick(reads[0][1].site.pc)
+                who = np.array([self.record_of(agent, cta) for *_, agent, cta in reads], np.uint64)
+                me = np.repeat(who, cells.shape[1])
+                self.checker.record_read(shadow, cells.reshape(-1), me, me + np.uint64(event << 32), ONE)
+                shadow.agents = True
+                return np.full(len(reads), event)
+        return np.array([self.read(*each) for each in reads])
+
     def write(self, spans: Sequence[Span], start: Start) -> None:
         """An operation is going to write: nobody may touch the cells until then."""
         for span in spans:
@@ -124,6 +141,9 @@ class Agents:
 
     def examine(self, span: Span, records: Record, start: Start, does: str, did: str) -> None:
         """Report where an earlier access isn't ordered with the issuers, or hidden from the asynchronous proxy."""
+        # Most cells were accessed before a barrier: asking only that makes checked products nearly twice as fast.
+        if self.order.all_before_barrier(span.region.space, records[None], start.issuers[None]):
+            return
         shadow: Shadow = span.region.shadow
         different, where = np.unique(records, return_index=True)
         known = real(different)
@@ -145,8 +165,10 @@ class Agents:
         wrong = np.flatnonzero(~ordered)
         if wrong.size:
             self.report_unordered(span, int(at[wrong[0]]), int(who[wrong[0]]), int(events[wrong[0]]), start, does, did)
-        near = self.order.near(self.order.home(who)[0], self.order.home(by)[0])
-        ask = np.flatnonzero(near & ordered & ~self.order.need_clocks().is_agent(who))
+        ask = np.flatnonzero(ordered & ~self.order.need_clocks().is_agent(who))
+        if not ask.size:
+            return
+        ask = ask[self.order.near(self.order.home(who[ask])[0], self.order.home(by[ask])[0])]
         hidden = ask[~self.order.seen_by_proxy(span.region.space, who[ask], events[ask], by[ask])]
         if not hidden.size:
             return

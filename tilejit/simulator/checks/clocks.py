@@ -23,7 +23,7 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machine.lanes import WARP, Index, Lanes
+from ..machine.lanes import WARP, WARPGROUP, Index, Lanes
 
 #: (plane, CTA of the chunk, column) → event
 RowOfEach = NDArray[np.int64]
@@ -260,6 +260,13 @@ class Clocks:
             home, _ = self.at_home(alone)
             self.views[:, home, rows] = np.maximum(self.views[:, home, rows], message[:, home])
 
+    def learn_products(self, warps: Index, events: Index) -> None:
+        """All threads of these warps of the chunk have waited for their warpgroups' products up to these events."""
+        ctas, inside = np.divmod(warps, self.warps)
+        groups = (inside * WARP // WARPGROUP).tolist()
+        columns = [self.agent_column(products_of(g), c) for g, c in zip(groups, ctas.tolist(), strict=True)]
+        self.views[GENERIC, ctas, inside, columns] = np.maximum(self.views[GENERIC, ctas, inside, columns], events)
+
     def fence_proxy(self, positions: Index, space: str, now: int, cta_start: Index, warp_start: Index) -> None:
         """What threads know and have done may now be seen by the asynchronous proxy. space: "" for both.
 
@@ -348,6 +355,13 @@ class Clocks:
             if alone.size:
                 seen = np.where(columns[alone] >= 0, flat[own_row + columns[alone]], 0)
                 result[alone] = np.maximum(result[alone], seen)
+        return result
+
+    def seen_of_all_warps(self, plane: int, by: Index) -> Index:
+        """For each row of `by`, threads of one CTA, return up to which event all see the accesses of all its warps."""
+        ctas, warps = self.at_home(by)
+        columns = ctas[:, :1] % self.ranks * self.warps + np.arange(self.warps)
+        result: Index = self.views[plane, ctas[:, :, None], warps[:, :, None], columns[:, None]].min(axis=(1, 2))
         return result
 
     def latest_known(self, agent: int, cta: int) -> int:

@@ -25,6 +25,7 @@ from .clocks import GENERIC, PROXY_PLANES, Clocks, RowOfEach, products_of
 from .flags import Flags
 from .frontiers import NOTHING
 from .pages import Rows
+from .records import HALF, LOW, Record
 
 
 @dataclass(slots=True)
@@ -272,6 +273,23 @@ class Order:
 
     # the question
 
+    def all_before_barrier(self, space: str, records: Record, by: Index) -> bool:
+        """True if all records of a row are of threads of one CTA, before its last barrier and a fence.
+
+        The barrier orders them before the threads of the same row of `by`, which are of that CTA; the fence shows them
+        to the asynchronous proxy. Records of agents, of several writers, and marks have greater numbers than threads.
+        """
+        if not records.size:
+            return True
+        ctas = self.lanes.full["cta"][by[:, 0]]
+        newest = (records.max(axis=1) >> HALF).astype(np.int64)
+        if (newest >= self.cta_start[ctas]).any():
+            return False
+        thread = (records & LOW).astype(np.int64) - 1 - ctas[:, None] * self.lanes.threads
+        if thread.min() < 0 or thread.max() >= self.lanes.threads:
+            return False
+        return bool((newest <= self.need_clocks().seen_of_all_warps(PROXY_PLANES[space], by)).all())
+
     def ordered(self, thread: Index, events: Index, by: Index) -> NDArray[np.bool_]:
         """Whether events of threads have happened before whatever threads `by` do now."""
         cta, warp = self.home(thread)
@@ -345,7 +363,8 @@ class Order:
         warp = cta * self.lanes.warps_per_cta + at % self.lanes.threads // WARP
         if self.clocks is not None and self.clocks.any_agents:
             agents = np.flatnonzero(self.clocks.is_agent(thread))
-            number, home = self.clocks.agent_of(thread[agents])
-            cta[agents] = np.where(number >= 0, home + self.lanes.first, -1)
-            warp[agents] = -1
+            if agents.size:
+                number, home = self.clocks.agent_of(thread[agents])
+                cta[agents] = np.where(number >= 0, home + self.lanes.first, -1)
+                warp[agents] = -1
         return cta, warp

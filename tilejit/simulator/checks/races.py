@@ -297,12 +297,14 @@ class AccessChecker:
             there = self.unordered_reads(reads, there, me, site)
             wrong |= self.report.race(region, cells, me, reads, there, site, "read")
             raced[there] = True
-        # of several readers that neither of the two shows, one is reported
-        for reads in () if shadow.group_reads is None else shadow.group_reads[:, cells]:
-            differs = (reads != 0) & (reads != shadow.first_reads[cells]) & (reads != shadow.last_reads[cells])
-            there = self.unordered_reads(reads, at[(differs & ~raced)[at]], me, site)
-            wrong |= self.report.race(region, cells, me, reads, there, site, "read")
-            raced[there] = True
+        if shadow.group_reads is not None:
+            # of several readers that neither of the two shows, one is reported
+            groups = shadow.group_reads[:, cells]
+            differs = (groups != 0) & (groups != shadow.first_reads[cells]) & (groups != shadow.last_reads[cells])
+            for group in np.flatnonzero(differs.any(axis=1)).tolist():
+                there = self.unordered_reads(groups[group], at[(differs[group] & ~raced)[at]], me, site)
+                wrong |= self.report.race(region, cells, me, groups[group], there, site, "read")
+                raced[there] = True
         if np.count_nonzero(raced) and not wrong:
             self.report_other_reads(region, cells, me, np.flatnonzero(raced), site)
 

@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks.agents import Agents
-from ..checks.clocks import products_of
 from ..checks.places import PtxPlaces
 from ..decode.emitter import Touched
 from ..numerics.warpgroup import ROWS, ProductForm, matrix_a, matrix_d, multiplied, registers_d
 from .access import Access
-from .lanes import WARP, WARPGROUP, Index, Lanes
+from .lanes import WARPGROUP, Index, Lanes
 from .operations import Operations
 from .product_operands import Operands
 from .product_registers import ProductRegisters
@@ -64,18 +63,11 @@ class Products:
         here = self.here(pc)
         registers = self.registers
         registers.complete[here] = np.maximum(registers.complete[here], registers.committed[here] - newest)
-        for warp in here.tolist() if self.agents is not None else ():
-            complete = int(registers.complete[warp])
-            if complete > 0:
-                self.learn(warp, self.events[warp][complete - 1])
-
-    def learn(self, warp: int, event: int) -> None:
-        """A warp has waited for its warpgroup's products up to this event."""
-        assert self.agents is not None
-        cta, inside = divmod(warp, self.lanes.warps_per_cta)
-        first = cta * self.lanes.threads + inside * WARP
-        positions = np.arange(first, min(first + WARP, (cta + 1) * self.lanes.threads))
-        self.agents.waited(positions, products_of(inside * WARP // WARPGROUP), event)
+        here = here[registers.complete[here] > 0]
+        if self.agents is not None and here.size:
+            complete = registers.complete[here].tolist()
+            events = [self.events[warp][n - 1] for warp, n in zip(here.tolist(), complete, strict=True)]
+            self.agents.order.need_clocks().learn_products(here, np.array(events))
 
     def touched(self, touched: Touched) -> None:
         """Instructions other than wgmma have accessed registers of products."""

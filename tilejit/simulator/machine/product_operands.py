@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Operands:
         bits = self.uniform(descriptor, f"the descriptor of {what}", pc)
         ctas = self.lanes.get("chunk_cta").reshape(-1, WARPGROUP)[:, 0]
         leaders = self.lanes.positions().reshape(-1, WARPGROUP)[:, 0]
-        matrices = []
+        runs, shape = [], (0, 0)
         for one, cta, leader in zip(bits.tolist(), ctas.tolist(), leaders.tolist(), strict=True):
             decoded = decode(one)
             if isinstance(decoded, str):
@@ -46,24 +47,26 @@ class Operands:
                     instructions=(pc,), threads=self.lanes.numbers(np.array([leader])),
                 )
             chunks = decoded.chunks(extent, transposed)
-            run = self.reach.run(self.access.sites[number], cta, chunks.reshape(-1), leader)
-            if self.agents is not None:
-                self.read(run, cta, leader)
-            matrices.append(from_chunks(run.read().reshape(chunks.shape), element, transposed))
-        return np.stack(matrices)
+            shape = chunks.shape
+            runs.append(self.reach.run(self.access.sites[number], cta, chunks.reshape(-1), leader))
+        self.read(runs, ctas, leaders)
+        return np.stack([from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
 
-    def read(self, run: Run, cta: int, leader: int) -> None:
-        """A product reads an operand, which must be there for all four warps.
+    def read(self, runs: Sequence[Run], ctas: Index, leaders: Index) -> None:
+        """Products read their operands, which must be there for all four warps.
 
         The first and the last lane of each stand for it.
         """
-        assert self.agents is not None
-        warps = leader + WARP * np.arange(WARPGROUP // WARP)
-        issuers = np.stack([warps, warps + WARP - 1], axis=1).reshape(-1)
-        start = Start("product", issuers, run.site)
-        group = (leader - cta * self.lanes.threads) // WARPGROUP
-        event = self.agents.read(run.spans(), start, products_of(group), cta)
-        self.latest[self.lanes.full["chunk_warp"][warps]] = event
+        if self.agents is None:
+            return
+        warps = leaders[:, None] + WARP * np.arange(WARPGROUP // WARP)
+        issuers = np.concatenate([warps, warps + WARP - 1], axis=1)
+        groups = (leaders - ctas * self.lanes.threads) // WARPGROUP
+        events = self.agents.read_each([
+            (run.spans(), Start("product", who, run.site), products_of(group), cta)
+            for run, who, group, cta in zip(runs, issuers, groups.tolist(), ctas.tolist(), strict=True)
+        ])
+        self.latest[self.lanes.full["chunk_warp"][warps]] = events[:, None]
 
     def uniform(self, value: Any, what: str, pc: int) -> NDArray[Any]:
         """One value per warpgroup, which all of its threads must share."""
