@@ -154,20 +154,18 @@ class Barriers:
     def check_turn(self, order: Order, number: int, arrival: Arrival) -> None:
         """Each thread arrives once in a phase, and for a phase only after the one before."""
         if number not in self.turns:
-            self.turns[number] = Turns(order, self.findings, any_thread=True)
-        turns, positions, pc = self.turns[number], arrival.positions, arrival.block.end_pc
-        ctas = self.lanes.full["chunk_cta"][positions]
-        earlier = turns.now[ctas, positions % turns.size]
-        again = positions[earlier > 0]
-        if again.size:
-            other_pc = int(order.pcs[int(earlier.max())])
-            self.findings.add(
-                "barrier",
-                f"{self.lanes.party(again)} arrives at barrier {number} twice in one phase\n"
-                f"  {self.places.describe(pc)}\nafter\n  {self.places.describe(other_pc)}",
-                pc, other_pc, self.lanes.numbers(again), again.size, hint=HINT,
-            )
-        turns.arrive(f"barrier {number}", positions, ctas, pc)
+            self.turns[number] = Turns(order, self.findings, any_warp=True)
+        positions, pc = arrival.positions, arrival.block.end_pc
+        for earlier in self.waiting.get(number, ()):
+            again = positions[np.isin(positions, earlier.positions, assume_unique=True)]
+            if again.size:
+                self.findings.add(
+                    "barrier",
+                    f"{self.lanes.party(again)} arrives at barrier {number} twice in one phase\n"
+                    f"  {self.places.describe(pc)}\nafter\n  {self.places.describe(earlier.block.end_pc)}",
+                    pc, earlier.block.end_pc, self.lanes.numbers(again), again.size, hint=HINT,
+                )
+        self.turns[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
 
     def report_crowd(self, number: int, count: int, arrival: Arrival, crowded: NDArray[np.bool_]) -> None:
         """Report that more threads have come for a phase than it takes: which of them it takes is open."""

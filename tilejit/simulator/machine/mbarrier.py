@@ -90,7 +90,7 @@ class MBarrier:
         self.used: Index = np.zeros(lanes.total, np.int64)
 
     def check_turns(self, order: Order, findings: Findings) -> None:
-        self.turns = Turns(order, findings, any_thread=False)
+        self.turns = Turns(order, findings, any_warp=False)
 
     def cells(self, ctas: Index) -> Index:
         """The cells of the barriers' bytes in their region's shadow, a row for each CTA."""
