@@ -307,6 +307,44 @@ def test_all_who_release_meet_at_the_end_whichever_branch_is_the_last(copies: in
     np.testing.assert_array_equal(out, np.broadcast_to(wanted, out.shape))
 
 
+def two_consumers(A: tj.Tensor, Out: tj.Tensor, STAGES: tj.constexpr) -> None:
+    """Steps that are not shared, of a ring whose consumers release each step to both CTAs."""
+    ring = tj.alloc_ring(STAGES, producers=1, consumers=2, multicast=0)
+    stages = tj.alloc_shared((STAGES, 8, 64), A.dtype)
+    cta, warp = tj.cta_id(0), tj.warp_id()
+    if warp == 0:
+        for i in range(6):
+            t = ring[i]
+            t.acquire()
+            tj.warp.copy_async(stages[t.stage], A[8 * i : 8 * i + 8, 0:64], barrier=t)
+            tj.warp.commit(t)
+    elif warp == 1:
+        for i in range(6):
+            t = ring[i]
+            t.wait()
+            tj.warp.copy_async(Out[cta, 0, 8 * i : 8 * i + 8, 0:64], stages[t.stage])
+            tj.bulk.wait_read(0)
+            tj.warp.release(t)
+        tj.bulk.wait(0)
+    else:
+        for i in range(6):
+            t = ring[i]
+            t.wait()
+            tj.warp.copy_async(Out[cta, 1, 8 * i : 8 * i + 8, 0:64], stages[t.stage])
+            tj.bulk.wait_read(0)
+            tj.warp.release(t)
+        tj.bulk.wait(0)
+
+
+@pytest.mark.parametrize("order", EVERY_ORDER)
+@pytest.mark.parametrize("stages", [1, 2])
+def test_a_release_may_reach_one_cta_after_the_next_step_does(stages: int, order: Order) -> None:
+    a, out = ones_and_twos(9, 48, 64), np.zeros((2, 2, 48, 64), np.float16)
+    with simulated(order):
+        kernel(two_consumers, 96, (2, 1))[2](a, out, stages)
+    np.testing.assert_array_equal(out, np.broadcast_to(a, out.shape))
+
+
 def two_shares(A: tj.Tensor, Out: tj.Tensor) -> None:
     """Copies by one map that are shared by columns and by rows: a box doesn't say which one it is of."""
     ring = tj.alloc_ring(2, multicast=0)

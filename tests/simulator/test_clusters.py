@@ -287,6 +287,51 @@ def test_nobody_arrives_where_all_have_exited(seed):
         arrived(meet=RELAXED + "setp.eq.u32 %p4, %r5, 1; @%p4 ret;", schedule=seed)
 
 
+TO_BOTH = "".join(
+    f"mapa.shared::cluster.u32 %r7, %r2, {rank}; mbarrier.arrive.shared::cluster.b64 _, [%r7];\n" for rank in range(2)
+)
+#: arrivals of a phase, and what warps 0 and 1 of each CTA do in each of three steps
+RIGHT_ARRIVALS = {
+    "each CTA waits": (2, TO_BOTH + wait("W0", "%r2", "%r10"), ""),
+    "all warps wait": (4, TO_BOTH + wait("W0", "%r2", "%r10"), TO_BOTH + wait("W1", "%r2", "%r10")),
+}
+WRONG_ARRIVALS = {
+    "nobody waits": (2, TO_BOTH, ""),
+    "one of two warps doesn't wait": (4, TO_BOTH + wait("W0", "%r2", "%r10"), TO_BOTH),
+    "one of two CTAs doesn't wait": (
+        2, f"{TO_BOTH}setp.eq.u32 %p3, %r5, 0; @%p3 bra NEXT;\n" + wait("W0", "%r2", "%r10") + "NEXT:\n", ""),
+}
+
+
+def arrivals_at_both(count, first, second, **options):
+    """Thread 0 of each of two warps arrives at the barriers of both CTAs, step after step."""
+    def steps(label, body):
+        return f"{label}: {body}add.u32 %r10, %r10, 1; setp.lt.u32 %p4, %r10, 3; @%p4 bra {label};\n"
+
+    body = f"""
+mov.u32 %r1, %tid.x; mov.u32 %r2, sm; mov.u32 %r5, %cluster_ctarank; mov.u32 %r10, 0;
+setp.ne.u32 %p1, %r1, 0; @%p1 bra READY; mbarrier.init.shared::cta.b64 [%r2], {count}; {FENCE}
+READY: bar.sync 0; {ENTRY}
+and.b32 %r3, %r1, 31; setp.ne.u32 %p1, %r3, 0; @%p1 bra DONE; setp.ge.u32 %p2, %r1, 32; @%p2 bra SECOND;
+{steps("FIRST", first)}bra DONE;
+SECOND: {steps("AGAIN", second)}
+DONE: {EXIT.replace(".relaxed", "")}"""
+    launch(body, np.zeros(1, np.uint32), **options)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", RIGHT_ARRIVALS)
+def test_arrivals_at_several_ctas_count_as_one(name, seed):
+    arrivals_at_both(*RIGHT_ARRIVALS[name], schedule=seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", WRONG_ARRIVALS)
+def test_an_arrival_at_several_ctas_that_may_come_a_phase_early_is_reported(name, seed):
+    with pytest.raises(AsyncHazardError, match=r"arrives at mbarrier sm\+0\n(.|\n)*and nothing orders that after"):
+        arrivals_at_both(*WRONG_ARRIVALS[name], schedule=seed)
+
+
 # rings
 
 RINGS = [
