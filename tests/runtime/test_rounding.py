@@ -106,6 +106,7 @@ NARROW = [
     "Y[0] = Y[1] * a", "X[0] = Y[0] * a", "X[0] = X[1]\n    Y[0] = a", "X[0] = tj.int32(a)",
     "q = a\n    for i in range(9):\n        q = q + Y[i]\n    X[0] = q",
     "tj.cta.store(X[0:8], (tj.cta.load(Y[0:8]) * a).astype(tj.float64))", "if a > 0:\n        X[0] = 1.0",
+    "X[0] = tj.where(a > 0, 1.0, 2.0)", "X[0] = float(int(a)) + 1",
 ]
 
 

@@ -64,13 +64,19 @@ def _origins(every: Block, origins: dict[str, frozenset[str]]) -> Origins:
 
 
 def _origin(expr: ir.Expr, origins: Origins) -> frozenset[str] | None:
-    names = frozenset[str]()
-    for part in walk.inputs(expr):
-        if part.dtype.is_float:
-            more = origins.get(part.name) if isinstance(part, ir.Var) else None
-            if more is None:
-                return None
-            names |= more
+    names, waiting = frozenset[str](), [expr]
+    while waiting:
+        part = waiting.pop()
+        if not part.dtype.is_float:
+            # floats that a condition or an integer is computed from do not contribute
+            continue
+        if not isinstance(part, (ir.Var, ir.Load)):
+            waiting.extend(walk.operands(part))
+            continue
+        more = origins.get(part.name) if isinstance(part, ir.Var) else None
+        if more is None:
+            return None
+        names |= more
     return names
 
 
