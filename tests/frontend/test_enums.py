@@ -68,12 +68,14 @@ def chosen(Y: tj.Tensor, act: tj.constexpr, level: tj.constexpr = Level.low) -> 
     Y[level] = level + level * 10
     Y[3] = level == Level.high
     Y[4] = level == 2
+    for i in range(Level.low, level):
+        Y[6] += i
     Y[7] = len(act.name)
 
 
 def test_members_are_compared_and_numbers_among_them_are_computed_with() -> None:
     assert ran(chosen, Act.relu) == [1, 0, 22, 0, 1, 0, 0, 4]
-    assert ran(chosen, act=Act.gelu, level=Level.high) == [0, 1, 2, 1, 0, 55, 0, 4]
+    assert ran(chosen, act=Act.gelu, level=Level.high) == [0, 1, 2, 1, 0, 55, 9, 4]
     assert len(chosen.signatures) == 2
 
 

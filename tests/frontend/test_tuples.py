@@ -17,6 +17,7 @@ TEXTS = [
     "y = len((i, j, k)) + len(()) + len(((i, j), k))",
     "y = len((i,) + (j, 1.5))",
     "y = sum((i, j, 3)) * sum(()) + sum((i, j), k) + sum((1, 2, 3))",
+    "y = sum((i, j), start=k) + sum((1, 2), start=3)",
     "y = 0\nfor n, w in enumerate((i, j, k)):\n    y += (n + 1) * w",
     "y = 0\nfor n, (p, q) in enumerate(((i, 2), (3, j)), 4):\n    y += n * p - q",
     "y = 0\nfor n, w in enumerate((i, j), start=k0):\n    y += n * w",
@@ -75,13 +76,22 @@ REFUSED = [
     ("for x in enumerate((1, n), (2,)):\n        pass", "enumerate: ", "as in Python"),
     ("x = len(n)", "len runs when the kernel is compiled; this is a scalar of int32", ""),
     ("x = any((n, 1))", "this is a tuple of 2", "index its items, or loop over them"),
+    ("x = sum((n, 1), 2, 3)", "sum runs when", ""),
+    ("x = sum((n, 1), initial=3)", "sum runs when", ""),
+    ("x = len((n, 1), of=3)", "len takes no argument by name; got of", "by position"),
+    ("x = abs(n, x=3)", "abs takes no argument by name; got x", "by position"),
+    ("x = abs(n, **{})", r"abs takes no argument by name; got \*\*", "by position"),
+    ("x = tj.cdiv(9, 4, c=n)", "tj.cdiv takes no argument by name; got c", "by position"),
+    ("x = int(n, base=8)", "int runs when", ""),
+    ("x = round(n / 3, 2)", "takes no number of digits", r"tj.round\(x \* 100\) / 100"),
+    ("x = round(n / 3, ndigits=2)", "takes no number of digits", r"tj.round\(x \* 100\) / 100"),
     ("for x in n:\n        pass", "a for loop goes over", r"loop over range\(n\)"),
     ("for x in tj.cta.load(A[0:8]):\n        pass", "a for loop goes over", "compute with the whole tile"),
 ]
 
 
 @pytest.mark.parametrize(("text", "words", "hint"), REFUSED)
-def test_what_is_no_tuple_is_refused(text: str, words: str, hint: str) -> None:
+def test_other_arguments_are_refused(text: str, words: str, hint: str) -> None:
     with pytest.raises(tj.TilejitError, match=words) as caught:
         tile_ir(f"def k(A, n):\n    {text}\n", array(), dtypes.int32)
     assert caught.match(hint) if hint else True

@@ -77,7 +77,7 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
     """Start, stop and step of a run-time range, of one integer type."""
     values = _range_arguments(ctx, node, "range")
     for value in values:
-        integral = isinstance(value, Constant) and type(value.value) is int
+        integral = isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool)
         if not integral and not (isinstance(value, Scalar) and value.dtype.is_integer):
             raise ctx.type_error(node, f"range takes integers; this is {describe(value)}", "convert it: int(x)")
     values[1] = signed_stop(ctx, node, values)

@@ -47,7 +47,7 @@ def runs_in_python(callee: Any) -> bool:
 
 def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
     """What a function of Python's makes of compile-time values."""
-    return computed(ctx, node, callee, positional_values(ctx, node))
+    return computed(ctx, node, callee, positional_values(ctx, node, has_keywords=True))
 
 
 def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Call], Value]:
@@ -94,9 +94,9 @@ def _of_two(
         folded = fold(ctx, node, python, values)
         if folded is not None:
             return folded
-        if len(values) != 2 or node.keywords:
-            count, name = len(values) + len(node.keywords), python.__name__
-            raise ctx.type_error(node, f"{name} takes 2 arguments; got {count}", f"{name}(a, b)")
+        if len(values) != 2:
+            name = python.__name__
+            raise ctx.type_error(node, f"{name} takes 2 arguments; got {len(values)}", f"{name}(a, b)")
         return run_time(ctx, node, values)
 
     return handler
@@ -143,6 +143,8 @@ def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callab
     """
 
     def handler(ctx: Context, node: ast.Call) -> Value:
+        if node.keywords:
+            return python_call(ctx, node, python)
         values = positional_values(ctx, node)
         folded = fold(ctx, node, python, values)
         if folded is not None:
@@ -161,8 +163,11 @@ def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callab
 
 def _round(ctx: Context, node: ast.Call) -> Value:
     """round(x): the nearest integer, half to even, of the type that int(x) has."""
-    values = positional_values(ctx, node)
-    if len(values) != 1 or isinstance(values[0], Constant):
+    values = positional_values(ctx, node, has_keywords=True)
+    if values and isinstance(values[0], Scalar) and len(values) + len(node.keywords) > 1:
+        raise ctx.type_error(node, "round of a run-time scalar takes no number of digits; it gives an integer",
+                             "write tj.round(x * 100) / 100 for two digits")
+    if len(values) != 1 or node.keywords or isinstance(values[0], Constant):
         return computed(ctx, node, round, values)
     x = ctx.scalar(as_scalar(ctx, node, values[0]), node)
     if not x.dtype.is_float:

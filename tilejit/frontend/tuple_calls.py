@@ -18,11 +18,15 @@ from .values import Constant, Items, Memory, Rows, Value, describe
 __all__ = ["ON_TUPLES", "computed", "positional_values"]
 
 
-def positional_values(ctx: Context, node: ast.Call) -> list[Value]:
-    """A call's arguments, all of them by position."""
+def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = False) -> list[Value]:
+    """Return the values of arguments given by position. has_keywords: the caller reads those given by name."""
     for argument in node.args:
         if isinstance(argument, ast.Starred):
             raise ctx.syntax_error(argument, "* can't be used in calls in a kernel", "write the arguments out")
+    if node.keywords and not has_keywords:
+        name = node.keywords[0].arg
+        raise ctx.type_error(node, f"{ast.unparse(node.func)} takes no argument by name; got {name or '**'}",
+                             "give its arguments by position")
     return [ctx.evaluate(argument) for argument in node.args]
 
 
@@ -62,7 +66,7 @@ def _of_tuples(python: Callable[..., Iterable[Any]]) -> Callable[[Context, ast.C
 
     def handler(ctx: Context, node: ast.Call) -> Value:
         arguments: list[Any] = []
-        for value, argument in zip(positional_values(ctx, node), node.args, strict=True):
+        for value, argument in zip(positional_values(ctx, node, has_keywords=True), node.args, strict=True):
             if isinstance(value, Items):
                 arguments.append(value.items)
             elif isinstance(value, Constant) and arguments:
@@ -98,9 +102,13 @@ def _tuple(ctx: Context, node: ast.Call) -> Value:
 
 def _sum(ctx: Context, node: ast.Call) -> Value:
     """Add the items of a tuple, from the left."""
-    values = positional_values(ctx, node)
-    folded = None if node.keywords else fold(ctx, node, sum, values)
-    if folded is not None or node.keywords or not values or not isinstance(values[0], Items):
+    values = positional_values(ctx, node, has_keywords=True)
+    if [keyword.arg for keyword in node.keywords] == ["start"]:
+        values.append(ctx.evaluate(node.keywords[0].value))
+    elif node.keywords:
+        return computed(ctx, node, sum, values)
+    folded = fold(ctx, node, sum, values)
+    if folded is not None or len(values) > 2 or not isinstance(values[0], Items):
         return folded or computed(ctx, node, sum, values)
     total = values[1] if len(values) > 1 else Constant(0)
     for item in values[0].items:
