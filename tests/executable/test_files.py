@@ -88,6 +88,7 @@ def forged(path, change, executable):
 
 NAMES = [
     "a b", "x=1", "f()", "", "class", "None", "*a", "a\n", "@a", "\N{LATIN SMALL LIGATURE FI}", 7, None, ["a"], "B",
+    "__debug__",
 ]
 
 
@@ -104,6 +105,13 @@ def test_names_that_are_not_identifiers_are_refused(name, tmp_path):
         read_executable(forged(tmp_path / "k.ptx", change, executable))
     with pytest.raises(tj.LaunchError, match="can't be a name here"):
         read_executable(forged(tmp_path / "k.ptx", lambda record: record.update(name="a\0b"), executable))
+
+
+@pytest.mark.parametrize("entry", ['k"\n#include "k.h"', "a b", "", "$\n"])
+def test_entries_that_are_no_names_of_ptx_are_refused(entry, tmp_path):
+    executable = EXECUTABLES["scalars"]().executable
+    with pytest.raises(tj.LaunchError, match="can't be a name here"):
+        read_executable(forged(tmp_path / "k.ptx", lambda record: record.update(entry=entry), executable))
 
 
 def record_of(content):

@@ -88,6 +88,8 @@ def _executable(record: dict[str, Any], ptx: bytes, image: bytes) -> Executable:
     signature = signature_from_json(record["signature"])
     check_names([name for name, _ in signature.arguments])
     check_names([record["name"]])
+    # names in PTX may have dollars
+    check_names([record["entry"].replace("$", "_")])
     executable = executable_from_json(record, signature, ptx.decode())
     if not image:
         return executable

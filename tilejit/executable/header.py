@@ -49,9 +49,9 @@ _KEYWORDS = frozenset((
 
 #: lower-case words that some system or framework defines as macros
 _DEFINED = frozenset((
-    "arm", "complex", "emit", "errno", "far", "foreach", "forever", "huge", "i386", "imaginary", "interface", "linux",
-    "m68k", "mips", "near", "noreturn", "pascal", "powerpc", "signals", "slots", "small", "sparc", "stderr", "stdin",
-    "stdout", "sun", "unix", "vax",
+    "arm", "cdecl", "complex", "emit", "errno", "far", "foreach", "forever", "hpux", "huge", "hyper", "i386",
+    "imaginary", "interface", "linux", "m68k", "mips", "near", "nil", "noreturn", "pascal", "powerpc", "sgi", "signals",
+    "slots", "small", "sparc", "stderr", "stdin", "stdout", "sun", "unix", "vax",
 ))
 
 #: Any other field gets an underscore after its name, which no macro of a header has. A program may include any header
@@ -101,11 +101,12 @@ def _head(e: Executable, name: str) -> Iterator[str]:
     yield from ("#define TILEJIT_ALIGNAS alignas", "#else", "#define TILEJIT_ASSERT _Static_assert")
     yield from ("#define TILEJIT_ALIGNAS _Alignas", "#endif", "#endif", "")
     yield f'#define {entry} "{e.entry}"'
-    yield f"#define {threads} {e.threads} /* of a CTA, all along x */"
-    yield f"#define {shared} {e.shared_bytes if e.dynamic_shared else 0} /* that the launch asks for */"
+    # `d` refuses text, which a file that tilejit did not write may have here
+    yield f"#define {threads} {e.threads:d} /* of a CTA, all along x */"
+    yield f"#define {shared} {e.shared_bytes if e.dynamic_shared else 0:d} /* that the launch asks for */"
     if e.cluster is not None:
-        x, y, z = e.cluster
-        yield f"/* the grid is a multiple of the cluster of {x} x {y} x {z} CTAs, which the kernel names itself */"
+        cluster = " x ".join(f"{n:d}" for n in e.cluster)
+        yield f"/* the grid is a multiple of the cluster of {cluster} CTAs, which the kernel names itself */"
     if e.cooperative:
         yield "/* the launch is cooperative: cuLaunchCooperativeKernel */"
     yield ""

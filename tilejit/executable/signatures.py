@@ -27,7 +27,8 @@ def check_names(names: Sequence[str]) -> None:
     raises: LaunchError for a name that is no identifier, or is there twice.
     """
     for name in names:
-        is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name)
+        # Python refuses to assign to `__debug__`, which is no keyword
+        is_plain = isinstance(name, str) and name.isidentifier() and not iskeyword(name) and name != "__debug__"
         if not is_plain or not _is_normal(name) or names.count(name) > 1:
             raise LaunchError(f"{shown(name)} can't be a name here", hint="names are identifiers, and different ones")
 
