@@ -53,6 +53,9 @@ def read(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[in
     strides: Any = interface.get("strides")
     if not isinstance(data, (tuple, list)) or len(data) != 2 or not isinstance(data[0], (int, np.integer, NoneType)):
         raise refused("data", "a tuple of the address and whether it may only be read")
+    pointer = int(data[0] or 0)
+    if not 0 <= pointer < 2**64:
+        raise refused("data", "a tuple of the address, from 0 to 2**64 - 1, and whether it may only be read")
     if not _is_extents(shape):
         raise refused("shape", "a tuple of integers that aren't negative")
     if strides is not None and not (_is_integers(strides) and len(strides) == len(shape)):
@@ -63,7 +66,7 @@ def read(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[in
         dtype = np.dtype(interface["typestr"])
     except (TypeError, ValueError):
         raise refused("typestr", "text such as '<f4'") from None
-    return int(data[0] or 0), bool(data[1]), dtype, tuple(shape), strides
+    return pointer, bool(data[1]), dtype, tuple(shape), strides
 
 
 def _is_integers(values: Any) -> bool:
