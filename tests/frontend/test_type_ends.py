@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tilejit as tj
@@ -100,8 +100,6 @@ def test_an_expression_is_an_index_a_loop_bound_and_the_start_of_a_region(case: 
     text, dtype, x, y = case
     kept = np.array([x, y], dtype.numpy)
     value = int(by_numpy(text, *kept))
-    # a start is an int64, and a tile's coordinate becomes one
-    assume(value < 2**63)
     values, out = np.arange(1, 17, dtype=np.int32), np.zeros(16, np.int32)
     computed(
         f"def k(X, A, O):\n    x, y = X[0], X[1]\n    e = tj.{dtype}({text})\n"
@@ -156,3 +154,51 @@ def test_a_region_that_starts_at_the_end_of_int64_lies_outside(region: str, pinn
         out = np.zeros((2, 4), np.int32)
         computed(text, np.array([start]), out, values)
         assert not out.any(), start
+
+
+@pytest.mark.parametrize("start", [2**64 - 1, 2**64 - 2, 2**64 - 4, 2**63 + 1, 2**63])
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_region_that_starts_past_int64_lies_outside(start: int, cut: bool) -> None:
+    values, out = np.arange(1, 65, dtype=np.int32).reshape(16, 4), np.zeros((16, 4), np.int32)
+    text = (
+        "def k(X, A, O):\n    u = X[0]\n"
+        "    tj.cta.store(O[0:4, 0:2], tj.cta.load(A[u : u + 4, 0:2]))\n"
+        "    tj.cta.store(O[u : u + 4, u : u + 3], tj.cta.load(A[0:4, 0:3]))\n"
+        "    tj.cta.store(O[5, 0:4], tj.cta.load(A[u, 0:4]))\n"
+        "    tj.cta.store(O[6, 0:4], tj.cta.load(A.tile((1, 4), (u, 0)))[0])\n"
+    )
+    if cut:
+        text = (
+            "def k(X, A, O):\n    u = X[0]\n"
+            "    tj.cta.store(O[0:4, 0:2], tj.cta.load(A[2:12, 0:4][u : u + 4, 0:2]))\n"
+        )
+        with pytest.raises(tj.OutOfBoundsError, match="dimension 0 of a region of A"):
+            computed(text, np.array([start], np.uint64), values, out)
+    else:
+        computed(text, np.array([start], np.uint64), values, out)
+    assert not out.any()
+
+
+@pytest.mark.parametrize("dtype", [tj.int64, tj.uint64])
+@pytest.mark.parametrize("memory", ["shared", "local"])
+@pytest.mark.parametrize(
+    ("access", "number"),
+    [
+        ("s[u]", 2**32 + 1), ("s[u]", 2**62), ("tj.thread.load(s[u : u + 2])[1]", 2**33),
+        ("tj.thread.load(s.tile((4,), (u,)))[0]", 2**30), ("tj.thread.load(s.tile((4,), (u,)))[0]", 2**32 + 1),
+    ],
+)
+def test_an_index_past_32_bits_does_not_wrap_around(dtype: DType, memory: str, access: str, number: int) -> None:
+    text = (
+        f"def k(X, O):\n    s = tj.alloc_{memory}((16,), tj.int32)\n    i = tj.thread_id()\n    u = X[0]\n"
+        f"    tj.thread.fill(s, 5)\n    O[i] = {access}\n"
+    )
+    with pytest.raises(tj.OutOfBoundsError, match=rf"index {number} is outside s\b"), tj.use_device("sim"):
+        tj.kernel(threads=1)(source_of(text))[1](np.array([number], dtype.numpy), np.zeros(1, np.int32))
+
+
+@pytest.mark.parametrize("dtype", [tj.int64, tj.uint64])
+def test_the_number_of_a_barrier_does_not_wrap_around(dtype: DType) -> None:
+    text = "def k(X):\n    b = tj.alloc_barrier(stages=4)\n    tj.cta.arrive(b[X[0]])\n"
+    with pytest.raises(tj.OutOfBoundsError, match=rf"index {2**32 + 1} is outside b\b"):
+        computed(text, np.array([2**32 + 1], dtype.numpy))

@@ -23,6 +23,7 @@ from ..wording import counted
 from .arguments import Arguments, bind, optional
 from .clusters import along
 from .context import Context
+from .index_types import as_index
 from .values import (
     Barrier,
     Constant,
@@ -161,7 +162,7 @@ def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
             node, f"index {index.value} is outside {base.buffer.name}, which is {counted(count, 'barrier')}",
             f"from 0 to {count - 1}",
         )
-    return Barrier(base.buffer, build.cast(index, int32))
+    return Barrier(base.buffer, as_index(ctx, node, index, base.buffer))
 
 
 def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingStep:

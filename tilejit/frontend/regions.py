@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any
 
 from ..dataclass import dataclass, replace
-from ..dtypes import DType, bool_, int64
+from ..dtypes import DType, bool_, int32, int64
 from ..errors import KernelTypeError
 from ..ir.arithmetic import build
 from ..ir.arithmetic.facts import bounds, is_data
@@ -32,7 +32,7 @@ from ..ir.nodes import (
 from ..layout import R, S, TileLayout
 from ..scopes import THREAD
 from ..wording import counted
-from . import barriers, singles
+from . import barriers, index_types, singles
 from .context import Context, Located
 from .empties import is_empty
 from .foreign import is_kernel, launched
@@ -241,7 +241,7 @@ def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
 
 def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """An index in the buffer's index type."""
-    return build.cast(_integer(ctx, node, value, buffer), buffer.index_dtype)
+    return index_types.as_index(ctx, node, _integer(ctx, node, value, buffer), buffer)
 
 
 def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
@@ -292,8 +292,10 @@ def _box(
             _check_index(ctx, part, memory, dim, extent, node)
         else:
             _check_start(ctx, part, memory, dim, node)
-            start = zero if part.lower is None else build.cast(part.lower, zero.dtype)
             taken = _taken(ctx, part, zero, extent)
+            start = zero
+            if part.lower is not None:
+                start = index_types.as_start(ctx, part.node, part.lower, taken, memory.buffer)
             _check_slice(ctx, part, memory, dim, start, taken, extent)
         inside &= _is_inside(start, 1 if taken is None else taken, extent)
         extents[dim] = taken
@@ -469,10 +471,13 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
     parts = []
     for extent, coordinate in zip(shape, at, strict=True):
         start = build.mul(coordinate, extent)
-        if is_data(coordinate) and start.dtype is int64 and None in bounds(start):
+        if is_data(coordinate):
             # a tile outside must not wrap around to one inside
-            most = (1 << 62) // max(extent, 1)
-            start = build.mul(build.minimum(build.maximum(coordinate, -most), most), extent)
+            most = (1 << start.dtype.bits - 2) // max(extent, 1)
+            if start.dtype is int32:
+                index_types.need_kept(ctx, node, coordinate, (-most, most), memory.buffer)
+            elif None in bounds(start):
+                start = build.mul(build.minimum(build.maximum(coordinate, -most), most), extent)
         parts.append(_Slice(start, None, node, extent))
     return _box(ctx, node, memory, dims, parts)
 
