@@ -35,7 +35,24 @@ EXPRESSIONS = (
     ("max(max(a, b - c), d)", False),
     ("max(max(a, ~b), c)", False),
 )
-ENDS = {"int32": (-(2**31), 2**31 - 1), "int16": (-(2**15), 2**15 - 1)}
+#: (expression of numbers a, b of 16 bits; whether it reads a negation or an absolute value as a signed number)
+SIGNED_USES = (
+    ("int32(-a)", True),
+    ("int32(abs(a))", True),
+    ("int32(0 - a)", True),
+    ("int64(-a) >> 8", True),
+    ("int32(-a < b)", True),
+    ("int32(abs(a) >= b)", True),
+    ("int32(abs(-a) < b)", True),
+    ("int32((-a) >> 3)", True),
+    ("int32((-a) // 3)", True),
+    ("int32(max(-a, b))", True),
+    ("int32(-a if b > 0 else a)", True),
+    ("int32(-a == b)", False),
+    ("int32(-a + b)", False),
+    ("int32(-a & b)", False),
+)
+ENDS = {"int8": (-128, 127), "int32": (-(2**31), 2**31 - 1), "int16": (-(2**15), 2**15 - 1)}
 
 
 def kernel_of(expression: str, dtype: str) -> Any:
@@ -57,6 +74,24 @@ def ptx_of(expression: str, dtype: str) -> str:
     return str(kernel_of(expression, dtype).compile(*[array] * 5, target="sm_90").ptx)
 
 
+def signed_use_kernel(expression: str) -> Any:
+    """A kernel in which each thread evaluates an expression of elements of two arrays."""
+    text = re.sub(r"\b(int\d\d)\(", r"tj.\1(", expression)
+    return tj.kernel(threads=32)(source_of(f"""
+def chosen(A, B, O):
+    i = tj.cta_id() * 32 + tj.thread_id()
+    a = A[i]
+    b = B[i]
+    O[i] = tj.int32({text})
+"""))
+
+
+def signed_use_of(expression: str, dtype: str) -> str:
+    array = tj.spec((32,), getattr(tj, dtype))
+    compiled = signed_use_kernel(expression).compile(array, array, tj.spec((32,), tj.int32), target="sm_90")
+    return str(compiled.ptx)
+
+
 @pytest.fixture
 def unmended(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "without_faults", lambda ptx: ptx)
@@ -69,11 +104,45 @@ def test_each_fault_says_what_it_is_and_how_it_is_avoided() -> None:
 
 
 @pytest.mark.parametrize(("expression", "is_affected"), EXPRESSIONS)
-@pytest.mark.parametrize("dtype", ENDS)
+@pytest.mark.parametrize("dtype", ["int16", "int32"])
 @pytest.mark.usefixtures("unmended")
 def test_only_affected_programs_change(expression: str, is_affected: bool, dtype: str) -> None:
     ptx = ptx_of(expression, dtype)
+    # maxima of 16 bits are signed uses of a negation
+    is_affected = is_affected or "neg.s16" in ptx
     assert (without_faults(ptx) != ptx) == is_affected
+
+
+@pytest.mark.parametrize(("expression", "is_affected"), SIGNED_USES)
+@pytest.mark.usefixtures("unmended")
+def test_only_signed_uses_of_16_bits_change(expression: str, is_affected: bool) -> None:
+    ptx = signed_use_of(expression, "int16")
+    assert (without_faults(ptx) != ptx) == is_affected
+
+
+def test_a_predicate_remains_at_each_line() -> None:
+    ptx = "\n{\n\t@!%p1 abs.s16 \t%rs2, %rs1;\n\tcvt.s32.s16 \t%r1, %rs2;\n}\n"
+    lines = without_faults(ptx).splitlines()
+    assert sum("@!%p1 " in line for line in lines) == 3
+    assert "\t@!%p1 cvt.u16.u32 \t%rs2, %extended;" in lines
+
+
+@pytest.mark.parametrize("on", ["sim", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_negations_of_the_least_number_keep_their_sign(on: str, dtype: str) -> None:
+    rng = random.Random(0)
+    numbers = [*ENDS[dtype], ENDS[dtype][0] + 1, -1, 0, 1, 5, -5, 100]
+    names = {"int32": np.int32, "int64": np.int64, "max": np.maximum}
+    for expression, _ in SIGNED_USES:
+        a, b = (np.array([rng.choice(numbers) for _ in range(128)], dtype) for _ in range(2))
+        meant = []
+        with np.errstate(over="ignore"):
+            for x, y in zip(a, b, strict=True):
+                meant.append(int(eval(expression, names, {"a": x, "b": y})))
+        out = np.zeros(128, np.int32)
+        with tj.use_device(on):
+            signed_use_kernel(expression)[4](a, b, out)
+        np.testing.assert_array_equal(out, meant, expression)
 
 
 def test_a_maximum_carried_round_a_loop_is_an_inner_one() -> None:
@@ -141,18 +210,46 @@ def sass_of(ptx: str, ptxas: Path, folder: Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_no_version_of_ptxas_fuses_a_maximum_of_negations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Needs nvdisasm; `TILEJIT_TEST_PTXAS` names assemblers besides the one that is installed."""
+def need_disassembler() -> None:
     if nvdisasm_path() is None or not ptxas_paths():
         pytest.skip("no ptxas or no nvdisasm: install nvidia-cuda-nvcc and nvidia-cuda-nvdisasm")
+
+
+def version_of(ptxas: Path) -> tuple[int, ...]:
+    said = subprocess.run([str(ptxas), "--version"], check=True, capture_output=True, text=True).stdout
+    return tuple(map(int, re.findall(r"release (\d+)\.(\d+)", said)[0]))
+
+
+@pytest.mark.parametrize("expression", ["int32(-a)", "int32(abs(a))", "int32(-a < b)", "int32(abs(a) < b)"])
+def test_no_version_of_ptxas_loses_an_extension(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expression: str
+) -> None:
+    """Needs what the next test needs."""
+    need_disassembler()
+    ptx = signed_use_of(expression, "int16")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "without_faults", lambda text: text)
+        unmended = signed_use_of(expression, "int16")
+    # of what is loaded and of the result
+    needed = 3 if "b" in expression.replace("abs", "") else 2
+    for ptxas in ptxas_paths():
+        extensions = [len(re.findall(r"PRMT .*0x(?:9910|bb32)|LDG\.E\.S16", sass_of(text, ptxas, tmp_path)))
+                      for text in (unmended, ptx)]
+        if version_of(ptxas) >= (12, 6):
+            assert (extensions[0] == needed) == (version_of(ptxas) >= (13, 3)), ptxas
+        assert extensions[1] >= needed, ptxas
+
+
+def test_no_version_of_ptxas_fuses_a_maximum_of_negations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Needs nvdisasm; `TILEJIT_TEST_PTXAS` names assemblers besides the one that is installed."""
+    need_disassembler()
     expression = "max(max(a, -b), c)"
     ptx = ptx_of(expression, "int32")
     with monkeypatch.context() as patch:
         patch.setattr(module, "without_faults", lambda text: text)
         unmended = ptx_of(expression, "int32")
     for ptxas in ptxas_paths():
-        said = subprocess.run([str(ptxas), "--version"], check=True, capture_output=True, text=True).stdout
-        version = tuple(map(int, re.findall(r"release (\d+)\.(\d+)", said)[0]))
+        version = version_of(ptxas)
         negations = re.findall(r"\bI(?:ADD3|MAD)\S* .*-R\d", sass_of(unmended, ptxas, tmp_path))
         if version >= (12, 6):
             assert bool(negations) == (version >= (13, 4)), f"{ptxas}, version {version}"

@@ -47,6 +47,18 @@ FAULTS = (
         cost="1 per inner maximum of one negation, 2 of two (LOP3, VIADDMNMX, VIMNMX instead of IADD3, VIMNMX3)",
     ),
     PtxasFault(
+        name="lost_extension",
+        provoked_by=(
+            "neg.s16 or abs.s16 of -32768 whose result, or a copy of it, is compared, shifted, multiplied or "
+            "converted as a signed number: ptxas takes it for an extended number, so that it is +32768. Not affected: "
+            "numbers of 8 bits, conversions to floats, -1 * x, and the sum of such a result with another number."
+        ),
+        versions="wrong: 12.6 to 13.2; right: 13.3 to 13.5",
+        evidence="sm_90: IADD3 R5, RZ, -R0, RZ or IABS R5, R0 without the PRMT R5, R5, 0x9910, RZ after it",
+        avoided_by="without_faults writes mul.lo.s16 by -1, and abs.s32 of the extended number",
+        cost="none, but 2 moves where the result is compared (of the code of ptxas 13.5)",
+    ),
+    PtxasFault(
         name="float16_of_zero",
         provoked_by="mma of 8-bit floats for sm_90 with a register whose upper half ptxas knows to be zero",
         versions="wrong: 13.0, 13.5",
@@ -58,9 +70,15 @@ FAULTS = (
 
 _EXTREMUM = re.compile(r"\b(?:max|min)\.s(?:32|16)\s")
 _INSTRUCTION = re.compile(
-    r"\b(max|min|neg|sub|mul|add|shl|mov|selp|cvt)\.(?:lo\.)?(?:[su](?:8|16|32)\.)?([sub](?:16|32))"
+    r"\b(max|min|neg|abs|sub|mul|add|shl|mov|selp|cvt)\.(?:lo\.)?(?:[su](?:8|16|32)\.)?([sub](?:16|32))"
     r"\s+(%\w+), ([^;{\n]+);"
 )
+_NEGATION = re.compile(r"\b(?:neg|abs)\.s16\s")
+#: instructions that depend on the sign of operands of 16 bits
+_SIGNED_USE = re.compile(
+    r"\b(?:cvt\.s(?:32|64)|setp\.\w+|shr|div|rem|max|min|abs|(?:mul|mad)\.(?:wide|hi))\.s16\s+([^;{\n]+);"
+)
+_PREDICATE = re.compile(r"@!?%\w+\s+$")
 
 
 class _Instruction(NamedTuple):
@@ -107,6 +125,14 @@ class _Program:
                         if (inner.operation, inner.kind) == (outer.operation, outer.kind):
                             yield inner
 
+    def lost_extensions(self, ptx: str) -> Iterator[_Instruction]:
+        """Yield each negation or absolute value of 16 bits that is used as a signed number."""
+        for use in _SIGNED_USE.finditer(ptx):
+            for operand in use[1].split(", "):
+                for instruction in self._sources(operand, lambda i: i.is_copy):
+                    if instruction.operation in ("neg", "abs") and instruction.kind == "s16":
+                        yield instruction
+
     def may_be_negation(self, operand: str) -> bool:
         """True if ptxas may compute the value as 0 - x."""
         return any(self._negates(i) for i in self._sources(operand, self._keeps_negation))
@@ -151,14 +177,31 @@ class _Program:
 
 def without_faults(ptx: str) -> str:
     """Return PTX of one kernel that computes the same and provokes none of the faults that show in its text."""
-    if _EXTREMUM.search(ptx) is None:
-        return ptx
+    if _NEGATION.search(ptx) is not None:
+        ptx = _with_extensions(ptx)
+    return ptx if _EXTREMUM.search(ptx) is None else _with_separate_extrema(ptx)
+
+
+def _with_extensions(ptx: str) -> str:
+    """Return PTX in which every signed use of 16 bits reads an extended number."""
+    changes: dict[_Instruction, list[str]] = {}
+    for instruction in _Program(ptx).lost_extensions(ptx):
+        result, (operand,) = instruction.result, instruction.operands
+        changes[instruction] = [f"mul.lo.s16 \t{result}, {operand}, -1;"] if instruction.operation == "neg" else [
+            f"cvt.s32.s16 \t%extended, {operand};", "abs.s32 \t%extended, %extended;",
+            f"cvt.u16.u32 \t{result}, %extended;",
+        ]
+    declared = {"\t.reg .b32 \t%extended;\n"} if any(i.operation == "abs" for i in changes) else set()
+    return _rewritten(ptx, changes, declared)
+
+
+def _with_separate_extrema(ptx: str) -> str:
+    """Return PTX in which no inner maximum or minimum has an operand that is a negation."""
     program = _Program(ptx)
-    inner = {i.start: i for i in program.inner_extrema()}
+    changes: dict[_Instruction, list[str]] = {}
     declared: set[str] = set()
-    # from the last to the first, so that positions in the text remain valid
-    for start in sorted(inner, reverse=True):
-        operation, kind, result, operands, _, end = inner[start]
+    for instruction in program.inner_extrema():
+        operation, kind, result, operands, _, _ = instruction
         lines: list[str] = []
         for number, operand in enumerate(operands):
             if program.may_be_negation(operand):
@@ -168,6 +211,14 @@ def without_faults(ptx: str) -> str:
                 lines.append(f"add.{kind} \t{again}, {again}, 1;")
                 operands = (*operands[:number], again, *operands[number + 1 :])
         if lines:
-            lines.append(f"{operation}.{kind} \t{result}, {', '.join(operands)};")
-            ptx = ptx[:start] + "\n\t".join(lines) + ptx[end:]
+            changes[instruction] = [*lines, f"{operation}.{kind} \t{result}, {', '.join(operands)};"]
+    return _rewritten(ptx, changes, declared)
+
+
+def _rewritten(ptx: str, changes: dict[_Instruction, list[str]], declared: set[str]) -> str:
+    """Return PTX with other lines for some instructions, under the same predicate."""
+    # from the last to the first, so that positions in the text remain valid
+    for i in sorted(changes, key=lambda i: i.start, reverse=True):
+        predicate = _PREDICATE.search(ptx, max(0, ptx.rfind("\n", 0, i.start)), i.start)
+        ptx = ptx[: i.start] + f"\n\t{predicate[0] if predicate else ''}".join(changes[i]) + ptx[i.end :]
     return ptx.replace("\n{\n", "\n{\n" + "".join(sorted(declared)), 1)
