@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not isinstance(error, BrokenPipeError):
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             return 1
-        # whoever reads has seen enough, as head has
+        # the reader has closed the pipe, as head does
     return 0
 
 

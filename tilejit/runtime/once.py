@@ -55,11 +55,11 @@ class Once(Generic[K, V]):
                 if first is making:
                     return self._make(key, making, make, allow)
             finally:
-                # first, because an interrupt may arrive when a call has returned; the rest is done by the next who asks
+                # first, because an interrupt may arrive when a call has returned; the next caller then does the rest
                 making.done.release()
                 self._forget(key, making)
             if first.process != making.process or not first.done.locked():
-                # a fork has left the thread behind that was making it, or an interrupt came before it was forgotten
+                # this process was forked from the one that was making it, or an interrupt came before it was forgotten
                 self._forget(key, first)
                 continue
             if first.thread == making.thread:

@@ -27,7 +27,7 @@ _NO_ARGUMENT = object()
 # every launch compares with these
 _ARRAY, _ANY, _CONSTEXPR = ParameterKind.ARRAY, ParameterKind.ANY, ParameterKind.CONSTEXPR
 
-#: codes of NumPy's scalars, besides its numbers, that equal a Python value: bytes, text, complex64 and complex128
+#: codes of NumPy scalars that are no real numbers and equal a Python value: bytes, text, complex64 and complex128
 _TEXT_AND_COMPLEX = "SUFD"
 
 #: what `struct` packs without complaint

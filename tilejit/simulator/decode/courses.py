@@ -223,7 +223,7 @@ class Courses:
     def stores_of(self, pc: int) -> frozenset[int] | None:
         """Return the stores and atomics whose values depend on what a load gives.
 
-        None if anything but arithmetic depends on it besides: an address, a predicate, a branch, a collective.
+        None if anything else than arithmetic depends on it, too: an address, a predicate, a branch, a collective.
         """
         if pc not in self.stores_from:
             self.stores_from[pc] = self.follow(pc)

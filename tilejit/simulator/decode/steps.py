@@ -44,7 +44,7 @@ def step_of(pc: int, ins: PtxInstruction) -> Step:
 def skippable(function: PtxFunction, undefined: frozenset[str]) -> dict[str, int]:
     """Return those of the registers that predicated instructions or loads write, with the first of these.
 
-    Other writes are left out: where a branch skips them, compilers leave registers undefined that nobody needs.
+    Other writes are left out: where a branch skips them, compilers leave registers undefined that no instruction needs.
     """
     result: dict[str, int] = {}
     for pc, ins in enumerate(function.body):
