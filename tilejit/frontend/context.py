@@ -162,6 +162,7 @@ class Context:
     is_cooperative: bool = False
     max_registers: int | None = None
     cluster: Cluster | None = None
+    is_checked: bool = False
     block: Draft = field(default_factory=list)
     depth: int = 0
     enclosures: list[Enclosure] = field(default_factory=list)

@@ -36,6 +36,9 @@ def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer
 
 def need_kept(ctx: Context, node: ast.AST, number: Expr, limits: tuple[int, int], buffer: Buffer) -> None:
     """Checked builds test that an index lies between limits, past which it would wrap around."""
+    if not ctx.is_checked:
+        # the plain build would keep the parameters that are tested
+        return
     least, most = limits
     cond = build.less_equal(number, most)
     if number.dtype.kind == "int":

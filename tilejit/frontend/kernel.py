@@ -66,7 +66,7 @@ def build(
         _check_cluster(cluster, nonportable_cluster, span)
     entry = kernel_params(source, signature)
     frame = Frame(source, source.node, env=dict(entry.env))
-    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame, cooperative, max_registers, cluster)
+    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame, cooperative, max_registers, cluster, debug)
     defined = [param.defines for param in entry.params]
     for name in (*entry.env, *[each.name for each in defined if each is not None]):
         ctx.used.setdefault(name, 0)
