@@ -14,19 +14,30 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ..machine.lanes import Index
 from .findings import Findings
 from .order import Order
 
 
-class Turns:
-    """The arrivals at one barrier of each CTA of a chunk. Rows are CTAs, columns the warps of their clusters.
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first arrival of a warp in a phase. again: it has arrived once more in this phase.
 
-    now, before: the event of each warp's first arrival in the current phase and in the last complete one, 0 for none;
-    now_by, by: the position of the thread that made it.
-    several: warps that have arrived more than once in the current phase; several_before: in the last complete one.
-    knows: warps that have found the last phase complete by a wait.
-    start: of each warp of the chunk, the first of its arrivals that count as one; last: its last arrival at each CTA.
+    position: the thread that made it. event: if it counts as one with earlier arrivals, that of the first of these.
+    """
+
+    event: int
+    position: int
+    again: bool = False
+
+
+class Turns:
+    """The arrivals at one barrier of each CTA of a chunk.
+
+    now, before: by CTA, the arrivals of warps in the current phase and in the last complete one.
+    knows: by CTA, the warps that have found the last phase complete by a wait.
+    reached: by warp, the event of the first of its arrivals that count as one, and the CTAs at which they are.
     """
 
     def __init__(self, order: Order, findings: Findings, any_warp: bool) -> None:
@@ -35,72 +46,71 @@ class Turns:
         self.findings = findings
         self.lanes = order.lanes
         self.any_warp = any_warp
-        self.columns = self.lanes.ranks * self.lanes.warps_per_cta
-        self.now, self.before, self.now_by, self.by, self.last = np.zeros((5, self.lanes.ctas, self.columns), np.int64)
-        self.several, self.several_before, self.knows = np.zeros((3, *self.now.shape), bool)
-        self.start = np.zeros(self.lanes.ctas * self.lanes.warps_per_cta, np.int64)
+        self.now: list[dict[int, First]] = [{} for _ in range(self.lanes.ctas)]
+        self.before: list[dict[int, First]] = [{} for _ in self.now]
+        self.knows: list[set[int]] = [set() for _ in self.now]
+        self.reached: dict[int, tuple[int, set[int]]] = {}
 
     def arrive(self, name: str, positions: Index, ctas: Index, pc: int) -> None:
         """Check and record arrivals of threads at the barriers of CTAs, in ascending order of warps."""
-        warps = self.lanes.full["chunk_warp"][positions]
-        if warps.size > 1:
-            first = np.flatnonzero(np.diff(warps, prepend=-1))
-            leaders, ctas, warps = positions[first], ctas[first], warps[first]
-        else:
-            leaders = positions
-        at = ctas, warps % self.columns
         event = self.order.tick(pc)
-        start = self.start[warps]
-        start[self.last[at] >= start] = event
-        self.start[warps], self.last[at] = start, event
-        now = self.now[at]
-        if not self.knows[at].all():
-            self.check(name, positions, leaders, at, pc)
-        self.several[at] = now > 0
-        self.now[at] = np.where(now > 0, now, start)
-        self.now_by[at] = np.where(now > 0, self.now_by[at], leaders)
+        asked: list[tuple[int, int, First]] = []
+        warp = -1
+        warps = self.lanes.full["chunk_warp"][positions].tolist()
+        for position, cta, own in zip(positions.tolist(), ctas.tolist(), warps, strict=True):
+            if own == warp:
+                continue
+            warp, now, before = own, self.now[cta], self.before[cta]
+            start = event if self.lanes.ranks == 1 else self.start(warp, cta, event)
+            if warp not in self.knows[cta]:
+                every = self.any_warp or warp in before
+                asked += [(position, start, x) for w, x in before.items() if w != warp and (every or x.again)]
+            first = now.get(warp)
+            now[warp] = First(start, position) if first is None else First(first.event, first.position, True)
+        if asked:
+            self.check(name, positions, asked, pc)
+
+    def start(self, warp: int, cta: int, event: int) -> int:
+        """Return the event of the first arrival of a warp that counts as one with its arrival at a CTA's barrier."""
+        start, ctas = self.reached.get(warp, (event, set()))
+        if cta in ctas:
+            start, ctas = event, set()
+        ctas.add(cta)
+        self.reached[warp] = start, ctas
+        return start
 
     def passed(self, positions: Index, ctas: Index) -> None:
         """Threads have found the last phase complete."""
-        self.knows[ctas, self.lanes.full["chunk_warp"][positions] % self.columns] = True
+        for cta, warp in set(zip(ctas.tolist(), self.lanes.full["chunk_warp"][positions].tolist(), strict=True)):
+            self.knows[cta].add(warp)
 
     def end(self, ctas: Index) -> None:
         """The current phase of the barriers of CTAs is complete."""
-        self.before[ctas], self.by[ctas] = self.now[ctas], self.now_by[ctas]
-        self.several_before[ctas] = self.several[ctas]
-        self.now[ctas] = 0
-        self.several[ctas] = self.knows[ctas] = False
+        for cta in ctas.tolist():
+            self.before[cta], self.now[cta], self.knows[cta] = self.now[cta], {}, set()
 
     def forget(self, ctas: Index) -> None:
         """All that follows is ordered after the arrivals at the barriers of CTAs."""
-        self.now[ctas] = self.before[ctas] = 0
-        self.several[ctas] = self.several_before[ctas] = False
+        for cta in ctas.tolist():
+            self.before[cta], self.now[cta] = {}, {}
 
-    def check(self, name: str, positions: Index, leaders: Index, at: tuple[Index, Index], pc: int) -> None:
+    def check(self, name: str, positions: Index, asked: list[tuple[int, int, First]], pc: int) -> None:
         """Report a warp that doesn't know of another's arrival in the last phase, if either has arrived again.
 
         A warp that isn't in the last phase has arrived late for it if another has arrived there again. Then it is
         enough that the other one knows of it.
+        asked: (thread that arrives, event of the first arrival that counts as one with this one, the other's arrival).
         """
-        before = self.before[at[0]]
-        pairs = before > 0
-        pairs[np.arange(leaders.size), at[1]] = False
-        pairs[self.knows[at]] = False
-        if not self.any_warp:
-            pairs &= (self.before[at] > 0)[:, None] | self.several_before[at[0]]
-        i, column = np.nonzero(pairs)
-        if not i.size:
-            return
-        late, events = self.by[at[0][i], column], before[i, column]
+        late, events, by = np.array([(x.position, x.event, position) for position, _, x in asked]).T
         warp_of = self.lanes.full["chunk_warp"]
-        for k in np.flatnonzero(~self.order.has_happened(late, events, leaders[i])).tolist():
-            mine, other = warp_of[leaders[i[k]]], warp_of[late[k]]
-            lanes, others = positions[warp_of[positions] == mine], np.flatnonzero(warp_of == other)
-            if self.any_knows(others, events[k], lanes):
+        for k in np.flatnonzero(~self.order.has_happened(late, events, by)).tolist():
+            position, start, first = asked[k]
+            mine, others = warp_of == warp_of[position], np.flatnonzero(warp_of == warp_of[first.position])
+            lanes = positions[mine[positions]]
+            if self.any_knows(others, first.event, lanes) or self.any_knows(np.flatnonzero(mine), start, others):
                 continue
-            if not self.any_knows(np.flatnonzero(warp_of == mine), self.start[mine], others):
-                self.report(name, lanes, pc, int(late[k]), int(events[k]))
-                return
+            self.report(name, lanes, pc, first.position, first.event)
+            return
 
     def any_knows(self, late: Index, event: int, by: Index) -> bool:
         """True if one of the threads `by` knows that one of the threads `late` has come to an event."""
