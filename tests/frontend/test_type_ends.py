@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests.support.programs import source_of
+from tests.support.programs import array, source_of, tile_ir
 from tilejit.dtypes import DTYPES, DType
+from tilejit.ir import walk
+from tilejit.ir.nodes import Declare
 
 INTEGERS = [d for d in DTYPES.values() if d.is_integer]
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -202,3 +205,36 @@ def test_the_number_of_a_barrier_does_not_wrap_around(dtype: DType) -> None:
     text = "def k(X):\n    b = tj.alloc_barrier(stages=4)\n    tj.cta.arrive(b[X[0]])\n"
     with pytest.raises(tj.OutOfBoundsError, match=rf"index {2**32 + 1} is outside b\b"):
         computed(text, np.array([2**32 + 1], dtype.numpy))
+
+
+#: texts that change x, which is 1 at first, until it wraps around
+GROWING = [
+    "x = (x + 4) * 6364136223846793005 + 1442695040888963407",
+    "x = (x << 62) + x",
+    "for i in range(3):\n    x += 4611686018427387903",
+    "for i in range(41):\n    x = x * 5",
+    "for i in range(1, 31):\n    x *= i",
+    "while x > 0:\n    x = x * 2 + 1\n    if x > 9223372036854775806:\n        break",
+    "y = x\nfor i in range(100):\n    x, y = y, x + y",
+    "for i in range(70):\n    if i % 2:\n        x *= 3\n    else:\n        for j in range(2):\n            x = x + x",
+    "for i in range(9):\n    x = x ^ (x << 13)\n    x = x ^ (x >> 7)\n    x = x ^ (x << 17)\n    x = x * 2654435761",
+]
+
+
+@pytest.mark.parametrize("text", GROWING)
+def test_what_outgrows_indices_wraps_around(text: str) -> None:
+    results = ("x", "x + 1 > x", "x * 3 % 3", "x * 4 // 4", "x % 7", "x > 0")
+    stores = "\n".join(f"O[{k}] = {result}" for k, result in enumerate(results))
+    out = np.zeros(len(results), np.int64)
+    inside = indent(f"{text}\n{stores}\n", " " * 8)
+    computed(f"def k(O):\n    x = tj.cta_id(0) + 1\n    if tj.thread_id() == 0:\n{inside}", out)
+    names: dict[str, Any] = {"x": np.int64(1), "O": np.zeros_like(out)}
+    with np.errstate(all="ignore"):
+        exec(f"{text}\n{stores}", names)
+    np.testing.assert_array_equal(out, names["O"])
+
+
+@pytest.mark.parametrize("text", ["x += n", "x = n - x", "x = max(x, n) // 2", "n = x * 8\n    x += 1"])
+def test_loop_variables_that_are_sums_remain_indices(text: str) -> None:
+    kernel = tile_ir(f"def k(A):\n  x = n = tj.cta_id(0)\n  while x < A.shape[0]:\n    {text}\n    A[x] = n\n", array())
+    assert {var.data for var in (s.var for s in walk.each(kernel.body, Declare))} == {False}

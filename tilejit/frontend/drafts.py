@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..dataclass import dataclass, field
 from ..ir.nodes import Stmt
 
-__all__ = ["Draft", "Late", "Nest", "sealed"]
+__all__ = ["Draft", "Late", "Nest", "drafted", "sealed"]
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +26,16 @@ class Nest:
 
 
 Draft = list[Stmt | Late | Nest]
+
+
+def drafted(block: Draft) -> Iterator[Stmt]:
+    """Yield the statements so far, also those in branches and loops, without these themselves."""
+    for item in block:
+        if not isinstance(item, (Late, Nest)):
+            yield item
+            continue
+        for inner in (item.block,) if isinstance(item, Late) else item.bodies:
+            yield from drafted(inner)
 
 
 def sealed(block: Draft) -> tuple[Stmt, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from ..dataclass import dataclass
-from ..ir.nodes import Expr, Var
+from ..dataclass import dataclass, replace
+from ..dtypes import bool_, int64
+from ..ir.nodes import Assign, Cast, Declare, Expr, Let, Op, Var
 from .carried import Carried, is_literal, raised
 from .context import Context
-from .drafts import Draft
+from .drafts import Draft, drafted
 from .enclosures import Enclosure
 from .joins import can_take, merge
 from .kinds import Kind, ScalarKind
@@ -47,7 +48,37 @@ class Reading:
         return {name: self.kind(ctx, name, entry[name], self.changes(name)) for name in entry}
 
     def kind(self, ctx: Context, name: str, entry: Binding, changes: Sequence[Binding]) -> Kind:
-        """The kind of a name that enters the loop so and is changed to that."""
+        """Return the kind of a name that has these values where it enters the loop and where iterations end."""
+        kind = self._merged(ctx, name, entry, changes)
+        if isinstance(kind, ScalarKind) and kind.dtype is int64 and not kind.data and self._grows(name, changes):
+            return replace(kind, data=True)
+        return kind
+
+    def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
+        """True if iterations multiply the name's value or add it to itself: it outgrows indices and wraps around."""
+        slot = self.slots[name]
+        if not isinstance(slot, ScalarSlot):
+            return False
+        degrees, defined = {slot.var.name: 1}, list(self._definitions())
+        before: dict[str, int] = {}
+        while before != degrees:
+            before = dict(degrees)
+            for var, value in defined:
+                degrees[var.name] = max(degrees.get(var.name, 0), _degree(value, degrees))
+        return any(isinstance(b.value, Scalar) and _degree(b.value.expr, degrees) > 1 for b in changes)
+
+    def _definitions(self) -> Iterator[tuple[Var, Expr]]:
+        """Yield the scalars that the body defines, and those that it carries, with each value."""
+        for stmt in drafted(self.block):
+            if isinstance(stmt, (Let, Assign)) or isinstance(stmt, Declare) and stmt.init is not None:
+                value = stmt.init if isinstance(stmt, Declare) else stmt.value
+                if isinstance(value, (Var, Op, Cast)):
+                    yield stmt.var, value
+        for name, slot in self.slots.items():
+            if isinstance(slot, ScalarSlot):
+                yield from ((slot.var, b.value.expr) for b in self.changes(name) if isinstance(b.value, Scalar))
+
+    def _merged(self, ctx: Context, name: str, entry: Binding, changes: Sequence[Binding]) -> Kind:
         assigned = self.carried[name].assigned if name in self.carried else None
         if assigned is not None and all(isinstance(b.value, Scalar) or is_number(b.value) for b in changes):
             literals = [b.value for b in (entry, *changes) if is_literal(b.value)]
@@ -100,3 +131,24 @@ def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
     if kind.dtype == value.dtype and kind.data == value.expr.data:
         return binding
     return Binding(Scalar(Var(value.expr.name, kind.dtype, data=kind.data), kind.weak), binding.span)
+
+
+#: operations whose result is no further from zero than the operands
+_SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "bitwise_and")
+
+
+def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
+    """Return how a value depends on one variable: 0 not at all, 1 at most as a term of a sum, 2 in another way.
+
+    degrees: those of variables.
+    """
+    if isinstance(expr, Var):
+        return degrees.get(expr.name, 0)
+    if isinstance(expr, Cast):
+        return _degree(expr.x, degrees)
+    if not isinstance(expr, Op) or expr.dtype is bool_:
+        return 0
+    of_operands = [_degree(x, degrees) for x in expr.args]
+    if expr.name in _SHRINKING:
+        return max(of_operands)
+    return min(2, sum(of_operands) if expr.name in ("add", "sub") else 2 * max(of_operands))

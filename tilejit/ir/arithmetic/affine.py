@@ -12,7 +12,7 @@ from ...dataclass import lean
 from ...dtypes import DType, bool_, int64
 from ...remember import remembered
 from ..nodes import Cast, Const, Expr, Op
-from .facts import Bounds, bounds, fits, is_data, keeps_value, multiple_of
+from .facts import Bounds, bounds, fits, is_data, is_large, keeps_value, multiple_of
 from .intern import integer, operation
 
 __all__ = ["Affine", "affine", "affine_sum", "product"]
@@ -84,10 +84,10 @@ class Affine:
     @property
     def is_assumed(self) -> bool:
         """True if the sum is one of int64 without data, which is assumed not to wrap around."""
-        if self.dtype is not int64:
+        if self.dtype is not int64 or is_large(self.constant):
             return False
-        for term, _ in self.terms:
-            if is_data(term):
+        for term, coefficient in self.terms:
+            if is_large(coefficient) or is_data(term):
                 return False
         return True
 

@@ -17,7 +17,8 @@ from ...remember import remembered
 from ..nodes import SPECIALS, Cast, Const, Expr, Load, Op, Special, Var
 
 __all__ = [
-    "Bounds", "bounds", "dtype_range", "fits", "flagged", "full_range", "is_data", "keeps_value", "multiple_of", "room",
+    "Bounds", "bounds", "dtype_range", "fits", "flagged", "full_range", "is_data", "is_large", "keeps_value",
+    "multiple_of", "room",
 ]
 
 Bounds = tuple[int | None, int | None]
@@ -48,13 +49,21 @@ def fits(ends: Bounds, dtype: DType) -> bool:
     return _within(ends, full_range(dtype))
 
 
+_LARGE = 1 << 40
+
+
 @remembered
 def is_data(expr: Expr) -> bool:
     """True if int64 arithmetic on an integer expression may overflow: if any of its values is data.
 
-    A variable of a narrower type is data, too, if its bounds are not known to be close.
+    A variable of a narrower type is data, too, if its bounds are not known to be close. So are numbers that no index
+    has: constants such as the factor of a hash, results of `^`, and of `<<` by no constant.
     """
     if isinstance(expr, Op):
+        if expr.dtype is int64 and (
+            expr.name == "bitwise_xor" or (expr.name == "left_shift" and not isinstance(expr.args[1], Const))
+        ):
+            return True
         # a loop, as a generator is one more call per argument
         for arg in expr.args:
             if arg.dtype is not bool_ and is_data(arg):
@@ -64,7 +73,14 @@ def is_data(expr: Expr) -> bool:
         return expr.x.dtype is not bool_ and is_data(expr.x)
     if isinstance(expr, Var):
         return expr.data or (expr.dtype is not int64 and _is_wide(expr.bounds, expr.dtype))
-    return isinstance(expr, Load) or expr.dtype.is_float
+    if isinstance(expr, Const):
+        return expr.dtype.is_float or is_large(int(expr.value))
+    return isinstance(expr, Load)
+
+
+def is_large(number: int) -> bool:
+    """True if no extent, stride or distance between elements is as large."""
+    return not -_LARGE < number < _LARGE
 
 
 def flagged(value: Expr, bounds: tuple[int, int] | None) -> bool:
