@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.simulator.wgmma_programs import Product, descriptor
+from tests.simulator.small_kernels import aligned, pointer
+from tests.simulator.wgmma_programs import SHARED, Product, descriptor
 from tilejit.errors import (
     AsyncHazardError,
     DivergenceError,
@@ -11,6 +12,7 @@ from tilejit.errors import (
     SimulationError,
     UnsupportedInstructionError,
 )
+from tilejit.simulator import run
 from tilejit.simulator.machine.descriptor import decode
 
 FORMS = [
@@ -150,3 +152,20 @@ def test_descriptors_must_be_uniform_and_in_bounds():
 def test_forms_that_dont_exist_are_refused(edit):
     with pytest.raises(UnsupportedInstructionError, match="PTX line"):
         PRODUCT.run(text=edited(*edit))
+
+
+@pytest.mark.parametrize("cta", range(3))
+@pytest.mark.parametrize(
+    ("left_out", "says"), [("fence.proxy.async.shared::cta;", "fence.proxy.async"), ("bar.sync 0;", "orders the two")]
+)
+def test_each_cta_orders_its_own_operands(left_out, says, cta):
+    """Operands of several CTAs are examined together."""
+    ordering = "fence.proxy.async.shared::cta; bar.sync 0;"
+    skipped = f"mov.u32 %r11, %ctaid.x; setp.eq.u32 %p3, %r11, {cta}; @%p3 bra SKIP; {left_out} SKIP:"
+    text = edited(ordering, ordering.replace(left_out, skipped))
+    arrays = [aligned(PRODUCT.shared()), PRODUCT.scattered(PRODUCT.c), np.zeros((PRODUCT.n // 2, 128), np.uint32)]
+    args = [*(pointer(x, f"p{i}") for i, x in enumerate(arrays)), pointer(arrays[0], "p3"), np.uint32(1)]
+    report = run(text, "k", (3,), (128,), args, dynamic_shared_bytes=SHARED, on_finding="collect")
+    assert report.findings
+    for finding in report.findings:
+        assert says in finding.message and {t // 128 for t in finding.threads} == {cta}, finding.message

@@ -293,7 +293,8 @@ class Order:
     def ordered(self, thread: Index, events: Index, by: Index) -> NDArray[np.bool_]:
         """Whether events of threads have happened before whatever threads `by` do now."""
         cta, warp = self.home(thread)
-        my_cta, my_warp = self.home(by)
+        mine = self.position(by)
+        my_cta, my_warp = self.lanes.full["cta"][mine], self.lanes.full["warp"][mine]
         result = (cta == my_cta) & (events < self.cta_start[my_cta])
         result |= (warp == my_warp) & (events < self.warp_start[my_warp])
         agents = np.zeros(0, np.int64)
@@ -304,15 +305,15 @@ class Order:
                 result[agents] = False
             at = np.flatnonzero(~result & self.near(cta, my_cta))
             if at.size:
-                seen = self.clocks.events_of(GENERIC, thread[at], self.position(by[at]))
+                seen = self.clocks.events_of(GENERIC, thread[at], mine[at])
                 result[at] = events[at] <= seen
         if self.lane_clock is not None:
             at = np.flatnonzero(~result & (warp == my_warp))
             here = my_warp[at] - self.lanes.first * self.lanes.warps_per_cta
-            mine, theirs = ((x[at] - 1) % self.lanes.threads % WARP for x in (by, thread))
-            result[at] = events[at] <= self.lane_clock[here, mine, theirs]
+            lane, theirs = ((x[at] - 1) % self.lanes.threads % WARP for x in (by, thread))
+            result[at] = events[at] <= self.lane_clock[here, lane, theirs]
         if self.flags.frontier is not None:
-            numbers = self.flags.frontier[self.position(by)]
+            numbers = self.flags.frontier[mine]
             asked = ~result & (numbers != NOTHING)
             if agents.size:
                 at = agents[asked[agents]]
