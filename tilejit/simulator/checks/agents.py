@@ -66,7 +66,7 @@ class Agents:
 
     def read_each(self, reads: Sequence[tuple[Sequence[Span], Start, Hashable, int]]) -> Index:
         """Check and record reads by one instruction for several agents: the arguments of `read`. Return the events."""
-        # Reads after a barrier are recorded together: one by one they took a quarter of the time of all checks.
+        # Together, because one by one they make a checked product of 16 CTAs 1.3 times as slow.
         if all(len(spans) == 1 and spans[0].region is reads[0][0][0].region for spans, *_ in reads):
             region = reads[0][0][0].region
             shadow: Shadow = region.shadow

@@ -297,12 +297,10 @@ class Order:
         my_cta, my_warp = self.lanes.full["cta"][mine], self.lanes.full["warp"][mine]
         result = (cta == my_cta) & (events < self.cta_start[my_cta])
         result |= (warp == my_warp) & (events < self.warp_start[my_warp])
-        agents = np.zeros(0, np.int64)
+        # A barrier waits for no agent; agents have no warp.
+        agents = np.flatnonzero(warp < 0)
+        result[agents] = False
         if self.clocks is not None:
-            if self.clocks.any_agents:
-                # a barrier waits for no agent
-                agents = np.flatnonzero(self.clocks.is_agent(thread))
-                result[agents] = False
             at = np.flatnonzero(~result & self.near(cta, my_cta))
             if at.size:
                 seen = self.clocks.events_of(GENERIC, thread[at], mine[at])
