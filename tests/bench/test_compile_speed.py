@@ -274,7 +274,7 @@ def test_a_small_kernel_takes_few_calls(name: str, most: int) -> None:
     """Measured: these, of which reading the kernel takes a seventh."""
     make = demonstrations()[name]
     make()
-    assert calls_of(make) < most
+    assert calls_of(make) < MARGIN * most
 
 
 def test_a_second_variant_takes_few_calls_from_the_call_to_its_launch(
