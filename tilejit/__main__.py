@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _flush() -> None:
-    # None where the shell closed it
+    # None if the shell closed it
     if sys.stdout is not None:
         sys.stdout.flush()
 

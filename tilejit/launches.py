@@ -78,7 +78,7 @@ def no_grid(name: str) -> LaunchError:
 class LaunchBase(ABC):
     """What a generated function may ask of who calls it; see `runtime/launcher/text.py`.
 
-    fixed: the grid in three dimensions, or None where a function makes it or it has no CTAs. states: of the memory.
+    fixed: the grid in three dimensions, or None if a function makes it or it has no CTAs. states: of the memory.
     """
 
     __slots__ = ("kernel", "threads", "stream", "fixed", "memory", "states")
@@ -211,7 +211,7 @@ class Launcher(LaunchBase):
 
     @property
     def given_threads(self) -> int | None:
-        """What `k[grid, threads]` needs to make it again."""
+        """Return the call that makes an equal launcher, for `copy` and `pickle`."""
         return self.threads
 
     def __repr__(self) -> str:

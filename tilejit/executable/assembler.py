@@ -1,4 +1,4 @@
-"""What an installed ptxas says about PTX. Compilation and launches never start one; `explain` does."""
+"""Run an installed ptxas for its notes on PTX. Only `explain` does so; compilation and launches never start one."""
 
 from __future__ import annotations
 

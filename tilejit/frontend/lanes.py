@@ -1,4 +1,4 @@
-"""What lanes of a warp see of each other: `tj.shuffle` and its like, votes; `tj.elect` and `tj.uniform`."""
+"""Handlers of the words that exchange values between the lanes of a warp: shuffles, votes, `tj.elect`, `tj.uniform`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NumPy and users of other libraries ask of an array on a device.
+"""The protocols of arrays on a device: NumPy's, and the names that users of other libraries try.
 
 NumPy gets copies in host memory. A name of NumPy's, CuPy's or torch's that a `DeviceArray` does not have raises an
 AttributeError that says what to write instead.

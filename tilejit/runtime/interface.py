@@ -18,7 +18,7 @@ NAME = "__cuda_array_interface__"
 
 
 def of(value: Any) -> Any:
-    """An object's `__cuda_array_interface__`; None where it has none.
+    """Return an object's `__cuda_array_interface__`, or None if it has none.
 
     raises: LaunchError where asking for it fails.
     """

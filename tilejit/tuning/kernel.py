@@ -75,7 +75,7 @@ class TunedKernel(Kernel):
 
     @property
     def tuning(self) -> Tunings:
-        """What was tried so far, a table for each key; what was not timed comes first."""
+        """The tables of what was tried, one for each key; untimed tables come first."""
         return Tunings((*self._untimed.values(), *self._tunings.values))
 
     def launched(

@@ -32,7 +32,7 @@ class TunedLauncher(Launcher):
 
     @property
     def given_threads(self) -> int | None:
-        """None where configurations say how many there are."""
+        """None if the configurations set them."""
         return None if any(config.threads is not None for config in self._tuned.choices.configs) else self.threads
 
     @entry_point

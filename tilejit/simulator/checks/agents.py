@@ -114,7 +114,7 @@ class Agents:
         return event
 
     def news(self, agent: Hashable, cta: int, event: int, issued: Index | None = None) -> Message:
-        """What those learn who wait for an agent's event. issued: what its issuer knew to be executed."""
+        """Return the clock that a waiter for an agent's event learns. issued: what the issuer knew to be executed."""
         clocks = self.order.need_clocks()
         column = clocks.agent_column(agent, cta)
         message = self.order.nothing()
@@ -221,7 +221,7 @@ class Agents:
             f"{self.intent(span, at, start, does)}\nand {self.order.lanes.describe(who)} {did} it, with no "
             f"fence.proxy.async between the two\n  {self.report.places.describe(pc)}",
             start.site.pc, pc, self.threads(start),
-            hint="put fence.proxy.async behind the access, in front of the barrier that orders the two", level=level,
+            hint="put fence.proxy.async after the access, before the barrier that orders the two", level=level,
         )
 
     def intent(self, span: Span, at: int, start: Start, does: str) -> str:

@@ -35,7 +35,7 @@ def place_lasting(module: Module) -> tuple[list[Placed], Places]:
 
 
 def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) -> bytearray:
-    """What a variable holds at first, with the addresses of other variables and of functions in it."""
+    """Return the initial contents of a variable, with the addresses of variables and functions resolved."""
     data = bytearray(variable.data or bytes(variable.size_bytes))
     addresses = {name: (at, 0) for name, at in module.code_addresses.items()} if variable.symbols else {}
     addresses.update((v.name, (at, WINDOWS[v.space])) for v, at in placed)
