@@ -9,8 +9,8 @@ import pytest
 
 import tilejit as tj
 from tests.support.programs import source_of
-from tilejit.decisions import row
 from tilejit.executable.census import Census
+from tilejit.explain_data import row
 from tilejit.explanation import Decisions, Density, Explanation, LocalTile
 from tilejit.ir.nodes import TileOp
 from tilejit.lower import Plan, Variant, Verdict

@@ -12,8 +12,8 @@ import tilejit
 PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {
-    "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment", "usage", "distinct",
-    "progress", "svg", "wording", "cells", "uncollected", "forks", "files", "callers",
+    "errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "environment", "register_usage",
+    "fast_unique", "progress", "svg", "wording", "html_tables", "gc_pause", "forks", "files", "callers",
 }
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
@@ -31,16 +31,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     # what a launch needs of what the compiler made: the runtime knows no more of it
     "executable": COMPILER,
     # how a kernel was made
-    "derivation": COMPILER | {"lower"},
+    "compile_record": COMPILER | {"lower"},
     # verdicts and counts as text: `Compiled.explain()` answers with it
     "explanation": COMPILER | {"executable"},
     # makes it of a compilation
-    "decisions": COMPILER | {"lower", "codegen", "derivation", "explanation"},
-    "compiled": COMPILER | {"executable", "lower", "codegen", "derivation", "explanation", "decisions"},
-    "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "derivation", "compiled"},
-    "simulator": {"errors", "dataclass", "distinct", "progress", "cells", "uncollected", "forks"},
+    "explain_data": COMPILER | {"lower", "codegen", "compile_record", "explanation"},
+    "compiled": COMPILER | {"executable", "lower", "codegen", "compile_record", "explanation", "explain_data"},
+    "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "compile_record", "compiled"},
+    "simulator": {"errors", "dataclass", "fast_unique", "progress", "html_tables", "gc_pause", "forks"},
     "runtime": COMPILER | {
-        "frontend", "executable", "derivation", "explanation", "compiled", "pipeline", "simulator",
+        "frontend", "executable", "compile_record", "explanation", "compiled", "pipeline", "simulator",
     },
     "launches": COMPILER | {"frontend", "compiled", "runtime"},
 }

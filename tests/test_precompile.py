@@ -30,7 +30,7 @@ from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.progress import Progress
 from tilejit.remember import forget
 from tilejit.runtime import variants, workers
-from tilejit.runtime.making import Compiler
+from tilejit.runtime.variant_builder import Compiler
 from tilejit.target import target
 
 ROOT = Path(tj.__file__).parent.parent

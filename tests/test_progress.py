@@ -13,7 +13,7 @@ import pytest
 import tilejit as tj
 from tilejit import progress
 from tilejit.progress import Progress, goes_on
-from tilejit.simulator.launch import CHUNK_THREADS
+from tilejit.simulator.run_grid import CHUNK_THREADS
 
 CLEAR = "\r\x1b[2K"
 

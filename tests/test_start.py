@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent
 #: what reads and compiles kernels
 COMPILER = {
     "tilejit.isa", "tilejit.ops", "tilejit.ir.nodes", "tilejit.ir.verify", "tilejit.frontend.vocabulary",
-    "tilejit.frontend.kernel", "tilejit.lower", "tilejit.codegen", "tilejit.pipeline", "tilejit.decisions", "llvmlite",
+    "tilejit.frontend.kernel", "tilejit.lower", "tilejit.codegen", "tilejit.pipeline", "tilejit.explain_data",
+    "llvmlite",
 }
 GPU = {"cuda", "tilejit.runtime.cuda"}
 SIMULATOR = {"tilejit.simulator", "tilejit.runtime.simulated"}
@@ -85,7 +86,7 @@ def test_a_launch_on_a_gpu_imports_the_compiler_and_no_simulator() -> None:
     pytest.importorskip("cuda.bindings")
     modules = imported(KERNEL + FAKE_GPU + LAUNCH)
     assert {"llvmlite", "tilejit.pipeline", "tilejit.runtime.cuda"} <= modules
-    assert not modules & (SIMULATOR | NEVER | {"tilejit.decisions"})
+    assert not modules & (SIMULATOR | NEVER | {"tilejit.explain_data"})
 
 
 def test_a_launch_on_the_simulator_never_touches_the_driver() -> None:
@@ -93,7 +94,7 @@ def test_a_launch_on_the_simulator_never_touches_the_driver() -> None:
     loads += "    return load(name, *rest, **named)\nctypes.CDLL = refuse\n"
     modules = imported(loads + KERNEL + LAUNCH, TILEJIT_DEVICE="sim")
     assert "tilejit.simulator" in modules
-    assert not modules & (GPU | NEVER | {"cuda.bindings", "tilejit.decisions"})
+    assert not modules & (GPU | NEVER | {"cuda.bindings", "tilejit.explain_data"})
 
 
 def test_a_simulated_launch_imports_only_the_units_that_its_kernel_uses() -> None:

@@ -72,10 +72,10 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is not None:
         from .forks import importing
-        from .uncollected import uncollected
+        from .gc_pause import gc_paused
 
         with importing:
-            value = getattr(uncollected(importlib.import_module)(f".{home}", __name__), name)
+            value = getattr(gc_paused(importlib.import_module)(f".{home}", __name__), name)
     elif name.startswith("_"):
         raise AttributeError(f"module 'tilejit' has no attribute {name!r}")
     else:

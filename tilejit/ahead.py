@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .compile_record import Derivation
 from .compiled import Compiled
 from .dataclass import replace
-from .derivation import Derivation
 from .errors import LaunchError, TilejitError, assert_never, entry_point
 from .executable import Executable
 from .executable.files import SUFFIXES, read_executable
@@ -20,9 +20,9 @@ from .launches import Launcher, Options, no_grid
 from .runtime import devices
 from .runtime.captured import CapturedValues
 from .runtime.device import Device, LoadedKernel
+from .runtime.fast_launch.generated import GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
+from .runtime.fast_launch.memory import LaunchMemory
 from .runtime.grid import check_threads, split
-from .runtime.launcher.generated import GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
-from .runtime.launcher.memory import LaunchMemory
 from .runtime.signature import Call, describe_one, freeze, signature
 
 __all__ = ["CompiledKernel", "load_compiled"]

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .cells import box, facts_table
+from .compile_record import Derivation
 from .dataclass import dataclass, field, replace
-from .derivation import Derivation
 from .errors import TilejitError, entry_point
 from .executable import Executable, MachineCode
 from .files import write_whole
+from .html_tables import box, facts_table
 from .ir.params import PointerParam
 from .ir.types import Signature
+from .register_usage import Measurement, Usage
 from .target import Target
-from .usage import Measurement, Usage
 from .wording import counted
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Compiled:
         """What a thread needs: an estimate until a driver has loaded the kernel."""
         usage = self.measurement.usage or self.executable.usage
         if usage is None:
-            from .codegen.usage import estimate
+            from .codegen.register_estimate import estimate
 
             usage = estimate(self.derivation.lane, self.derivation.pressure)
         return usage
@@ -185,7 +185,7 @@ class Compiled:
         if self.decided is None:
             self.decided = None if self.shelf is None else self.shelf.decisions()
         if self.decided is None:
-            from .decisions import decisions
+            from .explain_data import decisions
 
             self.decided = decisions(self.derivation)
             if self.shelf is not None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .cells import box, escaped, rows_table
 from .dataclass import dataclass
 from .dtypes import DType
 from .executable.census import Census
+from .html_tables import box, escaped, rows_table
 from .ir.params import Param, TensorMapParam
 from .wording import counted
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
-from .cells import box, facts_table, rows_table
 from .errors import (
     KernelSyntaxError,
     LaunchError,
@@ -19,23 +18,24 @@ from .errors import (
 )
 from .forks import cached_property, importing
 from .frontend import KernelSource, Parameter, parameters
+from .html_tables import box, facts_table, rows_table
 from .ir.types import Signature
 from .launches import Launcher, Options, no_grid
 from .runtime import devices
 from .runtime.captured import Captured, CapturedValues
 from .runtime.device import Device, LoadedKernel
+from .runtime.fast_launch.generated import GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
+from .runtime.fast_launch.memory import LaunchMemory
 from .runtime.grid import (
     check_cluster,
     check_registers,
     check_threads,
     split,
 )
-from .runtime.launcher.generated import GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
-from .runtime.launcher.memory import LaunchMemory
-from .runtime.making import Compiler, Maker
 from .runtime.once import Once
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe, hypothetical
+from .runtime.variant_builder import Compiler, VariantBuilder
 from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
 from .target import Target
 from .target import target as find_target
@@ -102,7 +102,7 @@ class Kernel:
         self.name: str = fn.__name__
         # no method of this object: a dropped kernel, with all that was compiled for it, would wait for the collector
         build = functools.partial(_tile_ir, self.source, options)
-        maker = Maker(self.source, self.captured, build, options.made)
+        maker = VariantBuilder(self.source, self.captured, build, options.made)
         self.variants = VariantCache(self.name, self.parameters, self.captured, maker)
         self._functions: Once[tuple[Any, ...], LoadedKernel] = Once()
         self.generated = GeneratedLaunchers(self.name, self.parameters)

@@ -13,9 +13,9 @@ from .errors import LaunchError, entry_point
 from .frontend import Parameter, ParameterKind
 from .runtime.captured import CapturedValues
 from .runtime.device import Launch
+from .runtime.fast_launch.generated import ABSENT, GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
+from .runtime.fast_launch.memory import LaunchMemory
 from .runtime.grid import GridFunction, check_clustered, check_grid, warn_of_equals
-from .runtime.launcher.generated import ABSENT, GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
-from .runtime.launcher.memory import LaunchMemory
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import bind, describe
 from .runtime.variants import without_compiling
@@ -76,7 +76,7 @@ def no_grid(name: str) -> LaunchError:
 
 
 class LaunchBase(ABC):
-    """What a generated function may ask of who calls it; see `runtime/launcher/text.py`.
+    """What a generated function may ask of who calls it; see `runtime/fast_launch/text.py`.
 
     fixed: the grid in three dimensions, or None if a function makes it or it has no CTAs. states: of the memory.
     """

@@ -18,9 +18,9 @@ from typing import Any
 from .codegen import Generated, generate, limits
 from .codegen.expressions import asked_along
 from .codegen.storage import allocations, local_memory
+from .compile_record import Derivation
 from .compiled import Compiled
 from .dataclass import dataclass, field, replace
-from .derivation import Derivation
 from .errors import ResourceError
 from .executable import Assertion, Executable
 from .ir import walk

@@ -24,7 +24,7 @@ import numpy as np
 
 import tilejit as tj
 from tilejit.runtime import devices
-from tilejit.runtime.launcher import guards
+from tilejit.runtime.fast_launch import guards
 
 #: launches that a stream takes without making the host wait
 BATCH = 100

@@ -34,7 +34,7 @@ from tilejit.layout.grid import WIDEST_BYTES, Grid  # noqa: E402
 from tilejit.lower import weights  # noqa: E402
 from tilejit.lower.open import layouts  # noqa: E402
 from tilejit.lower.open.choose import Chosen, candidates, choose  # noqa: E402
-from tilejit.lower.open.cost import Access, Demand, Prices, touched  # noqa: E402
+from tilejit.lower.open.cost import AccessCost, Demand, Prices, touched  # noqa: E402
 from tilejit.lower.variant import DispatchContext  # noqa: E402
 from tilejit.lower.variants import copy_through_shared  # noqa: E402
 from tilejit.target import WARP, target  # noqa: E402
@@ -246,11 +246,11 @@ def by_shared(shape: tuple[int, int], threads: int, loaded: TileLayout, stored: 
     return by_shared
 
 
-def both_ways(shape: tuple[int, int], dtype: tj.DType) -> tuple[Access, Access]:
+def both_ways(shape: tuple[int, int], dtype: tj.DType) -> tuple[AccessCost, AccessCost]:
     """The load along rows and the store along columns."""
     tile, size = ((0, shape[0]), (1, shape[1])), dtype.bytes
     width = WIDEST_BYTES // size
-    return Access(tile, (None, size), 1, width, size, False), Access(tile, (size, None), 0, width, size, True)
+    return AccessCost(tile, (None, size), 1, width, size, False), AccessCost(tile, (size, None), 0, width, size, True)
 
 
 def kind(grid: Grid) -> str:

@@ -15,7 +15,7 @@ import tilejit as tj
 from tests.bench import bench_autotune
 from tests.bench.bench_autotune import Found, Resumed, exhaustive, find, go_on, resumption, table
 from tests.tuning.kernels import Clock, adding, configs, grid, installed_clock
-from tilejit.tuning.trials import Tuning
+from tilejit.tuning.table import Tuning
 
 ROOT = Path(__file__).parents[2]
 

@@ -157,8 +157,8 @@ def watch_frontend(timeline: Timeline, frontend: Any) -> None:
 
 def watch_disk(timeline: Timeline, disk: Any) -> None:
     for name in ("executable", "keep"):
-        made = timeline.timed("compile", f"disk, {name}", getattr(disk.Place, name))
-        setattr(disk.Place, name, made)
+        made = timeline.timed("compile", f"disk, {name}", getattr(disk.CacheEntry, name))
+        setattr(disk.CacheEntry, name, made)
 
 
 def inside(program: str, start: float) -> None:

@@ -12,7 +12,7 @@ from tilejit.executable.encoding import executable_from_json, executable_to_json
 from tilejit.executable.signatures import signature_from_json, signature_to_json
 from tilejit.ir.types import ConstexprType, Signature
 from tilejit.layout import S, Swizzle, laneid
-from tilejit.usage import Usage
+from tilejit.register_usage import Usage
 
 
 def through_text(value):

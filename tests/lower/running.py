@@ -18,8 +18,8 @@ from tilejit.ir import nodes
 from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import FALSE
 from tilejit.layout import TileLayout
+from tilejit.ops.axes import REDUCTION
 from tilejit.ops.gemm import reference
-from tilejit.ops.relation import REDUCTION
 from tilejit.runtime import devices
 from tilejit.runtime.device import Device
 from tilejit.testing import Operation, assert_equal

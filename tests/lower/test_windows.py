@@ -16,7 +16,7 @@ from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import FALSE, Buffer, Const, Expr, Let, Region, Strided, Var
 from tilejit.lower.builder import Builder
 from tilejit.lower.schedule.placement import place
-from tilejit.lower.schedule.views import Schedule
+from tilejit.lower.schedule.views import DigitSchedule
 from tilejit.lower.schedule.windows import Edges, Mask
 
 EXTENT = 8
@@ -35,7 +35,7 @@ def edges_of(start: Expr, width: int = 1) -> Edges:
     """Those of x[start : start + EXTENT] for a tensor of run-time size."""
     size = Var("size", int64, bounds=(0, 2**40))
     buffer = Buffer("x", "global", float32, (size,), Strided((1,), 16), 16)
-    view = Schedule.alike({"x": place(Region(buffer, (start,), (EXTENT,)), "thread")})["x"]
+    view = DigitSchedule.alike({"x": place(Region(buffer, (start,), (EXTENT,)), "thread")})["x"]
     edges = Edges.of(view, width)
     assert edges.dims == (0,)
     return edges

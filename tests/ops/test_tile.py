@@ -16,9 +16,9 @@ from tilejit.frontend.shorthands import SHORTHANDS
 from tilejit.ir import nodes as ir
 from tilejit.ir.arithmetic import build
 from tilejit.ir.verify.operations import tile_op_faults
+from tilejit.ops.axes import REDUCTION
 from tilejit.ops.elementwise import ELEMENTWISE
 from tilejit.ops.record import SCALAR, TILE
-from tilejit.ops.relation import REDUCTION
 from tilejit.ops.tile import CALLS, TILE_OPERATIONS, Shorthand
 from tilejit.scopes import SCOPES
 

@@ -42,9 +42,9 @@ from tests.support.foreign_arrays import (
     Tensor,  # noqa: E402
 )
 from tilejit.executable import Executable  # noqa: E402
+from tilejit.register_usage import Measurement, Usage  # noqa: E402
 from tilejit.runtime import cuda, cuda_function, devices  # noqa: E402
 from tilejit.runtime.assertions import DeviceAssertionError, DeviceCheckError  # noqa: E402
-from tilejit.usage import Measurement, Usage  # noqa: E402
 
 GRID = Launch((3, 1, 1), 64)
 

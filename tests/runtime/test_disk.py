@@ -19,7 +19,7 @@ import tilejit as tj
 from tilejit import pipeline
 from tilejit.errors import CacheWarning
 from tilejit.frontend import kernel as frontend
-from tilejit.runtime import disk, fingerprint, making
+from tilejit.runtime import disk, fingerprint, variant_builder
 from tilejit.runtime.store import DiskStore, current
 
 ROOT = Path(tj.__file__).parent.parent
@@ -698,7 +698,7 @@ def test_a_dropped_kernel_that_came_from_the_disk_is_not_kept_alive():
 
 def test_nothing_that_reads_entries_can_run_what_they_hold():
     package = ROOT / "tilejit"
-    files = [Path(module.__file__) for module in (disk, making, fingerprint)]
+    files = [Path(module.__file__) for module in (disk, variant_builder, fingerprint)]
     files += [package / "runtime" / "store.py", package / "explanation.py"]
     files += [*(package / "executable").glob("*.py"), *(package / "tuning").glob("*.py")]
     for file in files:

@@ -11,7 +11,7 @@ import pytest
 import tilejit as tj
 from tilejit.errors import LaunchError
 from tilejit.runtime.arrays import view_of
-from tilejit.runtime.launcher import guards
+from tilejit.runtime.fast_launch import guards
 
 
 @tj.kernel(threads=64)

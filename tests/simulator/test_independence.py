@@ -12,7 +12,7 @@ OTHERS = [path for path in FILES if path.parts[0].removesuffix(".py") in COMPILE
 def test_the_simulator_imports_nothing_of_the_compiler() -> None:
     named = [(path, name) for path in SIMULATOR for _, name in imported(path) if name.split(".")[:1] == ["tilejit"]]
     # but for the first two, they know nothing of kernels
-    shared = tuple(f"tilejit.{x}" for x in ("dataclass", "distinct", "progress", "cells", "uncollected", "forks"))
+    shared = tuple(f"tilejit.{x}" for x in ("dataclass", "fast_unique", "progress", "html_tables", "gc_pause", "forks"))
     allowed = ("tilejit.errors", "tilejit.simulator", *shared)
     assert [at for at in named if not at[1].startswith(allowed)] == []
 

@@ -16,7 +16,7 @@ from tilejit.errors import (
     UnsupportedInstructionError,
 )
 from tilejit.simulator import run
-from tilejit.simulator.checks.laggards import Laggards
+from tilejit.simulator.checks.late_waiters import Laggards
 
 START = """
 mov.u32 %r1, %tid.x; mov.u32 %r2, sm; ld.param.u64 %x1, [out]; mad.wide.u32 %x2, %r1, 4, %x1;

@@ -9,7 +9,7 @@ import tilejit as tj
 from tests.simulator.small_kernels import aligned
 from tilejit.simulator.checks.profile import Profiler
 from tilejit.simulator.machine.lanes import Lanes
-from tilejit.simulator.machine.memory import MemoryRegion, Part
+from tilejit.simulator.machine.memory import MemoryPart, MemoryRegion
 from tilejit.simulator.opcodes.memory import Site
 
 
@@ -30,7 +30,7 @@ def longhand(addresses, width, space):
 
 
 def measured(lanes, index, shift, space, base, lead):
-    region = MemoryRegion(space, base, 1 << 20, np.zeros(0, np.uint8), [Part("array", 0, 1)])
+    region = MemoryRegion(space, base, 1 << 20, np.zeros(0, np.uint8), [MemoryPart("array", 0, 1)])
     profiler = Profiler()
     profiler.lanes = lanes
     profiler.access(Site(0, 0, space, 0, shift, "u4", "u8", "load"), region, index, lead)

@@ -18,7 +18,7 @@ from tilejit.tuning import kernel, search
 pytest.importorskip("cuda.bindings")
 
 from tests.runtime.fake_driver import SUCCESS, forget_devices  # noqa: E402
-from tests.runtime.launcher.recording import (  # noqa: E402
+from tests.runtime.fast_launch.recording import (  # noqa: E402
     RecordingDriver,
     installed,
     is_quick,
@@ -63,7 +63,7 @@ def on_the_simulator() -> None:
 
 @pytest.fixture(params=["keys", "guards"])
 def driver(request: pytest.FixtureRequest, monkeypatch: Patch) -> Iterator[TimingDriver]:
-    from tests.runtime.launcher import recording
+    from tests.runtime.fast_launch import recording
 
     monkeypatch.setattr(recording, "RecordingDriver", TimingDriver)
     monkeypatch.setattr(cuda_bench, "_FLUSH_BYTES", 4096)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.runtime.launcher.recording import is_quick
+from tests.runtime.fast_launch.recording import is_quick
 from tests.tuning.kernels import adding, grid
 
 pytestmark = pytest.mark.gpu

@@ -27,7 +27,7 @@ from tilejit.ops.reduce import REDUCTIONS
 from tilejit.ops.tile import CALLS, Shorthand
 from tilejit.scopes import SCOPES
 from tilejit.svg import Picture
-from tilejit.tuning.trials import Trial, Tuning
+from tilejit.tuning.table import Trial, Tuning
 
 REFERENCE = GUIDE / "reference.md"
 

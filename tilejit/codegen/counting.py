@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..dataclass import dataclass
 from ..dtypes import DType
 from ..ir.arithmetic import facts
-from ..ir.arithmetic.turns import ends, falls, may_stand, rises, surely_turns
+from ..ir.arithmetic.iterations import ends, falls, may_stand, rises, surely_turns
 from ..ir.nodes import For
 from .registers import Word
 from .writer import Writer

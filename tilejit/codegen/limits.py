@@ -10,8 +10,8 @@ from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Buffer, Kernel
 from ..ir.placements import SHARED, TMEM, MemoryPlacement, total, within
 from ..target import MAX_REGISTERS, MAX_THREADS, REGISTERS, TMEM_COLUMNS, Target, most_registers
+from .register_estimate import BESIDE_TILES
 from .storage import allocations, most_at_once
-from .usage import BESIDE_TILES
 
 __all__ = ["check_local_memory", "check_registers", "check_shared_memory", "check_tensor_memory", "most_words"]
 

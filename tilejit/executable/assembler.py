@@ -9,7 +9,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from ..usage import notes_in
+from ..register_usage import notes_in
 
 __all__ = ["find_ptxas", "ptxas_notes"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..ir.types import Signature
 from ..ir.watched import WatchedRegion
+from ..register_usage import Usage
 from ..source import Span
 from ..target import target
-from ..usage import Usage
 from .params import param_from_json, param_to_json
 from .record import Assertion, Executable, SharedPlace
 

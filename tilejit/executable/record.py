@@ -7,9 +7,9 @@ from ..ir.clusters import Cluster
 from ..ir.params import AssertionsParam, Param, written_arguments
 from ..ir.types import Signature
 from ..ir.watched import WatchedRegion
+from ..register_usage import Usage
 from ..source import Span
 from ..target import Target
-from ..usage import Usage
 
 
 @dataclass(frozen=True, slots=True)

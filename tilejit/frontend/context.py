@@ -23,6 +23,7 @@ from ..scopes import THREAD
 from ..source import Span
 from ..target import Target
 from ..wording import shown
+from .buffer_choices import BufferChoice
 from .carried import Carried
 from .drafts import Draft, Late, Nest
 from .empties import is_idle
@@ -30,7 +31,6 @@ from .enclosures import Enclosure
 from .journal import Journal
 from .kinds import Heads
 from .source import KernelSource, local_names
-from .stand_ins import StandIn
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, is_number, unsuitable
 
 __all__ = ["ELECTED", "Context", "Frame", "Located", "Tentative", "fitting"]
@@ -177,7 +177,7 @@ class Context:
     converted_literals: int = 0
     outside: dict[tuple[KernelSource, str], Value] = field(default_factory=dict)
     attributes: dict[tuple[int, str], tuple[Constant, Value]] = field(default_factory=dict)
-    stand_ins: dict[str, StandIn] = field(default_factory=dict)
+    stand_ins: dict[str, BufferChoice] = field(default_factory=dict)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     made_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     fixed: dict[str, Projection] = field(default_factory=dict)
@@ -320,7 +320,7 @@ class Context:
         self.allocate(Alloc(buffer, span=span))
         return Memory.whole(buffer, writable=False)
 
-    def either(self, buffer: Buffer) -> StandIn | None:
+    def either(self, buffer: Buffer) -> BufferChoice | None:
         """What is known of the either that this is, or is a view of; None where it is none."""
         stand_in = self.stand_ins.get(buffer.root.name)
         return stand_in if stand_in is not None and stand_in.is_either else None

@@ -29,7 +29,7 @@ from ..isa.warp import ELECT
 from ..ops.atomic import ATOMIC, RETURNS
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
-from . import clusters, stand_ins
+from . import buffer_choices, clusters
 from .coalescing import coalesced
 from .context import ELECTED, Context, Frame
 from .drafts import sealed
@@ -76,7 +76,7 @@ def build(
     kernel = Kernel(
         source.name, entry.params, threads, target.name, body, max_registers, cluster, debug, span, cooperative
     )
-    stand_ins.check(kernel, ctx.stand_ins, ctx.made_in, tuple(ctx.alternatives.values()))
+    buffer_choices.check(kernel, ctx.stand_ins, ctx.made_in, tuple(ctx.alternatives.values()))
     body = coalesced(selected(ctx, body), ctx.made_in)
     kernel = replace(kernel, body=body, params=_with_writes(entry.params, body))
     _verify(kernel)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ..ir.nodes import Open
 from ..scopes import THREAD
+from .buffer_choices import ONE_BUFFER
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, TileKind, kind_of
 from .places import PlaceKind, Source, difference, place_kind
-from .stand_ins import ONE_BUFFER
 from .tiles import shared_scope
 from .values import Binding, Conflict, Constant, Items, Memory, Unset, describe, owner_scope
 

@@ -19,7 +19,7 @@ from ..ir.nodes import Buffer, Const, Expr, Strided, Var
 from ..source import Span
 from .values import Memory, describe
 
-__all__ = ["Part", "PlaceKind", "Source", "Varying", "difference", "part_of", "place_kind", "with_parts"]
+__all__ = ["PlacePart", "PlaceKind", "Source", "Varying", "difference", "part_of", "place_kind", "with_parts"]
 
 #: where the buffers of an either may lie: what they hold is read where it is wanted, not when the name is given
 _SPACES = ("global", "shared")
@@ -28,7 +28,7 @@ _SPACES = ("global", "shared")
 Source = tuple[str, Span | None]
 
 
-class Part(Enum):
+class PlacePart(Enum):
     """What may vary of a place."""
 
     START = "start"
@@ -38,7 +38,7 @@ class Part(Enum):
 
 
 #: a part and its dimension
-Varying = tuple[Part, int]
+Varying = tuple[PlacePart, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class PlaceKind:
 
     @property
     def is_either(self) -> bool:
-        return (Part.BUFFER, 0) in self.varying
+        return (PlacePart.BUFFER, 0) in self.varying
 
     def moving(self) -> PlaceKind:
         """The kind of the same regions when all that isn't constant varies."""
-        parts = (*_parts(self.like, self.is_either), (Part.BUFFER, 0))
+        parts = (*_parts(self.like, self.is_either), (PlacePart.BUFFER, 0))
         changing = {part for part in parts[:-1] if not isinstance(_held(self.like, part), (int, Const))}
         return replace(self, varying=tuple(part for part in parts if part in changing or part in self.varying))
 
@@ -101,28 +101,28 @@ def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_either
     varying = [part for part in _parts(like, is_either) if len({_held(place, part) for place in places}) > 1]
     in_bounds = all(place.in_bounds for place in places)
     data = any(is_data(start) for place in places for start in place.starts)
-    parts = (*varying, (Part.BUFFER, 0)) if is_either else tuple(varying)
+    parts = (*varying, (PlacePart.BUFFER, 0)) if is_either else tuple(varying)
     return PlaceKind(like, parts, in_bounds, data, tuple(sources))
 
 
 def _parts(like: Memory, is_either: bool) -> list[Varying]:
     """What can vary of a region, but for its buffer."""
     dims = range(len(like.starts))
-    parts = [(Part.START, d) for d in dims]
+    parts = [(PlacePart.START, d) for d in dims]
     if is_either:
-        parts += [(Part.EXTENT, d) for d in dims]
+        parts += [(PlacePart.EXTENT, d) for d in dims]
     if is_either and isinstance(like.buffer.layout, Strided):
-        parts += [(Part.STRIDE, d) for d in dims]
+        parts += [(PlacePart.STRIDE, d) for d in dims]
     return parts
 
 
 def _held(place: Memory, varying: Varying) -> int | Expr:
     part, dim = varying
-    if part is Part.START:
+    if part is PlacePart.START:
         return place.starts[dim]
-    if part is Part.EXTENT:
+    if part is PlacePart.EXTENT:
         return place.buffer.shape[dim]
-    assert part is Part.STRIDE and isinstance(place.buffer.layout, Strided)
+    assert part is PlacePart.STRIDE and isinstance(place.buffer.layout, Strided)
     return place.buffer.layout.strides[dim]
 
 
@@ -138,11 +138,11 @@ def with_parts(kind: PlaceKind, name: str, held: dict[Varying, Var], span: Span)
     layout = like.buffer.layout
     strides = list(layout.strides) if isinstance(layout, Strided) else []
     for (part, dim), var in held.items():
-        if part is Part.START:
+        if part is PlacePart.START:
             starts[dim] = var
-        if part is Part.EXTENT:
+        if part is PlacePart.EXTENT:
             shape[dim] = var
-        if part is Part.STRIDE:
+        if part is PlacePart.STRIDE:
             strides[dim] = var
     buffer = like.buffer
     if kind.is_either:

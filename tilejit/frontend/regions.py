@@ -33,11 +33,11 @@ from ..layout import R, S, TileLayout
 from ..scopes import THREAD
 from ..wording import counted
 from . import barriers, index_types, singles
+from .buffer_choices import REMEDY
 from .context import Context, Located
 from .empties import is_empty
 from .foreign import is_kernel, launched
 from .scalars import held
-from .stand_ins import REMEDY
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, owner_scope
 
 __all__ = [

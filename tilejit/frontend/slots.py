@@ -12,11 +12,11 @@ from ..ir.names import names_in
 from ..ir.nodes import Assign, Declare, Expr, Let, Stmt, TileOp, Var
 from ..ops.copies import CAST
 from ..source import Span
+from .buffer_choices import BufferChoice
 from .context import Context, fitting
 from .kinds import ItemsKind, Kind, Same, ScalarKind
-from .places import Part, PlaceKind, Varying, part_of, with_parts
+from .places import PlaceKind, PlacePart, Varying, part_of, with_parts
 from .singles import scalar_of
-from .stand_ins import StandIn
 from .values import Constant, Items, Memory, Scalar, Value, owner_scope
 
 __all__ = ["ScalarSlot", "Slot", "move", "make_slot", "value_of"]
@@ -76,22 +76,23 @@ def _place_slot(ctx: Context, name: str, kind: PlaceKind, init: Value | None, sp
     held: dict[Varying, Var] = {}
     either = ctx.unique(name) if kind.is_either else ""
     if either:
-        ctx.journal.put(ctx.stand_ins, either, StandIn(name.partition(".")[0], kind.sources, is_either=True))
+        ctx.journal.put(ctx.stand_ins, either, BufferChoice(name.partition(".")[0], kind.sources, is_either=True))
     for part, dim in kind.varying:
         first = _held(ctx, init, (part, dim)) if isinstance(init, Memory) else None
-        if part is Part.BUFFER:
+        if part is PlacePart.BUFFER:
             var = Var(either, int32, span=span)
             ctx.emit(Declare(var, first, span))
         else:
             dtype = part_of(kind.like, (part, dim)).dtype
-            var = ctx.declare(f"{name}.{part.value}.{dim}", dtype, first, span, data=kind.data and part is Part.START)
+            data = kind.data and part is PlacePart.START
+            var = ctx.declare(f"{name}.{part.value}.{dim}", dtype, first, span, data=data)
         held[part, dim] = var
     return PlaceSlot(with_parts(kind, either, held, span), tuple(held.items()))
 
 
 def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
     """What a slot keeps of a place; of its buffer, the number or the variable that holds it."""
-    if varying[0] is not Part.BUFFER:
+    if varying[0] is not PlacePart.BUFFER:
         return part_of(place, varying)
     name = place.buffer.name
     if ctx.either(place.buffer) is not None:
@@ -105,10 +106,10 @@ def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
     """Copy a tile into a slot, which then stands for the buffer that the tile is."""
     name, source = slot.buffer.name, value.buffer.root
     if source.name in ctx.made_in or source.name in ctx.stand_ins or name in ctx.stand_ins:
-        before = ctx.stand_ins.get(name, StandIn(name.partition(".")[0], ()))
+        before = ctx.stand_ins.get(name, BufferChoice(name.partition(".")[0], ()))
         if source.name not in [tile for tile, _ in before.sources]:
             sources = (*before.sources, (source.name, source.span))
-            ctx.journal.put(ctx.stand_ins, name, StandIn(before.name, sources))
+            ctx.journal.put(ctx.stand_ins, name, BufferChoice(before.name, sources))
     ctx.emit(_tile_move(slot, value, span))
 
 

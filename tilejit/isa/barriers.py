@@ -37,7 +37,7 @@ def _sync(
         memory=True,
         convergent=True,
         called=called,
-        is_of_all=called.endswith("arrive"),
+        elides_sync=called.endswith("arrive"),
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: bar, bar.warp.sync"',
     )
 

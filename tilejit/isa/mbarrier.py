@@ -37,7 +37,7 @@ def _row(
         scope=THREAD,
         memory=True,
         convergent=True,
-        is_of_all=True,
+        elides_sync=True,
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier"',
     )
 

@@ -26,7 +26,7 @@ def _set(action: str, meaning: str) -> Row:
         scope=WARPGROUP,
         memory=True,
         convergent=True,
-        is_of_all=True,
+        elides_sync=True,
         called="set_registers",
         source='PTX ISA, "Miscellaneous Instructions: setmaxnreg"',
     )

@@ -213,7 +213,7 @@ class Row(Capability):
     latest groups it leaves unfinished.
     accumulates: it adds to the registers that it takes and returns, which its text may have by PTX's names.
     agrees: its result is the same for all threads that execute it together.
-    is_of_all: it waits, or issues what is no thread's own, such as a copy or a product that completes later: threads
+    elides_sync: it waits, or issues what is no thread's own, such as a copy or a product that completes later: threads
     that did nothing else needn't meet before one arrives at a barrier for all of them.
     asynchronous: it accesses memory by the asynchronous proxy, which ordinary accesses are ordered with by a fence.
     called: what users call it, where that isn't its name.
@@ -231,7 +231,7 @@ class Row(Capability):
     convergent: bool = False
     accumulates: bool = False
     agrees: bool = False
-    is_of_all: bool = False
+    elides_sync: bool = False
     asynchronous: bool = False
     called: str = ""
     source: str = ""

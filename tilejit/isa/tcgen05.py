@@ -27,7 +27,7 @@ def _row(
     scope: Scope = WARP,
     starts: AsyncWork | None = None,
     completes: AsyncWork | None = None,
-    is_of_all: bool = False,
+    elides_sync: bool = False,
 ) -> Row:
     return Row(
         name=name,
@@ -40,7 +40,7 @@ def _row(
         scope=scope,
         starts=starts,
         completes=completes,
-        is_of_all=is_of_all,
+        elides_sync=elides_sync,
         memory=True,
         convergent=True,
         source='PTX ISA, "TensorCore 5th Generation Instructions"',
@@ -123,11 +123,11 @@ DEALLOC = _row(
 )
 FENCE_BEFORE = _row(
     "tcgen05.fence.before", "tcgen05.fence::before_thread_sync;", "orders what is before a barrier", scope=THREAD,
-    is_of_all=True,
+    elides_sync=True,
 )
 FENCE_AFTER = _row(
     "tcgen05.fence.after", "tcgen05.fence::after_thread_sync;", "orders what is after a barrier", scope=THREAD,
-    is_of_all=True,
+    elides_sync=True,
 )
 
 ROWS = (

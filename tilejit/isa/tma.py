@@ -60,7 +60,7 @@ def _row(
         called=called,
         memory=True,
         convergent=True,
-        is_of_all=True,
+        elides_sync=True,
         asynchronous=any(operand.name in ("to", "source") for operand in operands),
         source='PTX ISA, "Data Movement and Conversion Instructions: Bulk copy" and "... Tensor copy"',
     )

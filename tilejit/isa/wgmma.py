@@ -189,7 +189,7 @@ def _wgmma(form: WgmmaForm) -> Row:
         memory=True,
         convergent=True,
         accumulates=True,
-        is_of_all=True,
+        elides_sync=True,
         source=_SOURCE,
     )
 
@@ -232,7 +232,7 @@ WAIT = Row(
     completes=PRODUCTS,
     memory=True,
     convergent=True,
-    is_of_all=True,
+    elides_sync=True,
     source=_SOURCE,
 )
 

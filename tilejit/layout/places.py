@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..distinct import distinct
 from ..errors import LayoutError
+from ..fast_unique import fast_unique
 from .arguments import integer
 from .axes import Axis
 from .iters import Iter, digits
@@ -129,8 +129,8 @@ def is_injective(layout: TileLayout) -> bool:
     if _is_nested(layout.canonical()):
         return True
     keys, _ = _keys(layout)
-    each = sum(distinct(column).size for column in keys.T) if keys.shape[0] > 1 else keys.size
-    return bool(distinct(keys).size == each)
+    each = sum(fast_unique(column).size for column in keys.T) if keys.shape[0] > 1 else keys.size
+    return bool(fast_unique(keys).size == each)
 
 
 def _is_nested(layout: TileLayout) -> bool:
@@ -147,7 +147,7 @@ def _is_nested(layout: TileLayout) -> bool:
 def is_bijective(layout: TileLayout) -> bool:
     """Whether elements and the places of their box match one to one."""
     keys, box = _keys(layout)
-    return keys.shape[0] == 1 and keys.size == box and distinct(keys).size == box
+    return keys.shape[0] == 1 and keys.size == box and fast_unique(keys).size == box
 
 
 def equivalent(one: TileLayout, other: TileLayout) -> bool:

@@ -15,7 +15,7 @@ from ..isa import mbarrier
 from .builder import Builder
 from .clusters import others_along, released_along
 from .leaders import leads
-from .meetings import meetings
+from .synchronization import meetings
 
 __all__ = ["expand"]
 

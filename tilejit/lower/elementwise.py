@@ -10,7 +10,7 @@ from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE
 from .builder import Builder
 from .schedule.placement import Placement, place
-from .schedule.views import Schedule, broadcast_along
+from .schedule.views import DigitSchedule, broadcast_along
 from .variant import SCOPE, TYPES, Condition, DispatchContext
 
 __all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "inputs_of", "placed_tiles", "schedule"]
@@ -44,12 +44,12 @@ def placed_tiles(op: TileOp) -> dict[str, Placed]:
     return {name: (place(tile, op.scope), broadcast_along(tile.shape, shape)) for name, tile in op.tiles.items()}
 
 
-def schedule(tiles: Mapping[str, Placed]) -> Schedule:
+def schedule(tiles: Mapping[str, Placed]) -> DigitSchedule:
     """The digits of an operation on placed tiles.
 
     raises: LayoutError where tiles give a dimension to threads and split it without common digits.
     """
-    return Schedule.of(tiles["dst"][0].shape, tiles)
+    return DigitSchedule.of(tiles["dst"][0].shape, tiles)
 
 
 def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:

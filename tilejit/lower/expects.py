@@ -181,7 +181,7 @@ def _learns(stmt: Stmt) -> bool:
         case Let(value=Load() as load):
             return bool(load.order)
         case Instruction(name=name):
-            return ROWS[name].memory and not ROWS[name].is_of_all
+            return ROWS[name].memory and not ROWS[name].elides_sync
     return False
 
 

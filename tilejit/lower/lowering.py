@@ -48,7 +48,7 @@ from .alike import Decide, Written, likeness
 from .builder import Builder
 from .engine import Verdict, dispatch
 from .proof import prove
-from .recomputed import Recomputed
+from .rematerialized import Recomputed
 from .schedule.placement import element_offset
 from .schedule.registers import RegisterRun, choice, each_start
 from .variant import DispatchContext, Variant

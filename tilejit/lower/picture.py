@@ -17,7 +17,7 @@ from ..svg import ABSENT, Cell, CellTable, Picture, beside, colour_of
 from ..target import TMEM_LANE, WARP
 from .plans import Array, Moves, Passes, Plan, Staged
 from .proof.places import Contents, each_element
-from .schedule.launch import launch_values
+from .schedule.launch_values import launch_values
 
 __all__ = ["draw_issue"]
 

@@ -4,7 +4,7 @@ It says what `explain` shows, its `Facts`, and what is moved, its `Moves`, which
 Of a `VectorPlan` both follow from where its vectors begin.
 
     round    one pass of a loop over vectors: every thread of the scope that takes part moves or computes one
-    turn     one thread in one round: `Turns` has them all
+    turn     one thread in one round: `Iterations` has them all
     issue    an instruction that a warp carries out together, such as ldmatrix, counted along the plan
     row      of `Moves`, a piece that one thread moves: the vector of a turn, or one of several pieces of an issue
 """
@@ -19,7 +19,7 @@ from ..dataclass import dataclass
 from ..dtypes import int32
 from ..ir.arithmetic import build
 from ..ir.nodes import TRUE, Expr, Region, TileOp
-from .schedule.turns import Turns
+from .schedule.iterations import Iterations
 
 __all__ = [
     "AllMoves", "Array", "Facts", "Folds", "JointAccess", "Moves", "Passes", "Plan", "Products", "Reductions",
@@ -100,7 +100,7 @@ class VectorPlan(Plan):
 
     def moves(self) -> Moves:
         """What the expressions come to, for every round of every thread."""
-        turns = Turns(self.rounds, self.threads, self.regions)
+        turns = Iterations(self.rounds, self.threads, self.regions)
         rows = turns.holding(self.takes_part(*turns.turn))
         places = turns.values(*self.places(*turns.turn))[rows]
         (width,) = turns.values(self.width_of(*turns.turn))[rows].T

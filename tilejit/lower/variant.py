@@ -28,7 +28,7 @@ from ..scopes import SCOPES, THREAD, WARP
 from ..target import Target
 from .builder import Builder
 from .plans import Plan
-from .recomputed import Recomputed
+from .rematerialized import Recomputed
 
 __all__ = [
     "COPY_CONDITIONS", "FILLS_ONE", "KINDS", "PRODUCT_CONDITIONS", "SCOPE", "SHAPES", "TYPES", "WHOLE_WARPS",

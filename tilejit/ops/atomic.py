@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dtypes import DType, bool_
 from ..isa.atomics import OPERATIONS, has_type
-from . import relation
+from . import axes
 from .broadcast import broadcasts
 from .copies import INDEX, MASK, VARIANT_NAME, mask_fault
 from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
@@ -75,7 +75,7 @@ ATOMIC = TileOperation(
     meaning="each element of the place updated at once, as no other thread comes in between; before = what was there",
     example="x = tj.cta.load(A[0:32, 0:8])\ntj.atomic.add(A[0:32, 0:8], x)",
     reference=_updated,
-    relation=relation.UPDATE,
+    relation=axes.UPDATE,
     shape_fault=_shapes,
     type_fault=_types,
     is_called=False,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..dtypes import DType, bool_, from_numpy
-from . import relation
+from . import axes
 from .broadcast import broadcast_fault, broadcasts
 from .cast import convert
 from .record import BARRIER, SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
@@ -105,7 +105,7 @@ COPY = TileOperation(
     meaning="dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",
     reference=_moved,
-    relation=relation.COPY,
+    relation=axes.COPY,
     shape_fault=_masked_shapes,
     type_fault=_copy_types,
 )
@@ -117,7 +117,7 @@ COPY_ASYNC = TileOperation(
     meaning="as copy, but done only when the kernel has waited for it",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy_async(x, A[0:32, 0:8])",
     reference=_moved,
-    relation=relation.COPY,
+    relation=axes.COPY,
     shape_fault=_copy_shapes,
     type_fault=_copy_types,
 )
@@ -129,7 +129,7 @@ FILL = TileOperation(
     meaning="dst = one value",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.fill(x, 1.5)",
     reference=into,
-    relation=relation.GENERATED,
+    relation=axes.GENERATED,
 )
 
 CAST = TileOperation(
@@ -139,7 +139,7 @@ CAST = TileOperation(
     meaning="dst = src converted to dst's dtype",
     example="x = tj.alloc_shared((32, 8), tj.float16)\ntj.cta.cast(x, A[0:32, 0:8])",
     reference=into,
-    relation=relation.ELEMENTWISE,
+    relation=axes.ELEMENTWISE,
     shape_fault=broadcast_fault,
 )
 
@@ -167,7 +167,7 @@ RESHAPE = TileOperation(
     example="x = tj.alloc_local((32, 8), tj.float32, layout=tj.S[(32, 8) : (1 @ tj.laneid, 1)])\n"
     "tj.warp.reshape(x, tj.warp.load(A[0:32, 0:8]).reshape((4, 64)))",
     reference=_moved,
-    relation=relation.RESHAPE,
+    relation=axes.RESHAPE,
     shape_fault=_reshape_shapes,
     type_fault=_reshape_types,
 )
@@ -192,6 +192,6 @@ INDICES = TileOperation(
     meaning="a local tile of int32: each element's index along an axis",
     example="rows = tj.S[(32, 8) : (1 @ tj.laneid, 1)]\nx = tj.warp.indices((32, 8), 0, layout=rows)",
     reference=_indices,
-    relation=relation.GENERATED,
+    relation=axes.GENERATED,
     type_fault=_index_types,
 )

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ..dtypes import DType
-from . import relation
+from . import axes
 from .broadcast import broadcast_fault
 from .copies import DST, VARIANT_NAME, into
 from .elementwise import ELEMENTWISE, Elementwise, reference, result_type
@@ -45,7 +45,7 @@ def _elementwise(op: Elementwise) -> TileOperation:
         meaning=f"dst = {op.name}(...): {op.meaning}",
         example=f"x = tj.alloc_shared((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
         reference=partial(_elementwise_reference, op.name),
-        relation=relation.ELEMENTWISE,
+        relation=axes.ELEMENTWISE,
         shape_fault=broadcast_fault,
         type_fault=partial(_elementwise_types, op.name),
         elementwise=op,

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..wording import counted
-from . import relation
+from . import axes
 from .combine import CombineFunction
 from .copies import DST, VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
@@ -113,7 +113,7 @@ REDUCE = TileOperation(
         "x = tj.alloc_local((32,), tj.float32); tj.thread.reduce(x, tj.thread.load(A[0:32, 0:8]), 1, last)"
     ),
     reference=_reference,
-    relation=relation.REDUCTION,
+    relation=axes.REDUCTION,
     shape_fault=_shape_fault,
     type_fault=_type_fault,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from ..dtypes import DType, float32, int32
 from ..isa.mma import MMA
 from ..scopes import CTA, WARP, WARPGROUP
-from . import relation
+from . import axes
 from .copies import VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
@@ -104,7 +104,7 @@ GEMM = TileOperation(
         "tj.warp.gemm(acc, a, b)"
     ),
     reference=reference,
-    relation=relation.PRODUCT,
+    relation=axes.PRODUCT,
     shape_fault=product_shape_fault,
     type_fault=_type_fault,
     scopes=(WARP, WARPGROUP, CTA),

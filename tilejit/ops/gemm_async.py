@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..isa.wgmma import sums_of
-from . import relation
+from . import axes
 from .copies import BARRIER_OPERAND, VARIANT_NAME
 from .gemm import product_shape_fault, product_type_fault, reference
 from .record import CONDITION, Attribute, AttributeValue, Fault, TileOperand, TileOperation
@@ -48,7 +48,7 @@ GEMM_ASYNC = TileOperation(
         "tj.wg.gemm_async(acc, x, x, accumulate=False); tj.wgmma.wait(0)"
     ),
     reference=_reference,
-    relation=relation.PRODUCT,
+    relation=axes.PRODUCT,
     shape_fault=product_shape_fault,
     type_fault=_type_fault,
 )

@@ -11,10 +11,10 @@ from ..dataclass import dataclass
 from ..dtypes import DType
 from ..forks import cached_property
 from ..scopes import SCOPES, Scope
+from .axes import Relation
 from .combine import CombineFunction
 from .elementwise import Elementwise
 from .reduction import Reduction
-from .relation import Relation
 
 __all__ = [
     "BARRIER", "CONDITION", "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape",

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from ..dtypes import DType, float32, from_numpy
-from . import relation
+from . import axes
 from .cast import convert
 from .copies import DST, VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
@@ -196,7 +196,7 @@ def _operation(reduction: Reduction) -> TileOperation:
             f"tj.thread.{reduction.name}(x, tj.thread.load(A[0:32, 0:8]), axis=1)"
         ),
         reference=partial(_reference, reduction),
-        relation=relation.REDUCTION,
+        relation=axes.REDUCTION,
         shape_fault=axes_fault,
         type_fault=partial(_type_fault, reduction),
         reduction=reduction,

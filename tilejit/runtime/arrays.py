@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..cells import box, facts_table, text_box
 from ..dataclass import dataclass
 from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import LaunchError
+from ..html_tables import box, facts_table, text_box
 from ..wording import with_article
 from . import dlpack, interface
 from .array_protocols import ArrayProtocols

@@ -12,7 +12,7 @@ from cuda.bindings import __version__ as bindings_version
 from cuda.bindings import driver
 
 from ..errors import DeviceError, LaunchError
-from ..usage import Usage, notes_in
+from ..register_usage import Usage, notes_in
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 

@@ -24,9 +24,9 @@ from ..dtypes import DTYPES, DType, as_dtype
 from ..errors import DeviceError, LaunchError, ResourceError, entry_point
 from ..executable import Executable, MachineCode
 from ..forks import importing
+from ..gc_pause import gc_paused
 from ..target import Target
 from ..target import target as find_target
-from ..uncollected import uncollected
 from ..wording import shown
 from .arrays import SIMULATOR, DeviceArray
 from .device import NO_DRIVER, Device
@@ -190,7 +190,7 @@ def named(name: str) -> Device:
     raise DeviceError(f"unknown device {shown(name)}", hint=_SYNTAX)
 
 
-@uncollected
+@gc_paused
 def _simulated(target: Target | None) -> Device:
     # the simulator takes 40 ms to import, which a program on a GPU needn't wait for
     with importing:

@@ -41,21 +41,21 @@ from .store import DiskStore, current
 if TYPE_CHECKING:
     from ..explanation import Decisions
 
-__all__ = ["Place", "Shelf"]
+__all__ = ["CacheEntry", "KernelCache"]
 
 
 class _NoKey(Exception):
     """A value that only this process has."""
 
 
-class Shelf:
+class KernelCache:
     """What is kept of one kernel. options: what else its decorator was told."""
 
     def __init__(self, source: KernelSource, options: Hashable) -> None:
         self._source = source
         self._options = options
 
-    def place(self, typed: Signature, target: Target, threads: int, debug: bool) -> Place | None:
+    def place(self, typed: Signature, target: Target, threads: int, debug: bool) -> CacheEntry | None:
         """Where one variant is kept; None where the cache is off, or something in its key can't be written."""
         store = current()
         if store is None:
@@ -78,11 +78,11 @@ class Shelf:
         except _NoKey:
             return None
         digest = hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
-        return Place(store, digest, tuple(files))
+        return CacheEntry(store, digest, tuple(files))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CacheEntry:
     """Where one variant of a kernel is kept. files: those of the kernel and its helpers, in their order."""
 
     store: DiskStore = field(compare=False)

@@ -21,9 +21,9 @@ from ..frontend import Parameter
 from ..ir.types import Signature
 from ..target import Target
 from .captured import Captured
-from .making import Compiler, Draft, Maker, Order
 from .once import Once
 from .signature import Call, describe, describe_one, freeze, signature
+from .variant_builder import BuildRequest, Compiler, TileDraft, VariantBuilder
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
@@ -112,7 +112,7 @@ class VariantCache:
     """The compiled variants of one kernel, by their keys. name: of the kernel."""
 
     def __init__(
-        self, name: str, parameters: Sequence[Parameter], captured: Captured, maker: Maker
+        self, name: str, parameters: Sequence[Parameter], captured: Captured, maker: VariantBuilder
     ) -> None:
         self._name = name
         self._parameters = parameters
@@ -146,7 +146,7 @@ class VariantCache:
             lambda: self._refuse_recompilation(key),
         )
 
-    def _new(self, key: Key, request: Request, draft: Draft | None, compiler: Compiler | None) -> CompiledVariant:
+    def _new(self, key: Key, request: Request, draft: TileDraft | None, compiler: Compiler | None) -> CompiledVariant:
         variant = self._make(key, request, draft, compiler)
         self._check_captured(key)
         if request.debug and not variant.compiled.executable.is_checked:
@@ -171,9 +171,9 @@ class VariantCache:
 
     def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
         """Compiles for a signature that another target's variant has; not kept."""
-        return self._maker.make(Order(typed, target, threads, debug))
+        return self._maker.make(BuildRequest(typed, target, threads, debug))
 
-    def _key_and_draft(self, request: Request) -> tuple[Key, Draft | None]:
+    def _key_and_draft(self, request: Request) -> tuple[Key, TileDraft | None]:
         """The request's key; and the kernel's tile IR, where the key could not be known without it.
 
         Overlapping arrays have the overlap bit only where one of them is written, which the tile IR tells. It is made
@@ -185,7 +185,7 @@ class VariantCache:
         cautious = self._key(request, overlapping, captured)
         if not overlapping:
             return cautious, None
-        drafts: list[Draft | None] = [None]
+        drafts: list[TileDraft | None] = [None]
 
         def read() -> frozenset[str]:
             names, drafts[0] = self._maker.written(_order(cautious.signature, request))
@@ -210,7 +210,7 @@ class VariantCache:
         return Key(typed, constexprs, threads, target.name, captured, debug)
 
     def _make(
-        self, key: Key, request: Request, draft: Draft | None, compiler: Compiler | None
+        self, key: Key, request: Request, draft: TileDraft | None, compiler: Compiler | None
     ) -> CompiledVariant:
         call, made = call_site(), time.time()
         compiled = self._maker.make(_order(key.signature, request), draft, compiler)
@@ -233,8 +233,8 @@ class VariantCache:
         )
 
 
-def _order(typed: Signature, request: Request) -> Order:
-    return Order(typed, request.target, request.threads, request.debug)
+def _order(typed: Signature, request: Request) -> BuildRequest:
+    return BuildRequest(typed, request.target, request.threads, request.debug)
 
 
 def _differences(old: Key, new: Key, captured: Captured) -> list[str]:

@@ -36,7 +36,7 @@ from ..remember import forget
 from ..target import Target
 from ..target import target as find_target
 from .fingerprint import IMPORTED, is_as_imported
-from .making import Compiler
+from .variant_builder import Compiler
 
 if TYPE_CHECKING:
     from ..compiled import Compiled

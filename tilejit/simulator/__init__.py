@@ -4,9 +4,9 @@ from .checks.findings import Finding
 from .checks.places import Location
 from .checks.report import RegionCount, Report
 from .device import Device, DeviceArray, DeviceModule
-from .launch import Checks, run
 from .machine.tensor_map import Share
 from .placing import Pointer, TensorMap
+from .run_grid import Checks, run
 
 __all__ = [
     "Checks", "Device", "DeviceArray", "DeviceModule", "Finding", "Location", "Pointer", "RegionCount", "Report",

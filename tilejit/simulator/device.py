@@ -12,9 +12,9 @@ from ..errors import LaunchError
 from .checks.report import Report
 from .decode.parser import parse
 from .decode.variables import initial_bytes, place_lasting
-from .launch import Checks, run
 from .machine.memory import RED_ZONE_BYTES, host_memory
-from .placing import Allocation, ParameterValue, Pointer, Resident
+from .placing import ParameterValue, PlacedMemory, Pointer, Resident
+from .run_grid import Checks, run
 
 # Above the addresses that launches give their arguments.
 _FIRST_ADDRESS = 1 << 40
@@ -35,11 +35,11 @@ class DeviceArray:
     def __repr__(self) -> str:
         return f"DeviceArray({self.array.dtype}{list(self.array.shape)} at {self.address:#x})"
 
-    def allocation(self) -> Allocation:
+    def allocation(self) -> PlacedMemory:
         memory = self.array.reshape(-1).view(np.uint8)
         # what was written, by the host or a kernel, is no longer all poison
         self._initialized = self._initialized or bool((memory != _POISON).any())
-        return Allocation(memory, self.address, repr(self), self._initialized)
+        return PlacedMemory(memory, self.address, repr(self), self._initialized)
 
 
 class Device:
@@ -87,7 +87,7 @@ class Device:
         """Load PTX. Its kernels are parsed when they are launched."""
         return DeviceModule(self, ptx)
 
-    def allocations(self) -> tuple[Allocation, ...]:
+    def allocations(self) -> tuple[PlacedMemory, ...]:
         return tuple(x.allocation() for x in self._arrays)
 
     def _place(self, array: NDArray[Any], initialized: bool) -> DeviceArray:

@@ -12,7 +12,7 @@ from ..errors import LaunchError, SimulationError
 from .decode.translate import Program
 from .decode.variables import initial_bytes
 from .machine.lanes import Lanes
-from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRegion, Part
+from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryPart, MemoryRegion
 from .machine.shared_names import SharedName, parts_of
 from .machine.tensor_map import MAP_BYTES, MapShape, Share, encode
 from .opcodes.move import WINDOWS
@@ -60,7 +60,7 @@ class TensorMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class PlacedMemory:
     """Memory at an address of its own, which a kernel reaches through any pointer to it."""
 
     memory: NDArray[np.uint8]
@@ -73,7 +73,7 @@ class Allocation:
 class Resident:
     """What was there before a launch and stays. variables: the module's memory by name; those left out start anew."""
 
-    allocations: tuple[Allocation, ...] = ()
+    allocations: tuple[PlacedMemory, ...] = ()
     variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
 
 
@@ -89,7 +89,7 @@ class Placing:
         self.resident = resident
         self.memory = AddressMap()
         self.params = b""
-        self.arrays: list[Pointer | Allocation] = []
+        self.arrays: list[Pointer | PlacedMemory] = []
 
     def place(self, args: Sequence[ParameterValue]) -> None:
         """Give arrays device addresses, fill the parameter space, and lay out variables."""
@@ -114,7 +114,7 @@ class Placing:
         self.place_params()
         self.place_variables()
         for allocation in self.resident.allocations:
-            part = Part(allocation.name, 0, allocation.memory.size)
+            part = MemoryPart(allocation.name, 0, allocation.memory.size)
             region = MemoryRegion("global", allocation.address, part.size_bytes, allocation.memory, [part])
             self.memory.add(region)
         self.arrays = [*pointers, *self.resident.allocations]
@@ -145,7 +145,7 @@ class Placing:
         for part in parts:
             if self.memory.map_around("param", part.start) is None:
                 bytes_ = memory[part.start : part.start + part.size_bytes]
-                own = Part(part.name, 0, part.size_bytes, False)
+                own = MemoryPart(part.name, 0, part.size_bytes, False)
                 self.memory.add(MemoryRegion("param", part.start, bytes_.size, bytes_, [own], writable=False))
 
     def place_variables(self) -> None:
@@ -156,7 +156,7 @@ class Placing:
             memory = self.resident.variables.get(variable.name)
             if memory is None:
                 memory = np.frombuffer(initial_bytes(program.module, variable, program.placed), np.uint8)
-            part = Part(variable.name, 0, variable.size_bytes)
+            part = MemoryPart(variable.name, 0, variable.size_bytes)
             writable = variable.space == "global"
             self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
@@ -181,7 +181,7 @@ class Placing:
             # A slice keeps one copy per owner `stride` bytes apart; the last one may be shorter.
             part = memory[start:]
             parts = parts_of(shared_map, variable.name) if variable.space == "shared" else []
-            parts.append(Part(variable.name, 0, size))
+            parts.append(MemoryPart(variable.name, 0, size))
             region = MemoryRegion(variable.space, at, size, part, parts, owner, stride)
             regions.append(region)
         return regions

@@ -6,8 +6,8 @@ arguments ─ Question ─ answered before? ─▶ configuration ─▶ the kern
 ```
 """
 
-from .choices import autotune
+from .autotune import autotune
 from .kernel import TunedKernel
-from .trials import Config, Trial, Tuning, Tunings
+from .table import Config, Trial, Tuning, Tunings
 
 __all__ = ["Config", "Trial", "TunedKernel", "Tuning", "Tunings", "autotune"]

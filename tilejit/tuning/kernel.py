@@ -18,19 +18,19 @@ from ..jit import Kernel, specified
 from ..launches import Launcher
 from ..runtime import devices
 from ..runtime.device import Device
-from ..runtime.disk import Shelf
+from ..runtime.disk import KernelCache
+from ..runtime.fast_launch.generated import Choosing, GeneratedLaunchers
+from ..runtime.fast_launch.memory import LaunchMemory
 from ..runtime.grid import split
-from ..runtime.launcher.generated import Choosing, GeneratedLaunchers
-from ..runtime.launcher.memory import LaunchMemory
 from ..runtime.once import Once
 from ..runtime.signature import Call, bind, freeze, signature
 from ..runtime.variants import Request, refuse_compiling
 from ..target import Target
-from .launcher import TunedLauncher
-from .options import Choices, autotune_mode, captured_of
-from .picks import Pick, pick
+from .choices import Choices, autotune_mode, captured_of
+from .known_best import Pick, pick
 from .search import EmptyGrid, Question, Search
-from .trials import Config, Trial, Tuning, Tunings
+from .table import Config, Trial, Tuning, Tunings
+from .tuned_launcher import TunedLauncher
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
@@ -54,7 +54,7 @@ class TunedKernel(Kernel):
         self.variants, self._functions = kernel.variants, kernel._functions
         self.kernel = kernel
         self.choices = choices
-        self.shelf = Shelf(kernel.source, kernel.options.made)
+        self.shelf = KernelCache(kernel.source, kernel.options.made)
         self.open_parameters = tuple(p for p in kernel.parameters if p.name not in choices.names)
         self._functions_of_configs = choices.functions
         self._besides = _besides(self._functions_of_configs)

@@ -24,16 +24,16 @@ from ..progress import Progress
 from ..runtime.arrays import ArrayView
 from ..runtime.device import Bench, Device, Launch
 from ..runtime.entry_kinds import EntryKind
-from ..runtime.making import Compiler
 from ..runtime.signature import Call
 from ..runtime.timing import Contender, race
+from ..runtime.variant_builder import Compiler
 from ..runtime.workers import WorkerError, run_all
 from ..target import Target
-from .trials import Config, Trial, Tuning
+from .table import Config, Trial, Tuning
 
 if TYPE_CHECKING:
     from .kernel import TunedKernel
-    from .launcher import TunedLauncher
+    from .tuned_launcher import TunedLauncher
 
 #: timings of a configuration at most, and the sum of its times, in ms, from which on five do
 _MOST, _ENOUGH = 30, 100.0

@@ -6,7 +6,7 @@ import pytest
 
 from tilejit.layout.grid import Grid
 from tilejit.lower.open.choose import Chosen, choose
-from tilejit.lower.open.cost import Access, Demand, Extents, Reduced
+from tilejit.lower.open.cost import AccessCost, Demand, Extents, Reduced
 
 
 def chosen(threads: int, demand: Demand, *extents: int) -> Chosen:
@@ -22,10 +22,10 @@ def tile(*extents: int) -> Extents:
     return tuple(enumerate(extents))
 
 
-def loaded(shape: Extents, size: int, *, unit: int = -1, stored: bool = False) -> Access:
+def loaded(shape: Extents, size: int, *, unit: int = -1, stored: bool = False) -> AccessCost:
     """An access along the unit-stride axis, in vectors of 16 bytes at most."""
     axis = shape[unit][0]
-    return Access(shape, tuple(size if a == axis else None for a, _ in shape), axis, 16 // size, size, stored)
+    return AccessCost(shape, tuple(size if a == axis else None for a, _ in shape), axis, 16 // size, size, stored)
 
 
 def test_a_row_is_loaded_by_16_bytes() -> None:
@@ -37,7 +37,7 @@ def test_a_row_is_loaded_by_16_bytes() -> None:
 
 def test_few_elements_are_spread_over_threads() -> None:
     row = tile(5)
-    made = chosen(128, Demand({Access(row, (4,), 0, 1, 4, False): 1}), 5)
+    made = chosen(128, Demand({AccessCost(row, (4,), 0, 1, 4, False): 1}), 5)
     assert digits(made.grid) == [(32, 4, 1)]
 
 

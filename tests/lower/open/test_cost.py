@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from tilejit.layout.grid import Grid, GridAxis, Spread, starts, varied
 from tilejit.lower.moves.wavefronts import LaneDigit, wavefronts
-from tilejit.lower.open.cost import Access, Demand, Prices, Reduced, lines, shuffles
+from tilejit.lower.open.cost import AccessCost, Demand, Prices, Reduced, lines, shuffles
 
 #: bytes between rows of which the distance isn't known: far apart
 FAR = 1 << 20
 
 
 @st.composite
-def accesses(draw: st.DrawFn) -> tuple[Access, Grid]:
+def accesses(draw: st.DrawFn) -> tuple[AccessCost, Grid]:
     """A tile of two dimensions, rows far apart or next to each other, loaded or stored along either."""
     size = draw(st.sampled_from([2, 4, 8]))
     rows, columns = draw(st.integers(1, 16)), 8 * draw(st.integers(1, 6))
@@ -27,7 +27,7 @@ def accesses(draw: st.DrawFn) -> tuple[Access, Grid]:
     pitch = size * (columns + 8 * draw(st.integers(0, 1))) if is_shared else None
     strides = (pitch, size) if unit else (size, pitch)
     width = draw(st.sampled_from([w for w in (1, 2, 4, 8) if w * size <= 32]))
-    access = Access(tile, strides, unit, width, size, draw(st.booleans()), "shared" if is_shared else "global")
+    access = AccessCost(tile, strides, unit, width, size, draw(st.booleans()), "shared" if is_shared else "global")
     axes = [GridAxis(n, k, (4, 2, 1)[-1 if k != unit and n % 4 else 0 :]) for k, (_, n) in enumerate(tile)]
     grid = draw(st.sampled_from(list(starts("cta", draw(st.sampled_from([32, 64])), axes, [1, 0]))))
     return access, draw(st.sampled_from([grid, *varied(grid)]))
@@ -47,7 +47,7 @@ def waves(pieces: dict[int, int], width: int) -> int:
     return total
 
 
-def enumerated(access: Access, grid: Grid) -> int:
+def enumerated(access: AccessCost, grid: Grid) -> int:
     """The cost of an access, from every address of every lane."""
     total = 0
     spreads = [grid.spreads[axis] for axis, _ in access.tile]
@@ -83,7 +83,7 @@ def enumerated(access: Access, grid: Grid) -> int:
 
 
 @given(accesses())
-def test_the_closed_form_of_an_access_is_its_enumeration(drawn: tuple[Access, Grid]) -> None:
+def test_the_closed_form_of_an_access_is_its_enumeration(drawn: tuple[AccessCost, Grid]) -> None:
     access, grid = drawn
     assert Prices(Demand({access: 1})).cost(grid) == enumerated(access, grid)
 

@@ -11,7 +11,7 @@ import pytest
 
 from tilejit.layout.grid import WIDEST_BYTES, Grid, Spread, units
 from tilejit.lower.open.choose import choose
-from tilejit.lower.open.cost import Access, Demand, Extents, Prices, Reduced
+from tilejit.lower.open.cost import AccessCost, Demand, Extents, Prices, Reduced
 
 #: of all cases, the share in which nothing is cheaper than what is chosen, and by how much that is dearer at most
 #: (measured: all of 336; of 1,920 99.4 %, and 9.4 % dearer)
@@ -46,11 +46,11 @@ class Case:
         demand.live[tile, 8 * self.bytes] = 1
         return demand
 
-    def access(self, tile: Extents, unit: int, is_store: bool) -> Access:
+    def access(self, tile: Extents, unit: int, is_store: bool) -> AccessCost:
         strides = tuple(self.bytes if axis == unit else None for axis, _ in tile)
         most = WIDEST_BYTES // self.bytes
         width = next(w for w in (8, 4, 2, 1) if w <= most and self.shape[unit] % w == 0)
-        return Access(tile, strides, unit, width, self.bytes, is_store)
+        return AccessCost(tile, strides, unit, width, self.bytes, is_store)
 
 
 def every_split(number: int, axes: int) -> Iterator[tuple[int, ...]]:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tilejit.simulator import launch
+from tilejit.simulator import run_grid
 from tilejit.simulator.machine.access import Access
 from tilejit.simulator.machine.barriers import Arrival, Barriers
 from tilejit.simulator.machine.copies import AsyncCopies
@@ -149,15 +149,15 @@ def recorded() -> Iterator[Recorder]:
 
 
 def _watch_launches(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
-    begin = launch._GridRun.run
+    begin = run_grid._GridRun.run
 
-    def run(self: launch._GridRun, *arguments: Any) -> None:
+    def watched_run(self: run_grid._GridRun, *arguments: Any) -> None:
         recorder.streams.append(Stream(self.ctas * self.threads, self.threads))
         recorder.strict = self.checks == "strict"
         recorder.inside, recorder.copying = 0, False
         begin(self, *arguments)
 
-    patch.setattr(launch._GridRun, "run", run)
+    patch.setattr(run_grid._GridRun, "run", watched_run)
 
 
 def _watch_memory(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:

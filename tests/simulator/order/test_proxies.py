@@ -1,4 +1,4 @@
-"""What the asynchronous proxy sees, by Order's clocks and by an event for every pair of threads."""
+"""What the asynchronous proxy sees, by HappensBefore's clocks and by an event for every pair of threads."""
 
 import dataclasses
 from collections import defaultdict
@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from tilejit.simulator.checks.order import Order
+from tilejit.simulator.checks.order import HappensBefore
 from tilejit.simulator.decode.ordering import Ordering
 from tilejit.simulator.machine.lanes import Lanes
 
@@ -18,7 +18,7 @@ SPACES = ("shared", "global")
 
 
 class Both:
-    """The same steps for Order and for naive views: [plane, thread, other] is the last event of the other it sees.
+    """The same steps for both and for naive views: [plane, thread, other] is the last event of the other it sees.
 
     Plane 0 is what ordinary accesses see; the others what the proxy does of shared and of global memory.
     """
@@ -27,7 +27,7 @@ class Both:
         self.rng = np.random.default_rng(seed)
         self.lanes = Lanes((CTAS, 1, 1), (THREADS, 1, 1), 0, CTAS)
         facts = dataclasses.replace(Ordering.of([], []), clocks=True, proxies=True, partial=True)
-        self.order = Order(CTAS, CTAS * self.lanes.warps_per_cta, self.lanes, True, facts)
+        self.order = HappensBefore(CTAS, CTAS * self.lanes.warps_per_cta, self.lanes, True, facts)
         self.order.cta_barrier(np.arange(CTAS), True)
         self.views = np.zeros((3, TOTAL, TOTAL), np.int64)
         self.messages = {}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...dataclass import lean
 from ...errors import KernelTypeError
 from .. import walk
-from ..arithmetic import turns as turns_of
+from ..arithmetic import iterations as turns_of
 from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
 from ..walk import Place
 from .bitsets import members

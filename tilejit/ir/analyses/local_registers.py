@@ -24,21 +24,21 @@ from ..walk import Block, Place, within, writes
 from .bitsets import flagged, members, set_of
 from .elements import offsets, slots_of
 
-__all__ = ["LocalRegisters", "Touched"]
+__all__ = ["LocalRegisters", "RegisterAccesses"]
 
 #: turns of nested loops that are followed one by one to see what they write
 _MOST_TURNS = 4096
 
 
 @lean(frozen=True, slots=True)
-class Touched:
+class RegisterAccesses:
     """What a place names. surely: the registers that it is sure to name all of. possibly: those that it may name."""
 
     surely: int
     possibly: int
 
 
-_NOTHING = Touched(0, 0)
+_NOTHING = RegisterAccesses(0, 0)
 
 
 class LocalRegisters:
@@ -91,13 +91,13 @@ class LocalRegisters:
         first = next(k for k, register in enumerate(held.ravel().tolist()) if register in wanted)
         return f"[{', '.join(str(index) for index in np.unravel_index(first, shape))}]"
 
-    def of(self, place: Place) -> Touched:
+    def of(self, place: Place) -> RegisterAccesses:
         """The registers that a place of tile IR names; none where it is no local one."""
         name = place.buffer.root.name
         if name not in self.first:
             return _NOTHING
         named, first = _named(place), self.first[name]
-        return Touched(named.surely << first, named.possibly << first)
+        return RegisterAccesses(named.surely << first, named.possibly << first)
 
     def written_by(self, loop: ir.For) -> int:
         """The registers that a loop of known turns is sure to write, whose places move with its index."""
@@ -116,21 +116,21 @@ class LocalRegisters:
 
 
 @remembered
-def _named(place: Place) -> Touched:
+def _named(place: Place) -> RegisterAccesses:
     """The registers that a place of tile IR names, counted in its root's; remembered, as several analyses ask."""
     assert isinstance(place, (ir.Region, ir.Element)), "vectors are of lane IR"
     root = place.buffer.root
     starts: list[int] = []
     for start in _starts(place):
         if not isinstance(start, ir.Const):
-            return Touched(0, _whole(root))
+            return RegisterAccesses(0, _whole(root))
         starts.append(int(start.value))
     if place.buffer is root and place.counts == root.shape:
-        return Touched(_whole(root), _whole(root))
+        return RegisterAccesses(_whole(root), _whole(root))
     return _named_at(place, starts)
 
 
-def _named_at(place: ir.Region | ir.Element, starts: Sequence[int]) -> Touched:
+def _named_at(place: ir.Region | ir.Element, starts: Sequence[int]) -> RegisterAccesses:
     """The registers of a place whose starts have these values, counted in its root's."""
     buffer, shape = place.buffer, place.buffer.fixed_shape
     if [start for start, n, count in zip(starts, shape, place.counts, strict=True) if not 0 <= start <= n - count]:
@@ -138,7 +138,7 @@ def _named_at(place: ir.Region | ir.Element, starts: Sequence[int]) -> Touched:
     # most places are whole, and most layouts say at once which registers they reach
     named = _whole(buffer) if place.counts == shape else _of_box(buffer, starts, place.counts)
     surely, possibly = in_root(named, buffer.dtype, buffer.root.dtype)
-    return Touched(surely, possibly)
+    return RegisterAccesses(surely, possibly)
 
 
 @remembered

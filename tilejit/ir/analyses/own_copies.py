@@ -12,7 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from ...layout import TileLayout
-from ...ops import relation
+from ...ops import axes
 from ...remember import remembered
 from ...scopes import SCOPES
 from .. import nodes as ir
@@ -35,7 +35,7 @@ def has_copies(tile: ir.Buffer, scope: str, threads: int) -> bool:
 
 def is_of_copies(op: ir.TileOp, threads: int) -> bool:
     """Whether an operation is elementwise on tiles of one element, of which each thread of its scope has a copy."""
-    if op.record.relation is not relation.ELEMENTWISE:
+    if op.record.relation is not axes.ELEMENTWISE:
         return False
     return all(_is_copied(region, op, threads) for region in op.tiles.values())
 

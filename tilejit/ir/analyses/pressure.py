@@ -23,8 +23,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from ...dataclass import dataclass, field
+from ...ops.axes import GENERATED, REDUCTION
 from ...ops.copies import CAST
-from ...ops.relation import GENERATED, REDUCTION
 from .. import walk
 from ..nodes import Alloc, Assign, Buffer, BufferView, Declare, For, Let, Loop, Stmt, Store, TileOp
 from ..walk import Block, Place

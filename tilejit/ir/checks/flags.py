@@ -25,7 +25,7 @@ from ..analyses.local_registers import LocalRegisters, span
 from ..arithmetic import build
 from ..params import AssertionsParam
 
-__all__ = ["Flags"]
+__all__ = ["WrittenFlags"]
 
 #: the statements for one register, given its number
 _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
@@ -35,7 +35,7 @@ _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 _FLAG_TYPES = {8: int8, 16: int16}
 
 
-class Flags:
+class WrittenFlags:
     """The flags of one kernel's local buffers.
 
     doubtful: the names of the buffers that have some. asked: the names of those of which a flag was asserted.

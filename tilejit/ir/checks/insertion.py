@@ -14,7 +14,7 @@ from .aliases import Aliases
 from .conditions import Conditions
 from .edges import WatchedRegions
 from .failing import failing
-from .flags import Flags
+from .flags import WrittenFlags
 
 __all__ = ["Insertion"]
 
@@ -31,7 +31,8 @@ class Insertion:
         self.watched = WatchedRegions(kernel)
         self.agreements = Agreements(kernel)
         in_doubt = doubts(kernel)
-        self.flags = Flags(kernel, frozenset(d.place.buffer.root.name for each in in_doubt for d in each) - unasked)
+        names = frozenset(d.place.buffer.root.name for each in in_doubt for d in each)
+        self.flags = WrittenFlags(kernel, names - unasked)
         # for each statement in the order of the text, which is that of the walk
         self.doubts = iter(in_doubt)
 

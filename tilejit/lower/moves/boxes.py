@@ -36,7 +36,7 @@ from ..builder import Builder
 from ..clusters import mask_along
 from ..leaders import leads
 from ..plans import Facts, JointAccess, Moves, Plan
-from ..schedule.launch import launch_values
+from ..schedule.launch_values import launch_values
 from ..schedule.placement import Placement, element_offset, extent_of, global_strides, inside, place
 from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
 from ..variant import DispatchContext

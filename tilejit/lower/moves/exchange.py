@@ -12,7 +12,7 @@ from ...ir.nodes import Expr
 from ...layout import Swizzle, TileLayout
 from ...layout.grid import WIDEST_BYTES
 from ...target import WARP
-from ..schedule.turns import Turns
+from ..schedule.iterations import Iterations
 from ..weights import BARRIER
 from .wavefronts import WORD_BYTES, SharedAccesses
 
@@ -47,7 +47,7 @@ class RoundCosts:
         bytes_each: int,
     ) -> RoundCosts:
         """takes_part, place: of a thread in a round. width: elements of an access. bytes_each: of an element."""
-        turns = Turns(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
+        turns = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
         rows = turns.holding(takes_part(*turns.turn))
         address = turns.values(place(*turns.turn))[rows, 0]
         accesses = SharedAccesses.of(turns.rounds_of[rows], turns.threads_of[rows], address, width, bytes_each)

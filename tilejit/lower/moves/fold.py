@@ -23,7 +23,7 @@ from ..schedule.fold import FoldOrder, FoldSteps, Gathering, Key
 from ..schedule.registers import each_start
 from ..variant import DispatchContext
 from .combining import Partial
-from .meeting import Lanes, SharedPartials, gathered
+from .cross_thread import LaneReduction, SharedPartials, gathered
 
 __all__ = ["Folding", "plan_fold"]
 
@@ -141,7 +141,7 @@ class _Emitting(FoldSteps[Partials]):
     b: Builder
     plan: Folding
     thread: Expr
-    lanes: Lanes | None = None
+    lanes: LaneReduction | None = None
     has_met: bool = False
     conditions: dict[Expr, Expr] = field(default_factory=dict)
 
@@ -161,7 +161,7 @@ class _Emitting(FoldSteps[Partials]):
         dtypes = self.plan.combine.takes
         if self.lanes is None:
             # later steps have fewer values
-            self.lanes = Lanes.of(self.b, tuple(map(_carried, dtypes)), len(own))
+            self.lanes = LaneReduction.of(self.b, tuple(map(_carried, dtypes)), len(own))
         other = self._back(self.lanes.values(_as(dtypes, own, _carried), distance))
         upper = self.b.let("upper", build.not_equal(build.bitwise_and(self.thread, distance), 0))
         low, high = self.lanes.chosen(upper, other, own), self.lanes.chosen(upper, own, other)

@@ -10,7 +10,7 @@ from ...dtypes import int32
 from ...ir.arithmetic import build, runs
 from ...ir.nodes import TRUE, Buffer, Expr, Load, TileOp, Var, Vector
 from ..builder import Builder
-from ..recomputed import Recomputed, along
+from ..rematerialized import Recomputed, along
 
 __all__ = ["ComputedMask", "IndexCondition", "ReadMask", "VectorMask"]
 

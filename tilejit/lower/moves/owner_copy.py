@@ -12,7 +12,7 @@ from ..plans import VectorPlan
 from ..schedule.digits import Digit
 from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import Placement, element_offset, owned, place
-from ..schedule.views import Schedule, View
+from ..schedule.views import DigitSchedule, View
 from ..schedule.windows import Edges
 from ..variant import local_side
 from .register_copy import fill_value
@@ -32,8 +32,8 @@ class OwnerCopy(VectorPlan):
     loads: whether the registers are the destination.
     """
 
-    spread: Schedule
-    held: Schedule
+    spread: DigitSchedule
+    held: DigitSchedule
     registers: Region
     memory: View
     loads: bool
@@ -48,7 +48,7 @@ class OwnerCopy(VectorPlan):
         registers, memory, loads = local_side(op)
         tile = owned(registers.buffer, scope)
         need_own_registers(tile)
-        every = Schedule.alike({_TILE: tile})
+        every = DigitSchedule.alike({_TILE: tile})
         replicas = (Digit(step.extent, None, 0, ((_TILE, step.stride),)) for step in tile.replicas)
         spread = every.over((*(d for d in every.digits if d.is_spread(_TILE)), *replicas))
         spread = spread.ordered(lambda digit: digit.threads(_TILE))
@@ -63,7 +63,7 @@ class OwnerCopy(VectorPlan):
             spread,
             held,
             registers,
-            Schedule.alike({"memory": place(memory, scope)})["memory"],
+            DigitSchedule.alike({"memory": place(memory, scope)})["memory"],
             loads,
         )
 
@@ -153,7 +153,7 @@ class OwnerCopy(VectorPlan):
                     b.move(memory, register, inside)
 
 
-def _need_apart(tile: Placement, spread: Schedule, scope: str, threads: int) -> None:
+def _need_apart(tile: Placement, spread: DigitSchedule, scope: str, threads: int) -> None:
     """Raise LayoutError where two elements' threads can't be told apart, or threads are missing."""
     reach, buffer = 1, tile.buffer
     for digit in reversed(spread.digits):

@@ -22,7 +22,7 @@ from ..builder import WRITTEN_OUT, Builder
 from ..plans import VectorPlan
 from ..schedule.digits import Digit
 from ..schedule.strides import Scaled
-from ..schedule.views import Schedule
+from ..schedule.views import DigitSchedule
 from ..schedule.width import widest_vector
 from ..schedule.windows import Edges, Mask
 from .masked import MaskedVector, at_edges
@@ -43,13 +43,13 @@ class Partition(VectorPlan):
     """
 
     count: int
-    elements: Schedule
-    vectors: Schedule
+    elements: DigitSchedule
+    vectors: DigitSchedule
     single: tuple[str, ...]
 
     @classmethod
     def of(
-        cls: type[P], schedule: Schedule, threads: int, lead: str, *, vectorized: bool, broadcasts: bool = False
+        cls: type[P], schedule: DigitSchedule, threads: int, lead: str, *, vectorized: bool, broadcasts: bool = False
     ) -> P:
         """The widest vectors that are provable, counted along the order of operand `lead`.
 
@@ -139,7 +139,7 @@ class PartitionCopy(Partition):
             vectors["dst"].store(b, registers)
 
 
-def _ordered(schedule: Schedule, lead: str) -> Schedule:
+def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
     """Slowest first as memory lies on one side; in logical order where that isn't known, stride 1 last."""
     if schedule.is_folded:
         return schedule

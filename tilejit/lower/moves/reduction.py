@@ -27,10 +27,10 @@ from ..builder import Builder
 from ..plans import Facts, Reductions
 from ..plans import Plan as PlanBase
 from ..schedule.registers import each_start
-from ..schedule.shares import Shares
+from ..schedule.shares import ResultShares
 from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, outside
 from .combining import Combining, Partial
-from .meeting import SharedPartials, Shuffles, by_redux, by_vote, exchanged
+from .cross_thread import SharedPartials, Shuffles, by_redux, by_vote, exchanged
 
 __all__ = ["REDUCTIONS", "REDUCTION_CONDITIONS", "REDUCTION_OPERANDS", "Reducing", "plan_reduction"]
 
@@ -55,7 +55,7 @@ class Reducing(PlanBase):
     threads: int
     cta_threads: int
     combining: Combining
-    shares: Shares
+    shares: ResultShares
     redux: str
     pairs: str = ""
     vote: str = ""
@@ -200,13 +200,13 @@ def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
     assert reduction is not None, f"{op.name} is no reduction"
     combining = Combining(reduction, reduction.combines_in(op.region("src").dtype, op.region("dst").dtype))
     threads = context.count(op.scope)
-    shares = Shares.of(op, threads)
+    shares = ResultShares.of(op, threads)
     redux = _redux(combining, context.target) if 1 << len(shares.lanes) == LANES else ""
     pairs = _pairs(op, combining, shares, context.target)
     return Reducing(op.name, op.scope, threads, context.threads, combining, shares, redux, pairs)
 
 
-def _pairs(op: TileOp, combining: Combining, shares: Shares, target: Target) -> str:
+def _pairs(op: TileOp, combining: Combining, shares: ResultShares, target: Target) -> str:
     """The instruction that combines pairs, "" where there is none or registers don't hold slots by twos.
 
     accepts: what gives the same in any order, in the elements' own type.

@@ -10,13 +10,13 @@ from ...ir.nodes import Expr, Region, TileOp
 from ...ops.copies import INDEX
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.placement import Placement, need_slice, place
-from ..schedule.views import Schedule, broadcast_along
+from ..schedule.views import DigitSchedule, broadcast_along
 from ..variant import local_side
 
 __all__ = ["fill_value", "register_copy"]
 
 
-def register_copy(op: TileOp, threads: int) -> tuple[Schedule, bool]:
+def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
     """The digits in which "registers" and "memory" move by one stride each, and whether registers are the destination.
 
     A copy with a mask has "mask" besides, and one with an index that is a tile "index", in the threads that own the
@@ -41,7 +41,7 @@ def register_copy(op: TileOp, threads: int) -> tuple[Schedule, bool]:
     for name, along in beside.items():
         tiles[name] = place(op.region(name), op.scope), along
         need_all_threads(tiles[name][0], op.scope, threads)
-    schedule = Schedule.of(registers.shape, tiles)
+    schedule = DigitSchedule.of(registers.shape, tiles)
     for name in beside:
         need_same_threads(schedule, "registers", name)
     if schedule.is_folded:

@@ -10,7 +10,7 @@ from ...isa.atomics import RED_VECTOR, VectorForm, vectors_of
 from ...target import Target
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.placement import Placement, need_slice, place
-from ..schedule.views import Schedule, broadcast_along
+from ..schedule.views import DigitSchedule, broadcast_along
 
 __all__ = ["update_forms", "update_schedule"]
 
@@ -18,7 +18,7 @@ __all__ = ["update_forms", "update_schedule"]
 _OWNERS = ("before", "value", "desired")
 
 
-def update_schedule(op: TileOp, threads: int) -> tuple[Schedule, str]:
+def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
     """The digits in which "registers", "memory" and the other tiles move by one stride each, and which is "registers".
 
     threads: of the scope.
@@ -44,7 +44,7 @@ def update_schedule(op: TileOp, threads: int) -> tuple[Schedule, str]:
     for name, (placement, _) in placed.items():
         if name != "memory":
             need_all_threads(placement, op.scope, threads)
-    schedule = Schedule.of(owning.shape, placed)
+    schedule = DigitSchedule.of(owning.shape, placed)
     for name in placed:
         if name not in ("registers", "memory"):
             need_same_threads(schedule, "registers", name)

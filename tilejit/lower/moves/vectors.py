@@ -1,6 +1,7 @@
 """Vectors between a thread's registers and memory: where they lie, round after round, and how they are moved.
 
-A `Schedule` is an index into all elements of an operation: its digits, slowest first, and how far a step of each leads
+A `DigitSchedule` is an index into all elements of an operation: its digits, slowest first, and how far a step of each
+leads
 in every operand. A `View` is one operand of it: where an index, or values of the digits, lead there. A copy of 8 x 64
 float16 between shared memory, in rows of 72, and the registers of a warp, a quarter of a row a lane:
 
@@ -33,7 +34,7 @@ from ..builder import Builder
 from ..schedule.placement import place
 from ..schedule.registers import each_start
 from ..schedule.strides import Stride
-from ..schedule.views import Schedule, View
+from ..schedule.views import DigitSchedule, View
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
 from .bounds import each_inside
@@ -52,13 +53,13 @@ class OwnedVectors:
     vectors: those of r, one vector of `width` elements a step.
     """
 
-    threads_share: Schedule
-    elements: Schedule
-    vectors: Schedule
+    threads_share: DigitSchedule
+    elements: DigitSchedule
+    vectors: DigitSchedule
     width: int
 
     @staticmethod
-    def of(schedule: Schedule, owner: str, along: str = "") -> OwnedVectors:
+    def of(schedule: DigitSchedule, owner: str, along: str = "") -> OwnedVectors:
         """Vectors of one element, counted along the registers of operand `owner`, or along operand `along`."""
         threads_share, elements = schedule.shared_out(owner)
         elements = elements.ordered(lambda digit: _distance(digit[along or owner])).joined()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...dataclass import dataclass
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ...layout import Swizzle
 from ..weights import ACCESS, WAVEFRONT
 
@@ -45,9 +45,9 @@ class SharedAccesses:
         at_once = _BANKS * WORD_BYTES // (size * bytes_each)
         lanes, threads = min(_LANES, at_once), int(thread.max(initial=0)) + 1
         span = int(address.max(initial=0)) + 1
-        pieces = distinct((issue * threads + thread // lanes) * span + address // size * size)
+        pieces = fast_unique((issue * threads + thread // lanes) * span + address // size * size)
         group = np.unique(pieces // span, return_inverse=True)[1]
-        instructions = len(distinct(issue * threads + thread // _LANES))
+        instructions = len(fast_unique(issue * threads + thread // _LANES))
         return SharedAccesses(group, pieces % span, bytes_each, at_once, instructions)
 
     def wavefronts(self, swizzles: Sequence[Swizzle]) -> Array:

@@ -14,16 +14,16 @@ from ...errors import LayoutError
 from ...ir.nodes import Open
 from ...layout import TileLayout
 from ...layout.grid import Projection, packed
-from ...ops import relation
+from ...ops import axes
 from ...remember import LIMIT
 from ...scopes import SCOPES
-from .axes import Meeting, Survey, Tile, Use
+from .axes import AxisJoin, Survey, TileUse, Use
 from .products import ProductLayouts
 
 __all__ = ["anchored", "part_of"]
 
 
-def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Tile, Projection]:
+def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[TileUse, Projection]:
     """The fixed layouts, and those of the tiles that they reach; without `products` only those laid out by hand."""
     if products is None and not [tile for tile in survey.tiles.values() if not isinstance(tile.buffer.layout, Open)]:
         return {}
@@ -31,8 +31,8 @@ def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Til
     anchors = [(s, u.tile, layout) for s, u in uses if (layout := _fixed(s, u, products)) is not None]
     if not anchors:
         return {}
-    fixed: dict[Tile, Projection] = {}
-    meeting: dict[Tile, list[Meeting]] = {}
+    fixed: dict[TileUse, Projection] = {}
+    meeting: dict[TileUse, list[AxisJoin]] = {}
     for step, use in uses:
         if step.op.record.relation.are_alike:
             meeting.setdefault(use.tile, []).append(step)
@@ -50,17 +50,17 @@ def _is_of_all(layout: TileLayout, threads: int) -> bool:
     return not owners or prod(owners) == threads
 
 
-def _fixed(step: Meeting, use: Use, products: ProductLayouts | None) -> Projection | None:
+def _fixed(step: AxisJoin, use: Use, products: ProductLayouts | None) -> Projection | None:
     """The layout with which a tile came, or in which a product wants it."""
     layout = use.tile.buffer.layout
     if isinstance(layout, TileLayout):
         return Projection(layout)
-    if products is None or step.op.record.relation is not relation.PRODUCT:
+    if products is None or step.op.record.relation is not axes.PRODUCT:
         return None
     return products.of_tile(step, use)
 
 
-def _spread(first: Tile, fixed: dict[Tile, Projection], meeting: Mapping[Tile, Sequence[Meeting]]) -> None:
+def _spread(first: TileUse, fixed: dict[TileUse, Projection], meeting: Mapping[TileUse, Sequence[AxisJoin]]) -> None:
     waiting = [first]
     while waiting:
         tile = waiting.pop()

@@ -17,17 +17,17 @@ from math import gcd
 from ...dataclass import dataclass, field
 from ...ir.nodes import Alloc, Buffer, Const, For, If, Kernel, Loop, Open, Region, TileOp
 from ...ir.walk import Block, each, inventory
-from ...ops.relation import REDUCTION, Labels
+from ...ops.axes import REDUCTION, Labels
 from .parts import needs_conversion
 
-__all__ = ["Component", "Meeting", "Survey", "Tile", "Use", "base_of", "fits", "survey"]
+__all__ = ["Component", "AxisJoin", "Survey", "TileUse", "Use", "base_of", "fits", "survey"]
 
 #: turns of a loop of which they aren't known
 TURNS = 8
 
 
 @dataclass(slots=True, eq=False)
-class Tile:
+class TileUse:
     """A local tile that operations use, open or with a layout of its own.
 
     dims: of each dimension its node among the axes, None where the extent is 1. first, last: the steps between which
@@ -58,7 +58,7 @@ class Use:
 
     name: str
     region: Region
-    tile: Tile
+    tile: TileUse
     labels: Labels
     cuts: tuple[tuple[int, int | None, int], ...] = ()
 
@@ -76,7 +76,7 @@ class Use:
 
 
 @dataclass(slots=True, eq=False)
-class Meeting:
+class AxisJoin:
     """An operation on at least one open tile.
 
     turns: how often it is carried out, by constant loops, or a guess. labels: of each operand, in memory too.
@@ -99,7 +99,7 @@ class Component:
     """Tiles of one scope that hang together by their axes, in the order of the text; axes as roots."""
 
     scope: str
-    tiles: list[Tile]
+    tiles: list[TileUse]
     axes: list[int] = field(default_factory=list)
 
 
@@ -113,13 +113,13 @@ class Survey:
     def __init__(self, target: str, threads: int) -> None:
         self.target = target
         self.threads = threads
-        self.tiles: dict[str, Tile] = {}
-        self.steps: list[Meeting] = []
+        self.tiles: dict[str, TileUse] = {}
+        self.steps: list[AxisJoin] = []
         self.written: dict[str, int] = {}
-        self.refused: list[tuple[Meeting, Use]] = []
+        self.refused: list[tuple[AxisJoin, Use]] = []
         self._parent: list[int] = []
         #: of each root, the tiles that have the axis
-        self._having: dict[int, set[Tile]] = {}
+        self._having: dict[int, set[TileUse]] = {}
         #: of each root, the scope of the open ones among them
         self._scopes: dict[int, str | None] = {}
         self._labels: dict[Hashable, dict[str, Labels]] = {}
@@ -155,13 +155,13 @@ class Survey:
             labels = self._labels[key] = op.record.relation.labels(op.shapes, dict(op.attrs))
         return labels
 
-    def tile(self, buffer: Buffer) -> Tile:
+    def tile(self, buffer: Buffer) -> TileUse:
         tile = self.tiles.get(buffer.name)
         if tile is None:
             shape = buffer.fixed_shape
             dims = tuple([None if n == 1 else len(self._parent) + d for d, n in enumerate(shape)])
             self._parent.extend(range(len(self._parent), len(self._parent) + len(shape)))
-            tile = self.tiles[buffer.name] = Tile(buffer, shape, dims, -1, -1)
+            tile = self.tiles[buffer.name] = TileUse(buffer, shape, dims, -1, -1)
             for node in dims:
                 if node is not None:
                     self._having[node] = {tile}
@@ -196,7 +196,7 @@ class Survey:
         self._scopes[one] = self._scopes[one] or self._scopes.pop(other)
         return one
 
-    def components(self, tiles: list[Tile]) -> list[Component]:
+    def components(self, tiles: list[TileUse]) -> list[Component]:
         """The tiles, in the order of the text, by which hang together; those without an axis left out."""
         of_axis: dict[int, Component] = {}
         made: list[Component] = []
@@ -290,7 +290,7 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
     record, labels = op.record, made.labels(op)
     number = len(made.steps)
     uses = {name: _use(made, name, region, labels.get(name)) for name, region in local.items()}
-    step = Meeting(op, turns, uses, labels)
+    step = AxisJoin(op, turns, uses, labels)
     made.steps.append(step)
     for name, use in uses.items():
         use.tile.first = number if use.tile.first < 0 else use.tile.first
@@ -301,7 +301,7 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
         _join(made, step)
 
 
-def _join(made: Survey, step: Meeting) -> None:
+def _join(made: Survey, step: AxisJoin) -> None:
     """Makes what runs along together one axis, operand by operand; one that can't is refused as a whole."""
     met: dict[int, int] = {}
     for use in step.uses.values():

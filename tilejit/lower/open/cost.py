@@ -21,7 +21,7 @@ from ..moves.wavefronts import LaneDigit, wavefronts
 from ..weights import ACCESS, BARRIER, ELEMENT, FREE_REGISTERS, LINE, PARTIAL, SECTOR, SHUFFLE, SPILL, WAVEFRONT
 
 __all__ = [
-    "Access", "Counts", "Demand", "Extents", "Prices", "Reduced", "TilePart", "lines", "shuffles", "touched",
+    "AccessCost", "Counts", "Demand", "Extents", "Prices", "Reduced", "TilePart", "lines", "shuffles", "touched",
 ]
 
 
@@ -36,7 +36,7 @@ Cuts = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int | None], ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessCost:
     """A tile that is loaded from memory, or stored to it.
 
     tile: its axes. strides: bytes that a step along each of them leads in memory; None where that isn't known.
@@ -84,7 +84,7 @@ class Demand:
     live, by axes and bits of an element, how many. limit: registers of a thread.
     """
 
-    accesses: dict[Access, int] = field(default_factory=dict)
+    accesses: dict[AccessCost, int] = field(default_factory=dict)
     elementwise: dict[Extents, int] = field(default_factory=dict)
     reductions: dict[Reduced, int] = field(default_factory=dict)
     parts: dict[TilePart, int] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class Prices:
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
-        self._accesses: list[tuple[Access, int, dict[Cuts, int]]] = [
+        self._accesses: list[tuple[AccessCost, int, dict[Cuts, int]]] = [
             (access, times, {}) for access, times in demand.accesses.items()
         ]
 
@@ -179,7 +179,7 @@ def shuffles(results: int, lanes: int) -> int:
     return min(results * steps, 2 * (results - left) + (steps - halvings) * left)
 
 
-def _access(access: Access, grid: Grid, once: dict[Cuts, int]) -> int:
+def _access(access: AccessCost, grid: Grid, once: dict[Cuts, int]) -> int:
     """Of all warps. All that hold the same values load them; one stores them. once: what one warp's cost already."""
     pairs: list[tuple[int, int]] = []
     repeats = grid.warps
@@ -195,7 +195,7 @@ def _access(access: Access, grid: Grid, once: dict[Cuts, int]) -> int:
     return cost if access.is_store else cost * _real(repeats, grid)
 
 
-def _lane_order(access: Access, grid: Grid) -> tuple[tuple[int, int | None], ...]:
+def _lane_order(access: AccessCost, grid: Grid) -> tuple[tuple[int, int | None], ...]:
     """Of each column the lanes, neighbouring ones first, and which of the access's axes goes along it."""
     along = {grid.columns[axis]: k for k, (axis, _) in enumerate(access.tile)}
     return tuple([
@@ -204,7 +204,7 @@ def _lane_order(access: Access, grid: Grid) -> tuple[tuple[int, int | None], ...
     ])
 
 
-def _once(access: Access, cuts: Cuts) -> int:
+def _once(access: AccessCost, cuts: Cuts) -> int:
     """Of one warp for all rounds and warps along the tile's own axes."""
     run, times = access.bytes, 1
     cut, elsewhere, test = 0, 1, ELEMENT

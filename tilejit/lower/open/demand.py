@@ -10,15 +10,15 @@ from ...errors import LayoutError
 from ...ir.nodes import Region, Strided
 from ...layout.grid import WIDEST_BYTES
 from ...layout.iters import merged, refined
-from ...ops import relation
+from ...ops import axes as relations
 from ...ops.atomic import ATOMIC
 from ...ops.copies import MASK
 from ...target import target
 from ..moves.updates import update_forms
 from ..schedule.placement import Placement, place
 from ..schedule.width import misaligned
-from .axes import Component, Meeting, Survey, Tile, Use
-from .cost import Access, Demand, Extents, Reduced, TilePart
+from .axes import AxisJoin, Component, Survey, TileUse, Use
+from .cost import AccessCost, Demand, Extents, Reduced, TilePart
 
 __all__ = ["access", "demands"]
 
@@ -45,7 +45,7 @@ class _Counter:
                 pairs.append((self.axes[axis], use.extent(dim)))
         return tuple(pairs)
 
-    def whole(self, tile: Tile) -> Extents:
+    def whole(self, tile: TileUse) -> Extents:
         key = tile.axes, tile.shape
         whole = self._wholes.get(key)
         if whole is None:
@@ -53,23 +53,23 @@ class _Counter:
             whole = self._wholes[key] = tuple([(self.axes[axis], n) for axis, n in pairs if axis is not None])
         return whole
 
-    def step(self, step: Meeting, use: Use) -> None:
+    def step(self, step: AxisJoin, use: Use) -> None:
         """use: the tile by which the operation's others go."""
         op, demand, tile = step.op, self.demand, self.extents(use)
-        if op.record.relation is relation.REDUCTION:
+        if op.record.relation is relations.REDUCTION:
             kept = {label for label in step.labels["dst"] if label is not None}
             axes = zip(use.tile.axes, use.labels, strict=True)
             reduced = [self.axes[axis] for axis, label in axes if axis is not None and label not in kept]
             _add(demand.reductions, Reduced(tile, tuple(reduced)), step.turns * len(op.written))
         elif op.record.elementwise is not None:
             _add(demand.elementwise, tile, step.turns * op.record.elementwise.issue)
-        elif op.record.relation in (relation.GENERATED, relation.ELEMENTWISE):
+        elif op.record.relation in (relations.GENERATED, relations.ELEMENTWISE):
             _add(demand.elementwise, tile or self.whole(use.tile), step.turns)
         for name, region in op.tiles.items():
             if name not in step.uses and region.buffer.space in ("global", "shared"):
                 self.access(step, use, name, region)
 
-    def access(self, step: Meeting, use: Use, name: str, region: Region) -> None:
+    def access(self, step: AxisJoin, use: Use, name: str, region: Region) -> None:
         """A region in memory that goes to the tile of `use`, or comes from it."""
         of_label = {
             label: self.axes[axis]
@@ -87,14 +87,14 @@ class _Counter:
             made = replace(made, masked=MASK.name in step.op.options and name != MASK.name)
             _add(self.demand.accesses, made, step.turns)
 
-    def cuts(self, step: Meeting, use: Use) -> None:
+    def cuts(self, step: AxisJoin, use: Use) -> None:
         axes = use.tile.axes
         for dim, start, extent in use.cuts:
             axis = axes[dim]
             if axis is not None and start is not None and use.labels[dim] is not None:
                 _add(self.demand.parts, TilePart(self.extents(use), self.axes[axis], start, extent), step.turns)
 
-    def live(self, tiles: Sequence[Tile]) -> None:
+    def live(self, tiles: Sequence[TileUse]) -> None:
         """The tiles that live where most elements do."""
         starts = sorted(tiles, key=lambda tile: tile.first)
         ends = sorted(tiles, key=lambda tile: tile.last)
@@ -111,7 +111,7 @@ class _Counter:
                 _add(self.demand.live, (self.whole(tile), tile.buffer.dtype.bits), 1)
 
 
-def _bits(tile: Tile) -> int:
+def _bits(tile: TileUse) -> int:
     bits = tile.buffer.dtype.bits
     for extent in tile.shape:
         bits *= extent
@@ -123,7 +123,7 @@ def _add(counts: dict[Key, int], key: Key, times: int) -> None:
 
 
 def demands(
-    survey: Survey, components: Sequence[Component], of_tile: Mapping[Tile, int], limit: int
+    survey: Survey, components: Sequence[Component], of_tile: Mapping[TileUse, int], limit: int
 ) -> list[Demand]:
     """The demand of each component. of_tile: the component of each tile that has one. limit: registers of a thread."""
     counters = [_Counter(survey, component.axes, limit) for component in components]
@@ -142,7 +142,7 @@ def demands(
     return [counter.demand for counter in counters]
 
 
-def access(region: Region, axes: Sequence[int | None], scope: str, is_store: bool) -> Access | None:
+def access(region: Region, axes: Sequence[int | None], scope: str, is_store: bool) -> AccessCost | None:
     """What it takes to move a region of memory; None where it can't be said.
 
     axes: of each dimension of the region's shape, None for one that isn't an axis of the tile; those that are missing
@@ -163,7 +163,7 @@ def access(region: Region, axes: Sequence[int | None], scope: str, is_store: boo
     if unit is not None:
         extent = next(extent for axis, extent, _ in pairs if axis == unit)
         width = _width(placement, extent, size)
-    return Access(
+    return AccessCost(
         tuple([(axis, extent) for axis, extent, _ in pairs]),
         tuple([None if stride is None else abs(stride) * size for _, _, stride in pairs]),
         unit,

@@ -30,7 +30,7 @@ from ...layout import TileLayout
 from ...layout.axes import m
 from ...layout.grid import WIDEST_BYTES
 from ...layout.iters import Iter, merged, refined
-from ...ops import relation
+from ...ops import axes
 from ...ops.copies import COPY, FILL, INDEX
 from ...ops.reduce import AXIS, REDUCTIONS, axes_of
 from ...target import WARP
@@ -109,7 +109,7 @@ class _FlatTiles:
         if is_reduction and len(axes_of(dict(op.attrs), len(op.region("src").shape))) < len(op.region("src").shape):
             return False
         kind = op.record.relation
-        if not is_reduction and kind is not relation.ELEMENTWISE and op.name not in (COPY.name, FILL.name):
+        if not is_reduction and kind is not axes.ELEMENTWISE and op.name not in (COPY.name, FILL.name):
             return False
         if op.name == COPY.name and INDEX.name in op.options:
             return False

@@ -8,7 +8,7 @@ from ...ir.nodes import Kernel, Open
 from ...layout.grid import Grid, everywhere
 from ...scopes import SCOPES
 from .anchors import anchored
-from .axes import Survey, Tile, survey
+from .axes import Survey, TileUse, survey
 from .choose import choose, order_axes
 from .demand import demands
 from .flat import flattened
@@ -81,7 +81,7 @@ def lay_out(kernel: Kernel) -> LaidOut:
     return LaidOut(rewritten(kernel, made, spots, products, stages), tuple(choices))
 
 
-def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], kernel: Kernel) -> list[LayoutChoice]:
+def _choose(made: Survey, free: list[TileUse], spots: dict[TileUse, Spot], kernel: Kernel) -> list[LayoutChoice]:
     """Chooses a grid for each component of the tiles, and projects it on them."""
     components = made.components(free)
     columns: list[list[int]] = []
@@ -113,7 +113,7 @@ def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], kernel: Ker
     return choices
 
 
-def _single(tile: Tile, threads: int) -> Spot:
+def _single(tile: TileUse, threads: int) -> Spot:
     """A tile of one element, which every thread has."""
     layout = tile.buffer.layout
     assert isinstance(layout, Open)

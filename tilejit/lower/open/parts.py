@@ -6,7 +6,7 @@ from ...dataclass import replace
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.nodes import Const, Open, Region, TileOp
-from ...ops import relation
+from ...ops import axes
 from ...ops.atomic import ATOMIC
 from ...ops.copies import COPY, INDEX, MASK
 from ...scopes import SCOPES
@@ -93,6 +93,6 @@ def _is_known(region: Region) -> bool:
 
 def _wants_all_threads(op: TileOp) -> bool:
     """Whether it does with what all threads own only: a plain copy is the conversion, or goes by whoever owns what."""
-    if op.record.relation in (relation.PRODUCT, relation.RESHAPE):
+    if op.record.relation in (axes.PRODUCT, axes.RESHAPE):
         return False
     return op.name != COPY.name or _is_masked(op)

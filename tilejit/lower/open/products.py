@@ -15,11 +15,11 @@ from ...ir.nodes import Kernel
 from ...isa.mma import MMA_M, MMA_N, products
 from ...layout.fragments import fragment_layout
 from ...layout.grid import Projection, alike
-from ...ops import relation
+from ...ops import axes
 from ...scopes import SCOPES
 from ...target import WARP, target
 from ..weights import ACCESS, BARRIER, WAVEFRONT
-from .axes import Meeting, Survey, Tile, Use
+from .axes import AxisJoin, Survey, TileUse, Use
 
 __all__ = ["ProductLayouts", "has_products"]
 
@@ -41,7 +41,7 @@ class ProductLayouts:
     by_hand: the layouts of tiles that are laid out by hand, and of those that they reach.
     """
 
-    def __init__(self, kernel: Kernel, survey: Survey, by_hand: Mapping[Tile, Projection]) -> None:
+    def __init__(self, kernel: Kernel, survey: Survey, by_hand: Mapping[TileUse, Projection]) -> None:
         self._by_hand, self._target = by_hand, target(kernel.target)
         self._splits: dict[str, _Split] = {}
         steps = _products(survey)
@@ -53,16 +53,16 @@ class ProductLayouts:
                 same = [step for step in steps if step.op.scope == scope]
                 self._splits[scope] = min(_splits(warps), key=lambda split: self._order(same, split))
 
-    def layout(self, step: Meeting, name: str) -> Projection | None:
+    def layout(self, step: AxisJoin, name: str) -> Projection | None:
         """The layout of an operand over its own dimensions; None where no instruction multiplies it."""
         split = self._splits.get(step.op.scope)
         return None if split is None else self._fragment(step, name, split)
 
-    def of_tile(self, step: Meeting, use: Use) -> Projection | None:
+    def of_tile(self, step: AxisJoin, use: Use) -> Projection | None:
         """The layout that a product wants of a whole tile."""
         return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
 
-    def _order(self, steps: Iterable[Meeting], split: _Split) -> tuple[int, ...]:
+    def _order(self, steps: Iterable[AxisJoin], split: _Split) -> tuple[int, ...]:
         """Least time; then fewest warps that don't compute the same; then least traffic of factors."""
         time = traffic = 0
         (wm, wn), copies = split.warps, split.copies
@@ -73,7 +73,7 @@ class ProductLayouts:
             traffic += copies * (m * k * wn + k * n * wm)
         return time, wm * wn, traffic, -wm
 
-    def _conversions(self, step: Meeting, split: _Split) -> Iterable[int]:
+    def _conversions(self, step: AxisJoin, split: _Split) -> Iterable[int]:
         """What it costs a warp to convert operands that lie otherwise already."""
         for name, use in step.uses.items():
             there = self._by_hand.get(use.tile)
@@ -89,7 +89,7 @@ class ProductLayouts:
                 crossed = sum(self._reductions[axis] for axis, label in axes if label == 1)
                 yield _conversion(wanted, use) + 2 * BARRIER * crossed
 
-    def _fragment(self, step: Meeting, name: str, split: _Split) -> Projection | None:
+    def _fragment(self, step: AxisJoin, name: str, split: _Split) -> Projection | None:
         region, (multiple, _) = step.op.region(name), self._depth(step)
         scope = "warpgroup" if step.op.scope == "warpgroup" else "cta"
         try:
@@ -97,7 +97,7 @@ class ProductLayouts:
         except LayoutError:
             return None
 
-    def _depth(self, step: Meeting) -> tuple[int, int]:
+    def _depth(self, step: AxisJoin) -> tuple[int, int]:
         """(what K is padded to a multiple of, instructions along it); (1, 1) where none multiplies the operands."""
         k = step.op.region("a").shape[1]
         acc, a, b = (step.op.region(name).dtype for name in ("acc", "a", "b"))
@@ -114,13 +114,13 @@ def has_products(survey: Survey) -> bool:
     return bool(_products(survey))
 
 
-def _products(survey: Survey) -> list[Meeting]:
-    return [step for step in survey.steps if step.op.record.relation is relation.PRODUCT]
+def _products(survey: Survey) -> list[AxisJoin]:
+    return [step for step in survey.steps if step.op.record.relation is axes.PRODUCT]
 
 
-def _reduced(step: Meeting) -> Iterator[int | None]:
+def _reduced(step: AxisJoin) -> Iterator[int | None]:
     """The axes along which an operation reduces."""
-    if step.op.record.relation is not relation.REDUCTION or "src" not in step.uses:
+    if step.op.record.relation is not axes.REDUCTION or "src" not in step.uses:
         return
     use = step.uses["src"]
     for axis, label in zip(use.tile.axes, use.labels, strict=True):
@@ -133,7 +133,7 @@ def _splits(warps: int) -> list[_Split]:
     return [_Split((wm, wn), warps // (wm * wn)) for wm in every for wn in every if warps % (wm * wn) == 0]
 
 
-def _over_tile(step: Meeting, use: Use, wanted: Projection | None) -> Projection | None:
+def _over_tile(step: AxisJoin, use: Use, wanted: Projection | None) -> Projection | None:
     """An operand's layout over the dimensions of its tile; None where the tile has others."""
     labels = step.labels[use.name]
     if wanted is None or any(label is not None and label not in labels for label in use.labels):
@@ -142,7 +142,7 @@ def _over_tile(step: Meeting, use: Use, wanted: Projection | None) -> Projection
     return wanted.along(step.op.region(use.name).shape, dims).concise(use.tile.shape)
 
 
-def _fits(wanted: Projection | None, there: Projection, tile: Tile) -> bool:
+def _fits(wanted: Projection | None, there: Projection, tile: TileUse) -> bool:
     if wanted is None:
         return False
     sides = [

@@ -22,11 +22,11 @@ from ...ir import walk
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Const, Expr, Kernel, Load, Region, TileOp, Var
 from ...layout.grid import Projection
-from ...ops import relation
+from ...ops import axes
 from ...ops.copies import ALONG, CAST, FILL, INDICES
 from ...ops.elementwise.arithmetic import ADD
 from ..weights import ELEMENT
-from .axes import Meeting, Survey, Tile, Use, base_of
+from .axes import AxisJoin, Survey, TileUse, Use, base_of
 
 __all__ = ["Recomputing"]
 
@@ -45,15 +45,15 @@ class Recomputing:
     def __init__(self, kernel: Kernel, survey: Survey) -> None:
         self._body = kernel.body
         self._survey = survey
-        self._makers: dict[Tile, int] = {}
-        self._steps: dict[Tile, int] = {}
+        self._makers: dict[TileUse, int] = {}
+        self._steps: dict[TileUse, int] = {}
         self._number = {id(step.op): number for number, step in enumerate(survey.steps)}
         for number, step in enumerate(survey.steps):
             self._note(number, step)
         self._assigned: frozenset[str] | None = None
         self._places: dict[int, tuple[int, ...]] = {}
 
-    def _note(self, number: int, step: Meeting) -> None:
+    def _note(self, number: int, step: AxisJoin) -> None:
         """Remembers a tile that follows from its indices, with the operations that it takes."""
         op, use = step.op, step.uses.get("dst")
         if use is None or use.cuts or not use.tile.is_open or use.region.buffer is not use.tile.buffer:
@@ -63,7 +63,7 @@ class Recomputing:
         if any(isinstance(part, Load) for part in _parts(op)):
             return
         count = 0
-        if op.record.relation is not relation.GENERATED:
+        if op.record.relation is not axes.GENERATED:
             arguments = [each for name, each in step.uses.items() if name != "dst"]
             if not _is_cheap(op) or len(step.uses) != len(op.tiles):
                 return
@@ -74,7 +74,7 @@ class Recomputing:
             self._makers[use.tile], self._steps[use.tile] = number, count
 
     def again(
-        self, step: Meeting, use: Use, fresh: Region, layout: Projection, make: Callable[[Buffer], Region]
+        self, step: AxisJoin, use: Use, fresh: Region, layout: Projection, make: Callable[[Buffer], Region]
     ) -> list[TileOp] | None:
         """What gives `fresh`, of a layout, the elements of an operand; None where they aren't computed again.
 
@@ -91,7 +91,7 @@ class Recomputing:
                 window[dim] = position, start
         return [replace(op, span=step.op.span) for op in self._made(use.tile, window, fresh, layout, make)]
 
-    def _is_visible(self, tile: Tile, step: Meeting) -> bool:
+    def _is_visible(self, tile: TileUse, step: AxisJoin) -> bool:
         """Whether all scalars that a tile is computed from have the same values at a later operation."""
         maker = self._survey.steps[self._makers[tile]]
         scalars = [part for part in _parts(maker.op) if isinstance(part, Var)]
@@ -115,7 +115,7 @@ class Recomputing:
                 waiting += [(inner, (*around, id(inner))) for inner in walk.blocks(stmt)]
 
     def _made(
-        self, tile: Tile, window: _Window, fresh: Region, layout: Projection, make: Callable[[Buffer], Region]
+        self, tile: TileUse, window: _Window, fresh: Region, layout: Projection, make: Callable[[Buffer], Region]
     ) -> Iterator[TileOp]:
         maker = self._survey.steps[self._makers[tile]]
         op, dst = maker.op, maker.uses["dst"]

@@ -20,7 +20,7 @@ from ...ir import walk
 from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Kernel, Open, Region, Stmt, TileOp
 from ...ops.copies import COPY
-from .axes import Meeting, Survey, Tile, Use, base_of
+from .axes import AxisJoin, Survey, TileUse, Use, base_of
 
 __all__ = ["loaded_again"]
 
@@ -53,9 +53,9 @@ def loaded_again(kernel: Kernel, survey: Survey) -> Kernel:
     return replace(kernel, body=walk.rewrite(kernel.body, changed))
 
 
-def _loads(survey: Survey) -> dict[Tile, Meeting]:
+def _loads(survey: Survey) -> dict[TileUse, AxisJoin]:
     """The tiles that nothing but one load of global memory writes, whole and without a mask."""
-    loads: dict[Tile, Meeting] = {}
+    loads: dict[TileUse, AxisJoin] = {}
     for step in survey.steps:
         if step.op.name != COPY.name or len(step.uses) != 1 or "dst" not in step.uses:
             continue
@@ -71,11 +71,11 @@ def _loads(survey: Survey) -> dict[Tile, Meeting]:
 class _Reloader:
     """beside: by name, what to define beside a tile. after: by load, the loads that stand behind it."""
 
-    def __init__(self, kernel: Kernel, loads: Mapping[Tile, Meeting]) -> None:
+    def __init__(self, kernel: Kernel, loads: Mapping[TileUse, AxisJoin]) -> None:
         self.beside: dict[str, list[Stmt]] = {}
         self.after: dict[int, list[Stmt]] = {}
         self._loads = loads
-        self._made: dict[tuple[Tile, tuple[int | None, ...], DType], Buffer] = {}
+        self._made: dict[tuple[TileUse, tuple[int | None, ...], DType], Buffer] = {}
         self._names = FreshNames(defined_names(kernel.body), 1)
 
     def again(self, use: Use) -> Region:
@@ -86,7 +86,7 @@ class _Reloader:
             self._made[key] = self._second(*key)
         return replace(use.region, buffer=self._made[key])
 
-    def _second(self, tile: Tile, along: tuple[int | None, ...], dtype: DType) -> Buffer:
+    def _second(self, tile: TileUse, along: tuple[int | None, ...], dtype: DType) -> Buffer:
         """A further tile with what the load gives, or a view of it.
 
         along: which of its dimensions the view has. dtype: as which its elements are seen.

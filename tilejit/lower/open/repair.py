@@ -19,14 +19,14 @@ from ...ir import walk
 from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
 from ...layout.grid import Grid, Projection, alike, alone
-from ...ops import relation
+from ...ops import axes
+from ...ops.axes import Labels
 from ...ops.copies import COPY
-from ...ops.relation import Labels
 from ...scopes import SCOPES
 from ...source import Span
 from ..schedule.placement import place
 from .anchors import part_of
-from .axes import Meeting, Survey, Tile, Use, fits
+from .axes import AxisJoin, Survey, TileUse, Use, fits
 from .parts import by_all_threads, suits
 from .products import ProductLayouts
 from .recompute import Recomputing
@@ -71,7 +71,7 @@ class _View:
 def rewritten(
     kernel: Kernel,
     survey: Survey,
-    spots: Mapping[Tile, Spot],
+    spots: Mapping[TileUse, Spot],
     products: ProductLayouts,
     stages: Mapping[int, Projection],
 ) -> Kernel:
@@ -86,7 +86,7 @@ class _Rewriter:
         self,
         kernel: Kernel,
         survey: Survey,
-        spots: Mapping[Tile, Spot],
+        spots: Mapping[TileUse, Spot],
         products: ProductLayouts,
         stages: Mapping[int, Projection],
     ) -> None:
@@ -148,7 +148,7 @@ class _Rewriter:
             return region
         return Region(buffer, region.starts, region.extents, region.in_bounds, region.span, region.gathered)
 
-    def operation(self, step: Meeting) -> Iterator[Stmt]:
+    def operation(self, step: AxisJoin) -> Iterator[Stmt]:
         """The operation on tiles with layouts, between the conversions of those that disagree."""
         op = step.op
         operands = [self.region(o) if isinstance(o, Region) else o for o in op.operands]
@@ -168,7 +168,7 @@ class _Rewriter:
         yield from after
 
     def _filled(
-        self, step: Meeting, use: Use, fresh: Region, layout: Projection, original: Region
+        self, step: AxisJoin, use: Use, fresh: Region, layout: Projection, original: Region
     ) -> Sequence[TileOp]:
         """What gives the fresh tile its values: again what made them where that is cheap, else a copy."""
         make = partial(self._another, span=use.region.span)
@@ -188,17 +188,17 @@ class _Rewriter:
         self.head.append(Alloc(made, span=span))
         return Region(made, (Const(0, int32),) * len(made.shape), made.fixed_shape, span=span)
 
-    def converted(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
+    def converted(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
         """(operand, the layout that it should have) of those that don't have it."""
         kind, stage = step.op.record.relation, self.stages.get(id(step.op))
         if stage is not None:
             yield next(iter(step.uses)), stage
             return
-        if kind is relation.PRODUCT:
+        if kind is axes.PRODUCT:
             yield from self._misfits(step)
             return
         # a copy between tiles is the conversion
-        if not kind.are_alike or (len(step.uses) == len(step.op.tiles) and kind in (relation.COPY, relation.RESHAPE)):
+        if not kind.are_alike or (len(step.uses) == len(step.op.tiles) and kind in (axes.COPY, axes.RESHAPE)):
             return
         if self._agree(step):
             return
@@ -223,7 +223,7 @@ class _Rewriter:
             if seen is None or not _same(view.over(along), seen.over(along)):
                 yield name, view.over(labels)
 
-    def _agree(self, step: Meeting) -> bool:
+    def _agree(self, step: AxisJoin) -> bool:
         """Whether all tiles are of one grid, along the same axes, and take whole rounds."""
         first = next(iter(step.uses.values()))
         spot = self.spots[first.tile]
@@ -247,7 +247,7 @@ class _Rewriter:
                     return False
         return len(grids) <= 1
 
-    def _cuts_threads(self, step: Meeting, use: Use) -> bool:
+    def _cuts_threads(self, step: AxisJoin, use: Use) -> bool:
         """Whether a part has elements of some threads only, in a way that the operation can't do with."""
         spot = self.spots[use.tile]
         if not use.tile.is_open:
@@ -265,7 +265,7 @@ class _Rewriter:
                 return is_apart
         return False
 
-    def _apart(self, step: Meeting, use: Use) -> _View | None:
+    def _apart(self, step: AxisJoin, use: Use) -> _View | None:
         """The layout that the part would have as a tile of its own, in the grid of its tile where that has one."""
         spot, open_layout = self.spots[use.tile], use.tile.buffer.layout
         shape = use.extents
@@ -294,7 +294,7 @@ class _Rewriter:
         layout = _part(use, spot) if use.cuts else spot.layout
         return None if layout is None else _View.of(layout, use.extents, use.labels)
 
-    def _misfits(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
+    def _misfits(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
         """The operands of a product that aren't fragments."""
         for name, use in step.uses.items():
             wanted = self.products.layout(step, name)

@@ -19,18 +19,18 @@ from ...ops.copies import COPY, INDEX, MASK
 from ...scopes import SCOPES
 from ...target import WARP
 from ..weights import ACCESS, BARRIER, STAGED, WAVEFRONT
-from .axes import Meeting, Survey, Tile, Use
+from .axes import AxisJoin, Survey, TileUse, Use
 from .choose import choose
-from .cost import Access, Demand, touched
+from .cost import AccessCost, Demand, touched
 from .demand import access
 
 __all__ = ["staged"]
 
 
-def staged(survey: Survey, fixed: Mapping[Tile, Projection], threads: int) -> dict[int, Projection]:
+def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) -> dict[int, Projection]:
     """The layouts in which memory is accessed instead, by the operation's id: where that is cheaper by a quarter."""
     made: dict[int, Projection] = {}
-    chosen: dict[tuple[Access, TileLayout, str], Projection | None] = {}
+    chosen: dict[tuple[AccessCost, TileLayout, str], Projection | None] = {}
     for step in survey.steps:
         use = step.home
         if use is None or use.tile not in fixed or not use.tile.is_open or not _may_be(step, use):
@@ -49,7 +49,7 @@ def staged(survey: Survey, fixed: Mapping[Tile, Projection], threads: int) -> di
     return made
 
 
-def _may_be(step: Meeting, use: Use) -> bool:
+def _may_be(step: AxisJoin, use: Use) -> bool:
     """Whether it is a plain copy between all of a tile and global memory."""
     op = step.op
     is_plain = op.name == COPY.name and not op.attrs and len(step.uses) == 1
@@ -57,7 +57,7 @@ def _may_be(step: Meeting, use: Use) -> bool:
     return is_plain and not use.cuts and "global" in (region.buffer.space for region in op.tiles.values())
 
 
-def _asked(step: Meeting, name: str) -> Access | None:
+def _asked(step: AxisJoin, name: str) -> AccessCost | None:
     """The access to memory; its axes count the dimensions that the operation names."""
     region: Region = step.op.region(name)
     labels = [label for label in step.labels[name] if label is not None]
@@ -73,14 +73,14 @@ def _over(use: Use, layout: Projection, labels: Sequence[int | None]) -> Project
         return None
 
 
-def _for_tile(stage: Projection, step: Meeting, use: Use, name: str) -> Projection:
+def _for_tile(stage: Projection, step: AxisJoin, use: Use, name: str) -> Projection:
     """The layout that was chosen over the region's dimensions, over those of the operand."""
     labels = [label for label in step.labels[name] if label is not None]
     dims = [None if label is None else labels.index(label) for label in step.labels[use.name]]
     return stage.along(stage.slots, dims)
 
 
-def _cheaper(asked: Access, layout: Projection, scope: str, threads: int) -> Projection | None:
+def _cheaper(asked: AccessCost, layout: Projection, scope: str, threads: int) -> Projection | None:
     """The layout that is cheaper by a quarter, conversion included; None where there is none."""
     count = SCOPES[scope].threads(threads)
     if count % WARP or not asked.tile:
@@ -95,7 +95,7 @@ def _cheaper(asked: Access, layout: Projection, scope: str, threads: int) -> Pro
     return Projection(wide.layout, wide.padded(extents)) if is_cheaper else None
 
 
-def _direct(asked: Access, layout: Projection, warps: int) -> int:
+def _direct(asked: AccessCost, layout: Projection, warps: int) -> int:
     """What the access costs in a layout: of one warp, for each of its vectors, times the warps that take part."""
     run, times, lanes = asked.bytes, 1, []
     groups = refined(layout.layout.canonical().shard, layout.slots)

@@ -14,7 +14,7 @@ from ...ir.nodes import Buffer, Region, Strided
 from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
 from ..plans import Moves
-from ..schedule.launch import launch_values
+from ..schedule.launch_values import launch_values
 
 __all__ = ["Contents", "addresses", "each_element", "elements_of_threads", "need_nothing_beside", "owners_of"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ...ir.nodes import Region, TileOp
 from ..plans import Products
 from .places import owners_of
@@ -57,7 +57,7 @@ def prove_products(products: Products, op: TileOp) -> None:
     owned = (held[0] >= 0).reshape(len(acc), -1).sum(1)
     for count, made, added in zip(owned, every, counts, strict=True):
         products_made = np.broadcast_to(made, added.shape)[added]
-        assert len(distinct(products_made)) == products_made.size, "a product is added twice"
+        assert len(fast_unique(products_made)) == products_made.size, "a product is added twice"
         assert products_made.size == count * depth, "a sum lacks products"
 
 

@@ -7,13 +7,13 @@ from math import prod
 
 import numpy as np
 
-from ...distinct import distinct
 from ...errors import assert_never
+from ...fast_unique import fast_unique
 from ...ir.nodes import Expr, Region, Special, TileOp, Var
 from ...ir.walk import subexpressions
 from ...scopes import SCOPES
 from ..plans import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged, WarpgroupProducts
-from ..schedule.launch import launch_values
+from ..schedule.launch_values import launch_values
 from .passes import prove_passes
 from .places import Contents, addresses, each_element, need_nothing_beside
 from .products import prove_products
@@ -156,7 +156,7 @@ def _inside(moves: Moves, number: int, side: Contents) -> None:
     """What lanes access together are elements of the region and no others."""
     for access in moves.accesses:
         if access.side == number:
-            covered = distinct(access.starts[:, None] + np.arange(access.width))
+            covered = fast_unique(access.starts[:, None] + np.arange(access.width))
             strangers = covered[side.held(covered) < 0]
             name = side.region.buffer.name
             assert len(strangers) == 0, f"place {strangers[0]} of {name} is accessed, which holds no element of it"
@@ -173,11 +173,11 @@ def _accesses(moves: Moves, number: int) -> list[JointAccess]:
         return [JointAccess(number, places, width=1, align=1)]
     # a part of a vector is accessed by powers of two, the widest first, each at multiples of its size
     widths = 1 << (np.frexp(moves.width)[1] - 1)
-    return [JointAccess(number, places[widths == w], width=int(w), align=int(w)) for w in distinct(widths)]
+    return [JointAccess(number, places[widths == w], width=int(w), align=int(w)) for w in fast_unique(widths)]
 
 
 def _need_covered(access: JointAccess, moves: Moves, number: int) -> None:
-    covered = distinct(access.starts[:, None] + np.arange(access.width))
+    covered = fast_unique(access.starts[:, None] + np.arange(access.width))
     _, _, places = each_element(moves)
-    outside = np.setdiff1d(distinct(places[:, number]), covered, assume_unique=True)
+    outside = np.setdiff1d(fast_unique(places[:, number]), covered, assume_unique=True)
     assert len(outside) == 0, f"element {outside[0]} is moved, and not accessed"

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ...ir.nodes import Region, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
@@ -64,7 +64,7 @@ def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> Non
 
     All threads write it: none may have an element beside the destination there.
     """
-    written = distinct(registers)
+    written = fast_unique(registers)
     assert len(written) == len(registers), "two results have one register"
     unwritten = np.setdiff1d(np.flatnonzero((held >= 0).any(axis=0)), written, assume_unique=True)
     assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
@@ -79,7 +79,7 @@ _NONE = -2
 def _need_all(elements: Array, wanted: Array, what: str) -> None:
     taken = np.sort(elements[elements != _NONE])
     assert (taken >= 0).all(), f"{what} is made of registers that hold no element"
-    assert len(distinct(taken)) == len(taken), f"{what} has an element twice"
+    assert len(fast_unique(taken)) == len(taken), f"{what} has an element twice"
     assert np.array_equal(taken, wanted), f"{what} is made of elements {taken.tolist()} instead of {wanted.tolist()}"
 
 

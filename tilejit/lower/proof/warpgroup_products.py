@@ -12,7 +12,7 @@ import numpy as np
 
 from ...ir.nodes import Region, TileOp
 from ..plans import SharedFactor, WarpgroupProducts
-from ..schedule.launch import launch_values
+from ..schedule.launch_values import launch_values
 from .places import addresses, owners_of
 
 __all__ = ["prove_warpgroup_products", "read_at"]

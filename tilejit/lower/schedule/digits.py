@@ -14,7 +14,7 @@ from ...ir.nodes import Const, Expr
 from ...layout.grouping import common_refinement
 from ...layout.iters import weights
 from ...remember import LIMIT
-from .placement import Placement, Step
+from .placement import DigitStep, Placement
 from .strides import Folded, Scaled, Stride, Thread, goes_on, times
 
 __all__ = ["Digit", "common_digits", "counting", "digits_of", "folded_digit", "joined_digits"]
@@ -102,7 +102,7 @@ def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
     return run
 
 
-def counting(steps: tuple[Step, ...], count: int, placement: Placement) -> tuple[Step, ...]:
+def counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> tuple[DigitStep, ...]:
     """Steps that count so many values: in memory they go on past the extent, where nothing is accessed.
 
     raises: LayoutError where other threads or registers would hold these.
@@ -118,11 +118,11 @@ def counting(steps: tuple[Step, ...], count: int, placement: Placement) -> tuple
     slowest, *faster = steps
     inner = counted // slowest.extent
     if count % inner:
-        return (Step(count, _folded(steps)),)
-    return (Step(count // inner, slowest.stride), *faster)
+        return (DigitStep(count, _folded(steps)),)
+    return (DigitStep(count // inner, slowest.stride), *faster)
 
 
-def common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> tuple[Digit, ...] | None:
+def common_digits(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
     """The coarsest digits of one dimension, None where operands split it without common ones.
 
     there: the steps of each operand along it.
@@ -134,7 +134,7 @@ def common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> tuple[Digi
 
 
 @lru_cache(LIMIT)
-def _common_digits(operands: tuple[tuple[str, tuple[Step, ...]], ...], dim: int) -> tuple[Digit, ...] | None:
+def _common_digits(operands: tuple[tuple[str, tuple[DigitStep, ...]], ...], dim: int) -> tuple[Digit, ...] | None:
     """As `common_digits`. Remembered, because a kernel's operations work on tiles of few layouts."""
     there = dict(operands)
     if Folded in {type(step.stride) for steps in there.values() for step in steps}:
@@ -153,7 +153,7 @@ def _common_digits(operands: tuple[tuple[str, tuple[Step, ...]], ...], dim: int)
     ])
 
 
-def _one_digit(there: Mapping[str, tuple[Step, ...]], dim: int) -> tuple[Digit, ...] | None:
+def _one_digit(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
     """As `common_digits`, of a dimension along which every operand takes one step; none where that has one value."""
     strides: list[tuple[str, Stride]] = []
     for name, (step,) in there.items():
@@ -164,7 +164,7 @@ def _one_digit(there: Mapping[str, tuple[Step, ...]], dim: int) -> tuple[Digit, 
     return (Digit(extent, dim, 1, tuple(strides)),) if extent > 1 else ()
 
 
-def _refined(steps: tuple[Step, ...], extents: tuple[int, ...], marks: tuple[int, ...]) -> list[Stride]:
+def _refined(steps: tuple[DigitStep, ...], extents: tuple[int, ...], marks: tuple[int, ...]) -> list[Stride]:
     """The stride of each of the finer `extents`; step k covers those from marks[k] to marks[k + 1]."""
     strides: list[Stride] = []
     for k, step in enumerate(steps):
@@ -172,12 +172,12 @@ def _refined(steps: tuple[Step, ...], extents: tuple[int, ...], marks: tuple[int
     return strides
 
 
-def folded_digit(there: Mapping[str, tuple[Step, ...]], dim: int, extent: int) -> Digit:
+def folded_digit(there: Mapping[str, tuple[DigitStep, ...]], dim: int, extent: int) -> Digit:
     """All of one dimension as a digit, for operands that split it without common ones, none over threads."""
     return Digit(extent, dim, 1, tuple((name, _folded(steps)) for name, steps in there.items()))
 
 
-def _folded(steps: tuple[Step, ...]) -> Stride:
+def _folded(steps: tuple[DigitStep, ...]) -> Stride:
     if len(steps) == 1 and isinstance(steps[0].stride, (int, Scaled, Folded)):
         return steps[0].stride
     parts = []

@@ -32,10 +32,10 @@ from ...ir.nodes import FALSE, TRUE, Expr, TileOp
 from ...scopes import WARP
 from ...target import WARP as LANES
 from .digits import Digit
-from .placement import Step
+from .placement import DigitStep
 from .shares import at_warp, is_binary, numbered, reduced_tiles
 from .strides import Thread
-from .views import Schedule
+from .views import DigitSchedule
 
 __all__ = ["FoldOrder", "FoldStep", "FoldSteps", "Gathering", "Key"]
 
@@ -58,7 +58,7 @@ class FoldStep:
     dim: int
     weight: int
     digit: Digit | None = None
-    threads: Step | None = None
+    threads: DigitStep | None = None
     is_lane: bool = False
 
 
@@ -102,7 +102,7 @@ class FoldOrder:
     is worth among the elements that become one; 0 where it is kept. steps: fastest first.
     """
 
-    tiles: Schedule
+    tiles: DigitSchedule
     weights: tuple[int, ...]
     steps: tuple[FoldStep, ...]
 
@@ -117,7 +117,7 @@ class FoldOrder:
         return FoldOrder(tiles, weights, tuple(sorted(steps, key=lambda step: (-step.dim, step.weight))))
 
     @property
-    def results(self) -> Schedule:
+    def results(self) -> DigitSchedule:
         """The digits that count a thread's results."""
         return self.tiles.where(lambda d: not _is_reduced(d, self.weights) and not d.is_spread("src"))
 
@@ -251,7 +251,7 @@ class FoldOrder:
         first, end = span
         members = _threads(reversed(self.steps[first:end]))
         kept = [d for d in self.tiles.digits if not _is_reduced(d, self.weights) and d.is_spread("src")]
-        groups = [Step(d.extent, d["src"]) for d in kept] + _threads(self.steps[end:])
+        groups = [DigitStep(d.extent, d["src"]) for d in kept] + _threads(self.steps[end:])
         is_leader = self.tiles["src"].placement.is_mover(thread, loads=False)
         for done, _ in _joined(self.steps[:first]):
             is_leader = build.logical_and(is_leader, build.equal(done.of_thread(thread), 0))
@@ -275,12 +275,12 @@ def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
     if not digit.is_spread("src"):
         yield FoldStep(digit.extent, digit.dim, digit.weight, digit=digit)
         return
-    step = Step(digit.extent, digit["src"])
+    step = DigitStep(digit.extent, digit["src"])
     inner, outer = (step, None) if WARP.left_over(threads) else at_warp(step)
     reaches = not WARP.left_over(threads) and is_binary(inner.extent) and is_binary(inner.threads)
     if reaches and inner.threads < LANES:
         for k in range(inner.extent.bit_length() - 1):
-            lane = Step(2, Thread(inner.threads << k))
+            lane = DigitStep(2, Thread(inner.threads << k))
             yield FoldStep(2, digit.dim, digit.weight << k, threads=lane, is_lane=True)
     else:
         yield FoldStep(inner.extent, digit.dim, digit.weight, threads=inner)
@@ -288,21 +288,21 @@ def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
         yield FoldStep(outer.extent, digit.dim, digit.weight * inner.extent, threads=outer)
 
 
-def _joined(steps: Sequence[FoldStep]) -> list[tuple[Step, int]]:
+def _joined(steps: Sequence[FoldStep]) -> list[tuple[DigitStep, int]]:
     """The steps among threads with their weights, fastest first; those that go on evenly as one."""
-    joined: list[tuple[Step, int]] = []
+    joined: list[tuple[DigitStep, int]] = []
     for step in steps:
         if step.threads is None:
             continue
-        last, weight = joined[-1] if joined else (Step(0, Thread(0)), 0)
+        last, weight = joined[-1] if joined else (DigitStep(0, Thread(0)), 0)
         if last.extent and step.weight == weight * last.extent and step.threads.threads == last.threads * last.extent:
-            joined[-1] = Step(last.extent * step.extent, last.stride), weight
+            joined[-1] = DigitStep(last.extent * step.extent, last.stride), weight
         else:
             joined.append((step.threads, step.weight))
     return joined
 
 
-def _threads(steps: Sequence[FoldStep] | Iterator[FoldStep]) -> list[Step]:
+def _threads(steps: Sequence[FoldStep] | Iterator[FoldStep]) -> list[DigitStep]:
     return [step.threads for step in steps if step.threads is not None]
 
 

@@ -22,9 +22,9 @@ from ...scopes import WARPGROUP
 from ...target import WARP
 from .digits import Digit
 from .owners import need_all_threads
-from .placement import Placement, Step, need_slice, place
+from .placement import DigitStep, Placement, need_slice, place
 from .strides import Stride, Thread
-from .views import Schedule
+from .views import DigitSchedule
 
 __all__ = ["Fragments", "fragment", "nearest", "share"]
 
@@ -72,7 +72,7 @@ class Depth:
 
     def of_lane(self, thread: Expr) -> Expr:
         """What a thread's lane adds to k."""
-        values = (Step(digit.extent, digit["a"]).of_thread(thread) for digit in self.lanes)
+        values = (DigitStep(digit.extent, digit["a"]).of_thread(thread) for digit in self.lanes)
         return build.weighted_sum([(value, d.weight) for value, d in zip(values, self.lanes, strict=True)], int32)
 
 
@@ -94,9 +94,9 @@ class Fragments:
     depth: which k the registers hold.
     """
 
-    m: Schedule
-    n: Schedule
-    k: Schedule
+    m: DigitSchedule
+    n: DigitSchedule
+    k: DigitSchedule
     row: Digit | None
     pair: Digit | None
     half: Digit | None
@@ -134,7 +134,7 @@ def _in_the_way(placement: Placement, operand: str, dim: int, shown: str, wanted
     return f"{which} is no fragment: dimension {dim} goes along {shown}; needs lanes {wanted}"
 
 
-def _lane_bits(step: Step) -> set[int] | None:
+def _lane_bits(step: DigitStep) -> set[int] | None:
     """The distances among lanes that a step's binary digits lead, None where they aren't powers of two."""
     first, extent = step.threads, step.extent
     if first >= WARP:
@@ -144,7 +144,7 @@ def _lane_bits(step: Step) -> set[int] | None:
     return {first << bit for bit in range(extent.bit_length() - 1) if first << bit < WARP}
 
 
-def _shown(step: Step) -> str:
+def _shown(step: DigitStep) -> str:
     if not isinstance(step.stride, Thread):
         return f"{step.extent}:{step.stride}"
     stride = step.threads
@@ -178,7 +178,7 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     (m, n), (_, k) = operands["acc"].region.shape, operands["a"].region.shape
     along = {"acc": (_M, _N), "a": (_M, _K), "b": (_K, _N)}
     sides = {name: (placement, _along(placement, along[name])) for name, placement in operands.items()}
-    product = Schedule.of((m, n, k), sides)
+    product = DigitSchedule.of((m, n, k), sides)
     rows = _registers(product, _M, "acc", "a")
     columns = _registers(product, _N, "acc", "b")
     depth, pack = _without_packs(_registers(product, _K, "a", "b"), product, form) if k > 1 else ([], ())
@@ -203,7 +203,7 @@ def _along(placement: Placement, dims: tuple[int, int]) -> list[int | None]:
     return [at.get(dim) for dim in (_M, _N, _K)]
 
 
-def _registers(product: Schedule, dim: int, first: str, second: str) -> list[Digit]:
+def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> list[Digit]:
     """The digits of a dimension that aren't of threads in both of the operands that have it."""
     name, x, y = "mnk"[dim], product[first], product[second]
     digits: list[Digit] = []
@@ -237,13 +237,13 @@ def _is_pair(digit: Digit) -> bool:
 
 def _disagree(name: str, x: Placement, y: Placement, digit: tuple[int, Stride, Stride]) -> str:
     extent, first, second = digit
-    p, q = (_shown(Step(extent, stride)) for stride in (first, second))
+    p, q = (_shown(DigitStep(extent, stride)) for stride in (first, second))
     if name == "k" and isinstance(first, Thread) and first.stride >= WARP:
         return f"k goes along {p} in {x.buffer.name}: each warp has a part of every sum"
     return f"{x.buffer.name} and {y.buffer.name} don't agree on {name}: it goes along {p} in one, {q} in the other"
 
 
-def _without_pair(digits: list[Digit], product: Schedule, form: Mma) -> tuple[Digit, list[Digit]]:
+def _without_pair(digits: list[Digit], product: DigitSchedule, form: Mma) -> tuple[Digit, list[Digit]]:
     """The digit of a lane's two columns, and the digits of n without it."""
     (pair,) = (d for d in digits if d.is_spread("b"))
     step = pair.elements("acc")
@@ -256,7 +256,7 @@ def _without_pair(digits: list[Digit], product: Schedule, form: Mma) -> tuple[Di
 
 
 def _without_packs(
-    digits: list[Digit], product: Schedule, form: Mma
+    digits: list[Digit], product: DigitSchedule, form: Mma
 ) -> tuple[list[Digit], tuple[Digit, ...]]:
     """The digits of k without those of the elements in a 32-bit register, and these, fastest first."""
     unpacked, packed, pack = list(digits), 1, list[Digit]()
@@ -275,7 +275,7 @@ def _without_packs(
     return unpacked, tuple(pack)
 
 
-def _need_words(product: Schedule, digits: Iterable[Digit], form: Mma) -> None:
+def _need_words(product: DigitSchedule, digits: Iterable[Digit], form: Mma) -> None:
     """Raise LayoutError where a tile's registers don't begin at whole 32-bit registers."""
     packs = {"acc": form.acc_pack, "a": form.pack, "b": form.pack}
     for digit in digits:

@@ -22,7 +22,7 @@ from ...ir.nodes import Const
 from ...target import WARP
 from .digits import Digit
 from .placement import Placement
-from .views import Schedule, View
+from .views import DigitSchedule, View
 from .width import misaligned
 
 __all__ = ["ROW", "Tiles", "split_tiles"]
@@ -48,9 +48,9 @@ class Tiles:
 
     trans: bool
     pitch: int
-    warps: Schedule
-    inner: Schedule
-    outer: Schedule
+    warps: DigitSchedule
+    inner: DigitSchedule
+    outer: DigitSchedule
 
     @property
     def registers(self) -> View:
@@ -75,7 +75,7 @@ class Tiles:
         return offsets
 
 
-def split_tiles(copy: Schedule) -> Tiles:
+def split_tiles(copy: DigitSchedule) -> Tiles:
     """The digits of a copy as rows, columns, tiles and warps.
 
     accepts: registers that all threads of whole warps own.

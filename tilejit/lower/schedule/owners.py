@@ -6,7 +6,7 @@ from ...errors import LayoutError
 from ...ir.nodes import Buffer
 from .placement import Placement
 from .strides import Thread
-from .views import Schedule
+from .views import DigitSchedule
 
 __all__ = ["need_all_threads", "need_own_registers", "need_same_threads", "need_thread_axes"]
 
@@ -49,7 +49,7 @@ def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
         )
 
 
-def need_same_threads(schedule: Schedule, owner: str, name: str) -> None:
+def need_same_threads(schedule: DigitSchedule, owner: str, name: str) -> None:
     """Raise LayoutError unless the elements of tile `name` lie in the threads that own those of tile `owner`.
 
     Both are owned by the whole scope, so where `name` doesn't move along one of the owner's thread digits, its

@@ -27,12 +27,12 @@ from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_al
 from .swizzles import swizzled
 
 __all__ = [
-    "Offset", "Placement", "Step", "edges", "element_offset", "extent_of", "gathered_offsets", "global_strides",
+    "Offset", "Placement", "DigitStep", "edges", "element_offset", "extent_of", "gathered_offsets", "global_strides",
     "inside", "need_slice", "owned", "place",
 ]
 
 
-class Step(NamedTuple):
+class DigitStep(NamedTuple):
     """One digit of an index: `extent` values, each `stride` further."""
 
     extent: int
@@ -79,9 +79,9 @@ class Placement:
     region: Region
     shape: tuple[int, ...]
     places: tuple[int, ...]
-    dims: tuple[tuple[Step, ...], ...]
+    dims: tuple[tuple[DigitStep, ...], ...]
     offsets: tuple[Offset, ...]
-    replicas: tuple[Step, ...] = ()
+    replicas: tuple[DigitStep, ...] = ()
     swizzle: Swizzle | None = None
     edges: tuple[int, ...] = ()
     first_thread: int = 0
@@ -111,11 +111,11 @@ class Placement:
         return cond
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[DigitStep, ...]:
         return tuple([s for dim in self.dims for s in dim])
 
     @property
-    def threads(self) -> tuple[Step, ...]:
+    def threads(self) -> tuple[DigitStep, ...]:
         """The steps among the threads, replicas included, nearest first."""
         return _threads(self.dims, self.replicas)
 
@@ -126,13 +126,13 @@ class Placement:
 
 
 @remembered_pair
-def _threads(dims: tuple[tuple[Step, ...], ...], replicas: tuple[Step, ...]) -> tuple[Step, ...]:
+def _threads(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, ...]) -> tuple[DigitStep, ...]:
     spread = [s for steps in (*dims, replicas) for s in steps if isinstance(s.stride, Thread)]
     return tuple(sorted(spread, key=lambda s: s.threads))
 
 
 @remembered_pair
-def _owners(dims: tuple[tuple[Step, ...], ...], replicas: tuple[Step, ...]) -> int | None:
+def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, ...]) -> int | None:
     reached = 1
     for step in _threads(dims, replicas):
         if step.threads != reached:
@@ -272,7 +272,7 @@ def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
         region,
         tuple([counts[d] for d in kept]),
         tuple(kept),
-        tuple([(Step(counts[d], strides[d]),) for d in kept]),
+        tuple([(DigitStep(counts[d], strides[d]),) for d in kept]),
         tuple(offsets),
         edges=edges(region),
     )
@@ -299,7 +299,7 @@ def _wholes(layout: TileLayout) -> dict[tuple[object, ...], Placement]:
 def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
     """As `place`, of a part of a tile."""
     buffer, counts = region.buffer, region.counts
-    dims: list[tuple[Step, ...]] = []
+    dims: list[tuple[DigitStep, ...]] = []
     offsets = [
         Offset(_int(value), _unit(axis), f"offset of {buffer.name}")
         for axis, value in layout.offset
@@ -361,7 +361,7 @@ def _no_thread_offset(layout: TileLayout, buffer: Buffer) -> None:
 
 def _window(
     group: tuple[Iter, ...], start: Expr, extent: int, what: str, scope: str
-) -> tuple[tuple[Step, ...], list[Offset]]:
+) -> tuple[tuple[DigitStep, ...], list[Offset]]:
     """The steps over [start, start + extent) of one dimension, and the terms of where it begins.
 
     raises: LayoutError where it doesn't move along steps, and goes among threads.
@@ -373,13 +373,13 @@ def _window(
     else:
         window = _moving_window(group, start, extent, what)
     if window is None:
-        return (Step(extent, _folded(group, start)),), []
+        return (DigitStep(extent, _folded(group, start)),), []
     run, moved = window
     return tuple([_scope_step(it, scope) for it in run if it.extent > 1]), moved
 
 
 @remembered_pair
-def _whole(group: tuple[Iter, ...], scope: str) -> tuple[Step, ...]:
+def _whole(group: tuple[Iter, ...], scope: str) -> tuple[DigitStep, ...]:
     """The steps over a whole dimension."""
     return tuple([_scope_step(it, scope) for it in merged(group)])
 
@@ -443,20 +443,20 @@ def _folded(group: tuple[Iter, ...], start: Expr) -> Folded:
     return Folded(start, tuple((weight, it.extent, it.stride) for weight, it in every))
 
 
-def _scope_step(it: Iter, scope: str) -> Step:
+def _scope_step(it: Iter, scope: str) -> DigitStep:
     """An iterator as a step in registers, or among the threads of one scope.
 
     raises: LayoutError where it counts threads of a wider one.
     """
     if not it.axis.is_thread:
-        return Step(it.extent, it.stride)
+        return DigitStep(it.extent, it.stride)
     steps = SCOPES[scope].steps
     if it.axis.name not in steps:
         raise LayoutError(
             f"{it.axis} counts {it.axis.unit}s within a {it.axis.within}; the operation is called on one {scope}",
             hint=f"call it on the {it.axis.within}, or use an axis within a {scope}",
         )
-    return Step(it.extent, Thread(it.stride * steps[it.axis.name]))
+    return DigitStep(it.extent, Thread(it.stride * steps[it.axis.name]))
 
 
 def _is_zero(expr: Expr) -> bool:

@@ -31,11 +31,11 @@ from ...scopes import WARP
 from ...target import WARP as LANES
 from .digits import Digit
 from .owners import need_all_threads, need_same_threads
-from .placement import Placement, Step, place
+from .placement import DigitStep, Placement, place
 from .strides import Thread
-from .views import Schedule
+from .views import DigitSchedule
 
-__all__ = ["Shares", "Slot", "at_warp", "is_binary", "numbered", "reduced_tiles"]
+__all__ = ["ResultShares", "Slot", "at_warp", "is_binary", "numbered", "reduced_tiles"]
 
 Array = np.ndarray
 
@@ -54,7 +54,7 @@ class Slot:
 
 
 @lean(frozen=True, slots=True)
-class Shares:
+class ResultShares:
     """How the elements that become one are shared out; the terms are those at the file's beginning.
 
     tiles: "src" and "dst" over the source's shape. weights: for each dimension of it what a step is worth among the
@@ -62,13 +62,13 @@ class Shares:
     lanes: the distances between lanes, rising. members: the steps among the other threads, slowest first.
     """
 
-    tiles: Schedule
+    tiles: DigitSchedule
     weights: tuple[int, ...]
     lanes: tuple[int, ...]
-    members: tuple[Step, ...]
+    members: tuple[DigitStep, ...]
 
     @staticmethod
-    def of(op: TileOp, threads: int) -> Shares:
+    def of(op: TileOp, threads: int) -> ResultShares:
         """Those of a reduction of local tiles by a scope of so many threads.
 
         raises: LayoutError where the tiles don't belong to the scope's threads, or the destination's kept axes not to
@@ -77,15 +77,15 @@ class Shares:
         tiles, weights = reduced_tiles(op, threads, (("dst", "src"),))
         spread = [_step(d) for d in tiles.digits if d.is_spread("src") and _weight(d, weights)]
         lanes, members = _shared_out(spread, threads)
-        return Shares(tiles, weights, lanes, members)
+        return ResultShares(tiles, weights, lanes, members)
 
     @property
-    def results(self) -> Schedule:
+    def results(self) -> DigitSchedule:
         """The digits that count a thread's results."""
         return _results(self)
 
     @property
-    def values(self) -> Schedule:
+    def values(self) -> DigitSchedule:
         """The digits that count the registers of a result, slowest first."""
         return _values(self)
 
@@ -95,7 +95,7 @@ class Shares:
         return tuple([d for d in self.tiles.digits if _weight(d, self.weights) and d.is_spread("src")])
 
     @property
-    def _groups(self) -> tuple[Step, ...]:
+    def _groups(self) -> tuple[DigitStep, ...]:
         return tuple([_step(d) for d in self.tiles.digits if not _weight(d, self.weights) and d.is_spread("src")])
 
     @property
@@ -167,7 +167,7 @@ class Shares:
     def partners(self, threads: Array) -> Array:
         """The threads whose elements become the results of each of `threads`, of shape (threads, partners)."""
         partners = threads[:, None]
-        for step in (*self.members, *(Step(2, Thread(distance)) for distance in self.lanes)):
+        for step in (*self.members, *(DigitStep(2, Thread(distance)) for distance in self.lanes)):
             own = partners // step.threads % step.extent
             moved = [partners + (value - own) * step.threads for value in range(step.extent)]
             partners = np.stack(moved, axis=-1).reshape(len(threads), -1)
@@ -175,17 +175,17 @@ class Shares:
 
 
 @remembered
-def _results(shares: Shares) -> Schedule:
+def _results(shares: ResultShares) -> DigitSchedule:
     return shares.tiles.where(lambda d: not _weight(d, shares.weights) and not d.is_spread("src"))
 
 
 @remembered
-def _values(shares: Shares) -> Schedule:
+def _values(shares: ResultShares) -> DigitSchedule:
     return shares.tiles.where(lambda d: bool(_weight(d, shares.weights)) and not d.is_spread("src"))
 
 
 @remembered
-def _slots(shares: Shares) -> tuple[Slot, ...]:
+def _slots(shares: ResultShares) -> tuple[Slot, ...]:
     counted, extents, weights = shares.values, shares.tiles.space.dims, shares.weights
     steps = [(_dim(digit), digit.weight) for digit in counted.digits]
     slots: list[Slot] = []
@@ -208,32 +208,32 @@ def _weight(digit: Digit, weights: Sequence[int]) -> int:
     return weights[_dim(digit)]
 
 
-def _step(digit: Digit) -> Step:
-    return Step(digit.extent, digit["src"])
+def _step(digit: Digit) -> DigitStep:
+    return DigitStep(digit.extent, digit["src"])
 
 
-def _counted(digits: Schedule) -> Iterator[tuple[int, ...]]:
+def _counted(digits: DigitSchedule) -> Iterator[tuple[int, ...]]:
     """All values of the digits, in order."""
     return product(*(range(digit.extent) for digit in digits.digits))
 
 
-def _registers(digits: Schedule, operand: str) -> Iterator[int]:
+def _registers(digits: DigitSchedule, operand: str) -> Iterator[int]:
     """How far each of the digits' values lead in an operand's registers."""
     strides = [digit.elements(operand) for digit in digits.digits]
     return (sum(map(mul, strides, values)) for values in _counted(digits))
 
 
-def numbered(thread: Expr, steps: Sequence[Step]) -> Expr:
+def numbered(thread: Expr, steps: Sequence[DigitStep]) -> Expr:
     """The values that a thread has of some steps, slowest first, as one number."""
     below = [prod(step.extent for step in steps[k + 1 :]) for k in range(len(steps))]
     return build.weighted_sum([(s.of_thread(thread), weight) for s, weight in zip(steps, below, strict=True)], int32)
 
 
-def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> tuple[Schedule, tuple[int, ...]]:
-    """The digits of all tiles over the sources' shape without units, and the weights as `Shares` has them.
+def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> tuple[DigitSchedule, tuple[int, ...]]:
+    """The digits of all tiles over the sources' shape without units, and the weights as `ResultShares` has them.
 
     pairs: destination and source of each value, by name.
-    raises: LayoutError as `Shares.of`, and where the sources' elements at one index belong to different threads.
+    raises: LayoutError as `ResultShares.of`, and where the sources' elements at one index belong to different threads.
     """
     regions: dict[str, Region] = {}
     for to, of in pairs:
@@ -252,7 +252,7 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
     for to, of in pairs:
         _need_one_shape(regions[pairs[0][1]], regions[of])
         views |= {of: (placed[of], range(len(dims))), to: (placed[to], along)}
-    tiles = Schedule.of(placed[pairs[0][1]].shape, views)
+    tiles = DigitSchedule.of(placed[pairs[0][1]].shape, views)
     for to, of in pairs:
         _need_projected(tiles, weights, to, of)
         need_same_threads(tiles, pairs[0][1], of)
@@ -286,7 +286,7 @@ def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ..
     return Region(flat, (build.const(0, int32),), (size,)), (0,)
 
 
-def _need_projected(tiles: Schedule, weights: tuple[int, ...], to: str, of: str) -> None:
+def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of: str) -> None:
     """Raise LayoutError where the destination's kept axes don't lie in the source's threads.
 
     Both are owned by the whole scope, so else the threads that share a result are its replicas.
@@ -306,7 +306,7 @@ def _need_projected(tiles: Schedule, weights: tuple[int, ...], to: str, of: str)
             )
 
 
-def _shared_out(spread: Sequence[Step], threads: int) -> tuple[tuple[int, ...], tuple[Step, ...]]:
+def _shared_out(spread: Sequence[DigitStep], threads: int) -> tuple[tuple[int, ...], tuple[DigitStep, ...]]:
     """The lanes that shuffles reach, by their distances, and the steps among other threads.
 
     Shuffles need whole warps, and lanes whose numbers differ in one bit.
@@ -314,7 +314,7 @@ def _shared_out(spread: Sequence[Step], threads: int) -> tuple[tuple[int, ...], 
     if WARP.left_over(threads):
         return (), _slowest_first(spread)
     lanes: list[int] = []
-    members: list[Step] = []
+    members: list[DigitStep] = []
     for step in spread:
         inner, outer = at_warp(step)
         if is_binary(inner.extent) and is_binary(inner.threads) and inner.threads < LANES:
@@ -326,17 +326,17 @@ def _shared_out(spread: Sequence[Step], threads: int) -> tuple[tuple[int, ...], 
     return tuple(sorted(lanes)), _slowest_first(members)
 
 
-def at_warp(step: Step) -> tuple[Step, Step | None]:
+def at_warp(step: DigitStep) -> tuple[DigitStep, DigitStep | None]:
     """The part of a step within a warp, and that among warps; all of it is the first where it isn't so parted."""
     within = LANES // step.threads if LANES % step.threads == 0 else 0
     if within == 0 or step.extent <= within or step.extent % within:
         return step, None
-    return Step(within, step.stride), Step(step.extent // within, Thread(LANES))
+    return DigitStep(within, step.stride), DigitStep(step.extent // within, Thread(LANES))
 
 
 def is_binary(number: int) -> bool:
     return number & (number - 1) == 0
 
 
-def _slowest_first(steps: Sequence[Step]) -> tuple[Step, ...]:
+def _slowest_first(steps: Sequence[DigitStep]) -> tuple[DigitStep, ...]:
     return tuple(sorted(steps, key=lambda step: -step.threads))

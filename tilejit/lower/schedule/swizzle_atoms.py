@@ -24,7 +24,7 @@ from ...isa.wgmma import K_BYTES
 from ...layout import Swizzle
 from ...layout.swizzle import SWIZZLE_BITS
 from ...scopes import CTA
-from .placement import Offset, Placement, Step, need_slice, place
+from .placement import DigitStep, Offset, Placement, need_slice, place
 
 __all__ = ["ATOM_ROWS", "MODES", "Atoms", "atoms_of"]
 
@@ -206,21 +206,21 @@ def _rows(placement: Placement, major: int, e: int, bits: int) -> tuple[int, int
     )
 
 
-def _stride(step: Step) -> int:
+def _stride(step: DigitStep) -> int:
     assert isinstance(step.stride, int), "shared memory has strides of fixed size"
     return step.stride
 
 
-def _merged(steps: Iterable[Step]) -> list[Step]:
-    run: list[Step] = []
+def _merged(steps: Iterable[DigitStep]) -> list[DigitStep]:
+    run: list[DigitStep] = []
     for step in steps:
         while run and _stride(run[-1]) == step.extent * _stride(step):
-            step = Step(run.pop().extent * step.extent, step.stride)
+            step = DigitStep(run.pop().extent * step.extent, step.stride)
         run.append(step)
     return run
 
 
-def _listed(steps: Iterable[Step]) -> str:
+def _listed(steps: Iterable[DigitStep]) -> str:
     return "·".join(str(step.extent) for step in steps)
 
 

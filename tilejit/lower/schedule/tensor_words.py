@@ -15,7 +15,7 @@ from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import number
 from ...ir.nodes import Const, Expr, Region
 from ...target import TMEM_LANE, WARP, WARPGROUP
-from .placement import Offset, Placement, Step, need_slice, place
+from .placement import DigitStep, Offset, Placement, need_slice, place
 from .strides import Thread, total_along
 
 __all__ = ["Elements", "Words", "first_place", "lane_fault", "words"]
@@ -78,15 +78,15 @@ def first_place(placement: Placement) -> int:
     return number(total_along([(o.stride, o.index) for o in placement.offsets if _is_fixed(o)], int32))
 
 
-def _among_threads(step: Step) -> int:
+def _among_threads(step: DigitStep) -> int:
     return step.threads if isinstance(step.stride, Thread) else 0
 
 
-def _in_tile(step: Step) -> int:
+def _in_tile(step: DigitStep) -> int:
     return step.stride if isinstance(step.stride, int) else 0
 
 
-def _along(steps: Sequence[Step], stride: Callable[[Step], int]) -> Array:
+def _along(steps: Sequence[DigitStep], stride: Callable[[DigitStep], int]) -> Array:
     """How far each value of some steps leads, slowest first."""
     distance = np.zeros(1, np.int64)
     for step in steps:

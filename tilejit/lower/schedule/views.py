@@ -24,12 +24,12 @@ from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Const, Expr
 from ...remember import LIMIT, remembered
 from .digits import Digit, common_digits, counting, digits_of, folded_digit, joined_digits
-from .placement import Placement, Step, need_slice
+from .placement import DigitStep, Placement, need_slice
 from .registers import RegisterRun
 from .strides import Folded, Stride, Term, Thread, goes_on, total_along
 from .swizzles import advanced, swizzled
 
-__all__ = ["Schedule", "Space", "View", "broadcast_along"]
+__all__ = ["DigitSchedule", "Space", "View", "broadcast_along"]
 
 
 @lean(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class View:
 
     def of_thread(self, thread: Expr) -> list[Expr]:
         """The values of the digits, all of threads, that a thread has."""
-        return [Step(d.extent, s).of_thread(thread) for d, s in zip(self.digits, self.strides, strict=True)]
+        return [DigitStep(d.extent, s).of_thread(thread) for d, s in zip(self.digits, self.strides, strict=True)]
 
     def coordinate(self, dim: int, values: Sequence[Expr], dtype: DType) -> Expr:
         """The index in dimension `dim` of the space at values of the digits."""
@@ -194,7 +194,7 @@ class Side:
 
 
 @lean(frozen=True, slots=True)
-class Schedule:
+class DigitSchedule:
     """An index into a space: its digits, slowest first, and the operands in which they lead."""
 
     space: Space
@@ -203,7 +203,7 @@ class Schedule:
     _views: dict[str, View] | None = field(default=None, init=False, compare=False, repr=False)
 
     @staticmethod
-    def of(extents: tuple[int, ...], operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> Schedule:
+    def of(extents: tuple[int, ...], operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> DigitSchedule:
         """The coarsest digits in which every operand moves by one stride each.
 
         extents: of the space. operands: for each its place, and for each dimension of the space which of the
@@ -214,7 +214,7 @@ class Schedule:
         digits: list[Digit] = []
         counted: list[int] = []
         for dim, extent in enumerate(extents):
-            moving: dict[str, tuple[Step, ...]] = {}
+            moving: dict[str, tuple[DigitStep, ...]] = {}
             counts: dict[str, int] = {}
             for name, (placement, dims) in operands.items():
                 d = dims[dim]
@@ -225,7 +225,7 @@ class Schedule:
             count = max(counts.values(), default=extent)
             there = dict(moving)
             if len(moving) < len(operands):
-                there = {name: moving.get(name, (Step(count, 0),)) for name in operands}
+                there = {name: moving.get(name, (DigitStep(count, 0),)) for name in operands}
             for name, fewer in counts.items():
                 if fewer < count:
                     there[name] = counting(moving[name], count, operands[name][0])
@@ -235,7 +235,7 @@ class Schedule:
                 _need_no_threads({name: operands[name][0] for name in moving}, there)
                 common = (folded_digit(there, dim, count),)
             digits.extend(common)
-        return Schedule(
+        return DigitSchedule(
             Space(extents, tuple(counted)),
             tuple(digits),
             tuple([
@@ -245,7 +245,7 @@ class Schedule:
         )
 
     @staticmethod
-    def alike(operands: Mapping[str, Placement]) -> Schedule:
+    def alike(operands: Mapping[str, Placement]) -> DigitSchedule:
         """As `of`, for operands of one shape, which is the space.
 
         raises: LayoutError where shapes differ, and as `of`.
@@ -257,7 +257,7 @@ class Schedule:
                     f"{first} has shape {shape}, {name} {other}: no index goes through both",
                     hint="take operands of one shape; dimensions of 1 don't count",
                 )
-        return Schedule.of(shape, {name: (each, range(len(shape))) for name, each in operands.items()})
+        return DigitSchedule.of(shape, {name: (each, range(len(shape))) for name, each in operands.items()})
 
     def __getitem__(self, name: str) -> View:
         return (self._views or self._viewed())[name]
@@ -294,15 +294,15 @@ class Schedule:
         """The values of the digits of an index that counts them all."""
         return digits_of(index, tuple(map(_EXTENT, self.digits)))
 
-    def over(self, digits: Iterable[Digit]) -> Schedule:
+    def over(self, digits: Iterable[Digit]) -> DigitSchedule:
         """The schedule with other digits."""
-        return Schedule(self.space, tuple(digits), self.operands)
+        return DigitSchedule(self.space, tuple(digits), self.operands)
 
-    def where(self, holds: Callable[[Digit], bool]) -> Schedule:
+    def where(self, holds: Callable[[Digit], bool]) -> DigitSchedule:
         """The part of the schedule that some of the digits are."""
         return self.over(filter(holds, self.digits))
 
-    def shared_out(self, owner: str) -> tuple[Schedule, Schedule]:
+    def shared_out(self, owner: str) -> tuple[DigitSchedule, DigitSchedule]:
         """The digits that are spread over threads in an operand, and those that each thread has all values of."""
         spread: list[Digit] = []
         held: list[Digit] = []
@@ -310,15 +310,15 @@ class Schedule:
             (spread if digit.is_spread(owner) else held).append(digit)
         return self.over(spread), self.over(held)
 
-    def then(self, faster: Schedule) -> Schedule:
+    def then(self, faster: DigitSchedule) -> DigitSchedule:
         """The schedule with further digits, those of `faster`."""
         return self.over((*self.digits, *faster.digits))
 
-    def ordered(self, by: Callable[[Digit], float]) -> Schedule:
+    def ordered(self, by: Callable[[Digit], float]) -> DigitSchedule:
         """The digits by falling values of `by`."""
         return self.over(sorted(self.digits, key=by, reverse=True)) if len(self.digits) > 1 else self
 
-    def joined(self) -> Schedule:
+    def joined(self) -> DigitSchedule:
         """Neighbouring digits merged where every operand goes on evenly.
 
         Those of different dimensions only where there is no padding and no operand may leave its tensor in them: a mask
@@ -334,7 +334,7 @@ class Schedule:
         }
         return self.over(joined_digits(self.digits, edges))
 
-    def in_vectors(self, width: int) -> Schedule:
+    def in_vectors(self, width: int) -> DigitSchedule:
         """The schedule that counts vectors of `width` along the last digit, whose end may hold a part of one."""
         if width == 1:
             return self
@@ -353,14 +353,14 @@ class Schedule:
                 return 1
         return last.extent
 
-    def among(self, names: Sequence[str]) -> Schedule:
+    def among(self, names: Sequence[str]) -> DigitSchedule:
         """The schedule of some of the operands."""
         if tuple(names) == self.names:
             return self
         digits = [
             Digit(d.extent, d.dim, d.weight, tuple([(name, d[name]) for name in names])) for d in self.digits
         ]
-        return Schedule(self.space, tuple(digits), tuple([each for each in self.operands if each.name in names]))
+        return DigitSchedule(self.space, tuple(digits), tuple([each for each in self.operands if each.name in names]))
 
 
 @remembered
@@ -378,7 +378,7 @@ def _chained(view: View) -> tuple[list[int], list[Stride]]:
     return extents, strides
 
 
-def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tuple[Step, ...]]) -> None:
+def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tuple[DigitStep, ...]]) -> None:
     """Raise LayoutError where a dimension without common digits is spread over threads."""
     if not any(isinstance(s.stride, Thread) for steps in there.values() for s in steps):
         return

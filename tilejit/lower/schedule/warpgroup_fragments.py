@@ -21,13 +21,13 @@ from ...scopes import WARPGROUP
 from .placement import need_slice, place
 from .tensor_words import Elements, first_place
 
-__all__ = ["Run", "registers_of_a", "registers_of_sums", "runs"]
+__all__ = ["FragmentRun", "registers_of_a", "registers_of_sums", "runs"]
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class FragmentRun:
     """Registers that follow each other: elements `first` to `first` + `width` of a thread's tile."""
 
     first: int
@@ -72,13 +72,13 @@ def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
     return np.asarray(held.reshape(len(by_row), -1))
 
 
-def runs(registers: Array, pack: int, name: str) -> tuple[Run, ...]:
+def runs(registers: Array, pack: int, name: str) -> tuple[FragmentRun, ...]:
     """Registers in order as runs. pack: elements in a 32-bit register.
 
     raises: LayoutError where one of 32 bits isn't whole.
     """
     breaks = np.flatnonzero(np.diff(registers) != 1) + 1
-    found = [Run(int(part[0]), len(part)) for part in np.split(registers, breaks)]
+    found = [FragmentRun(int(part[0]), len(part)) for part in np.split(registers, breaks)]
     if any(run.first % pack or run.width % pack for run in found):
         raise LayoutError(f"the {pack} elements of a 32-bit register of {name} don't lie together")
     return tuple(found)

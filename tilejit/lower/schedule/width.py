@@ -17,7 +17,7 @@ from ...ir.nodes import Strided, Var
 from ...isa.access import WIDEST_BITS
 from .placement import Placement, gathered_offsets
 from .strides import Folded, Stride, Thread, multiple_of, shown
-from .views import Schedule
+from .views import DigitSchedule
 
 __all__ = ["Width", "misaligned", "widest_vector"]
 
@@ -34,7 +34,7 @@ class Width:
     limit: str
 
 
-def widest_vector(schedule: Schedule, *, ragged: bool) -> Width:
+def widest_vector(schedule: DigitSchedule, *, ragged: bool) -> Width:
     """The widest vector along a schedule's last digit that every access of every thread, round and call aligns to.
 
     It has `WIDEST_BITS` at most. Every term of every address must be a multiple of it: strides of all other digits,
@@ -54,7 +54,7 @@ def widest_vector(schedule: Schedule, *, ragged: bool) -> Width:
     return Width(1, limit)
 
 
-def _obstacle(schedule: Schedule, width: int, ragged: bool) -> str | None:
+def _obstacle(schedule: DigitSchedule, width: int, ragged: bool) -> str | None:
     """Why vectors of `width` aren't provable, or None."""
     run = schedule.run_length
     if run == 1:
@@ -70,7 +70,7 @@ def _obstacle(schedule: Schedule, width: int, ragged: bool) -> str | None:
     return None
 
 
-def _no_run(schedule: Schedule) -> str:
+def _no_run(schedule: DigitSchedule) -> str:
     """Why no two elements follow each other in every operand."""
     for view in schedule.views:
         stride = view.strides[-1] if schedule.digits else 1

@@ -22,7 +22,7 @@ from ..leaders import leads
 from ..moves.boxes import barrier_of
 from ..plans import Facts, JointAccess, Moves
 from ..plans import Plan as PlanBase
-from ..schedule.launch import launch_values
+from ..schedule.launch_values import launch_values
 from ..schedule.placement import Placement, edges, place
 from ..variant import COPY_CONDITIONS, FILLS_ONE, KINDS, Condition, DispatchContext, Variant, between, copy_sides, needs
 

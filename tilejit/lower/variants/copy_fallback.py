@@ -14,7 +14,7 @@ from ..builder import Builder
 from ..moves.owner_copy import OwnerCopy
 from ..moves.partition import PartitionCopy
 from ..schedule.placement import place
-from ..schedule.views import Schedule
+from ..schedule.views import DigitSchedule
 from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, among, lead_of
 from . import elementwise_reg
 
@@ -30,7 +30,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     if local == 2:
         along = range(len(placements["dst"].shape))
         return elementwise_reg.plan_tiles(op, {name: (p, tuple(along)) for name, p in placements.items()}, threads)
-    return PartitionCopy.of(Schedule.alike(placements), threads, lead_of(regions["src"]), vectorized=False)
+    return PartitionCopy.of(DigitSchedule.alike(placements), threads, lead_of(regions["src"]), vectorized=False)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from ...ir.nodes import TileOp
 from ..moves.partition import PartitionCopy
 from ..schedule.placement import need_slice, place
-from ..schedule.views import Schedule
+from ..schedule.views import DigitSchedule
 from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between, lead_of
 
 Plan = PartitionCopy
 
 
-def slices(op: TileOp) -> Schedule:
+def slices(op: TileOp) -> DigitSchedule:
     """The digits that both sides share, in "dst" and "src".
 
     raises: LayoutError where a region is no slice.
@@ -26,7 +26,7 @@ def slices(op: TileOp) -> Schedule:
     placements = {name: place(region, op.scope) for name, region in op.tiles.items()}
     for placement in placements.values():
         need_slice(placement)
-    return Schedule.alike(placements)
+    return DigitSchedule.alike(placements)
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...dataclass import dataclass
-from ...distinct import distinct
 from ...dtypes import int32
 from ...errors import LayoutError
+from ...fast_unique import fast_unique
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import number
 from ...ir.nodes import Expr, Instruction, TileOp, Vector
@@ -25,8 +25,8 @@ from ..builder import Builder
 from ..moves.register_copy import register_copy
 from ..plans import Facts, JointAccess, Moves
 from ..plans import Plan as PlanBase
+from ..schedule.iterations import Iterations
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
-from ..schedule.turns import Turns
 from ..variant import COPY_CONDITIONS, KINDS, WHOLE_WARPS, Condition, Decline, DispatchContext, Variant, between, needs
 
 #: from here on the addresses of lanes beyond an instruction's last row are ignored; before, they must be valid
@@ -110,8 +110,8 @@ class Plan(PlanBase):
         firsts = (self.held(build.const(issue, int32)) for issue in range(self.issues))
         return [[number(register) // 2 for register in held] for held in firsts]
 
-    def _turns(self) -> Turns:
-        return Turns(self.issues, self.threads, (self.tiles.memory.placement.region,))
+    def _turns(self) -> Iterations:
+        return Iterations(self.issues, self.threads, (self.tiles.memory.placement.region,))
 
     def schedule(self) -> np.ndarray:
         """One row an address: (issue, thread, shared element), issues outermost.
@@ -139,7 +139,7 @@ class Plan(PlanBase):
         is_moved = np.zeros(self.issues * self.threads, bool)
         is_moved[turns.holding(self.is_mover(turns.thread))] = True
         rows = np.flatnonzero(is_moved[issue * self.threads + thread])
-        access = JointAccess(1 if self.loads else 0, distinct(starts[rows]), width=ROW, align=ROW)
+        access = JointAccess(1 if self.loads else 0, fast_unique(starts[rows]), width=ROW, align=ROW)
         places, width = np.stack(sides, axis=1)[rows], np.ones(len(rows), np.int64)
         return Moves(issue[rows], thread[rows], places, width, (1, 1), (access,))
 

@@ -28,7 +28,7 @@ from ..builder import Builder
 from ..plans import Facts, SharedFactor, WarpgroupProducts
 from ..plans import Plan as PlanBase
 from ..schedule.swizzle_atoms import Atoms, atoms_of
-from ..schedule.warpgroup_fragments import Run, registers_of_a, registers_of_sums, runs
+from ..schedule.warpgroup_fragments import FragmentRun, registers_of_a, registers_of_sums, runs
 from ..variant import KINDS, PRODUCT_CONDITIONS, SHAPES, Condition, DispatchContext, Variant, needs
 
 #: bits of a swizzle -> its number in a descriptor
@@ -75,7 +75,7 @@ class InRegisters:
     """A factor in registers. taken: by (block of 64 rows, step of k)."""
 
     buffer: Buffer
-    taken: tuple[tuple[tuple[Run, ...], ...], ...]
+    taken: tuple[tuple[tuple[FragmentRun, ...], ...], ...]
 
     @property
     def place(self) -> FactorPlace:
@@ -87,7 +87,7 @@ class Plan(PlanBase):
     """form: the instruction. sums: the registers of each product's D, by (block of rows, block of columns)."""
 
     form: WgmmaForm
-    sums: tuple[tuple[tuple[Run, ...], ...], ...]
+    sums: tuple[tuple[tuple[FragmentRun, ...], ...], ...]
     a: InMemory | InRegisters
     b: InMemory
 
@@ -129,7 +129,7 @@ class Plan(PlanBase):
         return WarpgroupProducts(one.n, one.k, np.array(acc), a, b)
 
 
-def _elements(registers: tuple[Run, ...]) -> list[int]:
+def _elements(registers: tuple[FragmentRun, ...]) -> list[int]:
     return [run.first + k for run in registers for k in range(run.width)]
 
 
@@ -242,7 +242,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     b.append(Instruction(plan.form.name, tuple(sums), inputs, span=b.span))
 
 
-def _vectors(buffer: Buffer, registers: tuple[Run, ...], b: Builder) -> list[Vector]:
+def _vectors(buffer: Buffer, registers: tuple[FragmentRun, ...], b: Builder) -> list[Vector]:
     if b.is_addressed(buffer):
         raise DispatchError(
             f"{buffer.name} lives in local memory: a place of it is known only at run time; wgmma takes registers",

@@ -31,7 +31,7 @@ from ..plans import Facts, Products
 from ..plans import Plan as PlanBase
 from ..schedule.digits import Digit
 from ..schedule.fragments import Fragments, fragment, nearest, share
-from ..schedule.views import Schedule
+from ..schedule.views import DigitSchedule
 from ..variant import (
     KINDS,
     PRODUCT_CONDITIONS,
@@ -155,7 +155,7 @@ class Plan(PlanBase):
     def _steps(self, digit: Digit | None, operand: str) -> int | None:
         return None if digit is None else digit.elements(operand)
 
-    def _at(self, operand: str, *tile: tuple[Schedule, Expr]) -> Expr:
+    def _at(self, operand: str, *tile: tuple[DigitSchedule, Expr]) -> Expr:
         """Where an operand has a tile, from (digits, their value) of each of its dimensions."""
         start = self.fragments.m[operand].start
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ..machine.flights import Batch, touching
 from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
@@ -66,7 +66,7 @@ class AccessFindings:
         return place(region, offset, 1 << site.shift)
 
     def threads(self, me: Record) -> list[int]:
-        return [int(x) - 1 for x in distinct(me)]
+        return [int(x) - 1 for x in fast_unique(me)]
 
     def sources(self, region: MemoryRegion, cells: Index, me: Record, site: Site) -> None:
         """Report if a copy in flight still reads what is about to be written."""

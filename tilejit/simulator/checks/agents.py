@@ -17,7 +17,7 @@ import numpy as np
 
 from ...dataclass import dataclass
 from ..machine.lanes import Index
-from ..machine.operations import Operations, Span
+from ..machine.operations import ByteSpan, Operations
 from ..opcodes.memory import Site
 from .order import Message
 from .races import AccessChecker
@@ -47,7 +47,7 @@ class Agents:
 
     # at the issue
 
-    def read(self, spans: Sequence[Span], start: Start, agent: Hashable, cta: int) -> int:
+    def read(self, spans: Sequence[ByteSpan], start: Start, agent: Hashable, cta: int) -> int:
         """An agent of a CTA of the chunk is going to read. returns: the event."""
         event = self.order.tick(start.site.pc)
         who = self.record_of(agent, cta)
@@ -64,7 +64,7 @@ class Agents:
             shadow.agents = True
         return event
 
-    def read_each(self, reads: Sequence[tuple[Sequence[Span], Start, Hashable, int]]) -> Index:
+    def read_each(self, reads: Sequence[tuple[Sequence[ByteSpan], Start, Hashable, int]]) -> Index:
         """Check and record reads by one instruction for several agents: the arguments of `read`. Return the events."""
         # Together, because one by one they make a checked product of 16 CTAs 1.3 times as slow.
         if all(len(spans) == 1 and spans[0].region is reads[0][0][0].region for spans, *_ in reads):
@@ -81,7 +81,7 @@ class Agents:
                 return np.full(len(reads), event)
         return np.array([self.read(*each) for each in reads])
 
-    def write(self, spans: Sequence[Span], start: Start) -> None:
+    def write(self, spans: Sequence[ByteSpan], start: Start) -> None:
         """An operation is going to write: nobody may touch the cells until then."""
         for span in spans:
             shadow: Shadow = span.region.shadow
@@ -102,7 +102,7 @@ class Agents:
 
     # later
 
-    def land(self, spans: Sequence[Span], agent: Hashable, cta: int, pc: int) -> int:
+    def land(self, spans: Sequence[ByteSpan], agent: Hashable, cta: int, pc: int) -> int:
         """An operation has written its cells. returns: the event."""
         event = self.order.tick(pc)
         stamp = np.uint64(event << 32 | self.record_of(agent, cta))
@@ -139,7 +139,7 @@ class Agents:
 
     # the comparison
 
-    def examine(self, span: Span, records: Record, start: Start, does: str, did: str) -> None:
+    def examine(self, span: ByteSpan, records: Record, start: Start, does: str, did: str) -> None:
         """Report where an earlier access isn't ordered with the issuers, or hidden from the asynchronous proxy."""
         # Most cells were accessed before a barrier: asking only that makes checked products nearly twice as fast.
         if self.order.all_before_barrier(span.region.space, records[None], start.issuers[None]):
@@ -180,14 +180,14 @@ class Agents:
             for one in some[:1]:
                 self.report_hidden(span, int(at[one]), int(who[one]), int(events[one]), start, does, did, level)
 
-    def examine_closed(self, span: Span, writes: Record, start: Start) -> None:
+    def examine_closed(self, span: ByteSpan, writes: Record, start: Start) -> None:
         closed = np.flatnonzero(writes == IN_FLIGHT)
         if closed.size:
             self.report.target_in_flight(span.region, span.cells, self.me(span, start), closed, start.site)
         owned = np.flatnonzero(writes == BARRIER)
         self.report.of_barrier(span.region, span.cells, self.me(span, start), owned, start.site)
 
-    def me(self, span: Span, start: Start) -> Record:
+    def me(self, span: ByteSpan, start: Start) -> Record:
         """The first issuer, for each cell."""
         return np.full(span.cells.size, self.order.lanes.full["gid"][start.issuers[0]], np.uint64)
 
@@ -198,7 +198,7 @@ class Agents:
     # in words
 
     def report_unordered(
-        self, span: Span, at: int, who: int, event: int, start: Start, does: str, did: str
+        self, span: ByteSpan, at: int, who: int, event: int, start: Start, does: str, did: str
     ) -> None:
         pc = int(self.order.pcs[event])
         if self.order.need_clocks().is_agent(np.array([who]))[0]:
@@ -213,7 +213,7 @@ class Agents:
         )
 
     def report_hidden(
-        self, span: Span, at: int, who: int, event: int, start: Start, does: str, did: str, level: str
+        self, span: ByteSpan, at: int, who: int, event: int, start: Start, does: str, did: str, level: str
     ) -> None:
         pc = int(self.order.pcs[event])
         self.report.findings.add(
@@ -224,7 +224,7 @@ class Agents:
             hint="put fence.proxy.async after the access, before the barrier that orders the two", level=level,
         )
 
-    def intent(self, span: Span, at: int, start: Start, does: str) -> str:
+    def intent(self, span: ByteSpan, at: int, start: Start, does: str) -> str:
         who = self.order.lanes.describe_position(int(start.issuers[0]))
         place = self.report.place(span.region, int(span.cells[at]), start.site)
         return f"{who} starts a {start.what} that {does} {place}\n  {self.report.places.describe(start.site.pc)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...dataclass import dataclass, field
-from .frontiers import NOTHING, Frontiers
+from .clock_sets import NOTHING, ClockSets
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Location:
     wide: int = NOTHING
     near: dict[int, int] = field(default_factory=dict)
 
-    def seen_by(self, group: int, wide: bool, frontiers: Frontiers) -> int:
+    def seen_by(self, group: int, wide: bool, frontiers: ClockSets) -> int:
         """The frontier that a reader in a CTA, or cluster, gets, whose scope reaches all CTAs if `wide`."""
         near = self.near.get(group, NOTHING)
         return frontiers.join(near, self.wide) if wide else near

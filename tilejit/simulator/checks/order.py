@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ..decode.ordering import Ordering
 from ..machine.lanes import WARP, WARPGROUP, Index, Lanes
+from .clock_sets import NOTHING
 from .clocks import GENERIC, PROXY_PLANES, Clocks, RowOfEach, products_of
-from .flags import Flags
-from .frontiers import NOTHING
 from .pages import Rows
 from .records import HALF, LOW, Record
+from .release_acquire import Flags
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Message:
         return Message(rows, {cta: row for cta, row in self.frontiers.items() if cta in chosen})
 
 
-class Order:
+class HappensBefore:
     """Event numbers, and since which event each CTA and warp is synchronised.
 
     clocks: what the warps of a CTA know of each other, where something orders a part of them.
@@ -149,7 +149,7 @@ class Order:
         frontiers: dict[int, Rows] = {}
         if self.flags.frontier is not None:
             home = self.lanes.full["chunk_cta"][positions]
-            for cta in distinct(home).tolist():
+            for cta in fast_unique(home).tolist():
                 row = self.flags.together(positions[home == cta])
                 if row is not None:
                     frontiers[cta] = row
@@ -236,7 +236,7 @@ class Order:
         own = np.where(columns >= 0, rows[home, columns + rank], 0)
         said = np.maximum(rows[home, clocks.warp_columns(home, warps)], own)
         groups = warps * WARP // WARPGROUP
-        for group in distinct(groups).tolist() if clocks.agents else ():
+        for group in fast_unique(groups).tolist() if clocks.agents else ():
             agent = clocks.agents.get(products_of(group))
             if agent is not None:
                 here = groups == group

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ..decode.ordering import Ordering
 from ..machine.lanes import Index
 from ..opcodes.memory import Site
-from .order import Order
+from .order import HappensBefore
 from .records import END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, WHO, Record, Shadow, real, who
 
 # Of so many writers of one value the order is looked at for all who ask together; it is seldom asked of more.
@@ -23,7 +23,7 @@ STEP = 1 << 12
 class Precedence:
     """Answers for the records of one launch."""
 
-    def __init__(self, order: Order, facts: Ordering) -> None:
+    def __init__(self, order: HappensBefore, facts: Ordering) -> None:
         self.order = order
         self.facts = facts
         self.strong = facts.strong
@@ -96,7 +96,7 @@ class Precedence:
             result[left[ends]] = every
             goes_on = ~settled & ~ends
             left, entry = left[goes_on], entry[goes_on]
-        for start in distinct(entry).tolist():
+        for start in fast_unique(entry).tolist():
             asked = left[entry == start]
             writers = log.records[log.chain(start, MOST_PAIRS // left.size)]
             for at in asked.tolist():

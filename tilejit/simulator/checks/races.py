@@ -21,7 +21,7 @@ from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
 from ..opcodes.memory import Site
 from .access_findings import AccessFindings
-from .order import Order
+from .order import HappensBefore
 from .records import (
     BARRIER,
     IN_FLIGHT,
@@ -43,7 +43,7 @@ from .records import (
 class AccessChecker:
     """Examines each access against the records and updates them."""
 
-    def __init__(self, order: Order, report: AccessFindings) -> None:
+    def __init__(self, order: HappensBefore, report: AccessFindings) -> None:
         self.order = order
         self.lanes = order.lanes
         self.report = report

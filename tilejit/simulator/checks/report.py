@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...cells import text_box
 from ...dataclass import dataclass, field
 from ...errors import SimulationError, TilejitError
 from ...forks import cached_property
+from ...html_tables import text_box
 from ..decode.translate import Program
 from .findings import Finding, Place, rule_of
 from .places import Location, PtxPlaces

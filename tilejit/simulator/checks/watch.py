@@ -8,11 +8,11 @@ import numpy as np
 
 from ..decode.translate import Program
 from ..machine.lanes import WARP, Lanes
-from ..machine.memory import MemoryRegion, Part
+from ..machine.memory import MemoryPart, MemoryRegion
 from .access_findings import AccessFindings
 from .definedness import Definedness
 from .findings import Findings
-from .order import Order
+from .order import HappensBefore
 from .places import PtxPlaces
 from .precedence import Precedence
 from .races import AccessChecker
@@ -28,7 +28,7 @@ class Watch:
     ) -> None:
         self.program = program
         facts = program.ordering
-        self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, facts)
+        self.order = HappensBefore(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, facts)
         precedence = Precedence(self.order, facts)
         report = AccessFindings(
             lanes, places, findings, precedence, Definedness(program, lanes, places, findings), program.sites,
@@ -41,7 +41,7 @@ class Watch:
         self.order.begin(lanes)
         self.order.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
 
-    def shadow_global(self, region: MemoryRegion, fresh: Sequence[Part]) -> None:
+    def shadow_global(self, region: MemoryRegion, fresh: Sequence[MemoryPart]) -> None:
         """Keep records of global memory; the parts `fresh` must be written before they are read."""
         shift = self.program.cell_shift["global"]
         shadow = Shadow(region, shift, True)

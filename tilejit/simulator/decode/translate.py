@@ -11,7 +11,7 @@ import numpy as np
 
 from ...dataclass import dataclass
 from ...errors import UnsupportedInstructionError
-from ...uncollected import uncollected
+from ...gc_pause import gc_paused
 from ..machine import memory
 from ..numerics import FUNCTIONS
 from ..opcodes import lookup
@@ -77,7 +77,7 @@ class Program:
     initial: tuple[Any, ...]
     special: tuple[tuple[str, int], ...]
     params: tuple[tuple[int, np.dtype[Any], int], ...]
-    param_parts: tuple[memory.Part, ...]
+    param_parts: tuple[memory.MemoryPart, ...]
     events: tuple[tuple[int, int], ...]
     ordering: Ordering
     product_registers: tuple[str, ...]
@@ -99,7 +99,7 @@ def clear_cache() -> None:
 
 
 @lru_cache(maxsize=256)
-@uncollected
+@gc_paused
 def _translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     module = parse(ptx)
     if entry not in module.kernels:
@@ -257,7 +257,7 @@ class _Translator:
             initial=tuple(memory.ELEMENTS[h].type(0) for h in homes),
             special=tuple((n, s) for n, s in names.slots.items() if n in SPECIAL),
             params=_params(names.slots),
-            param_parts=tuple(memory.Part(p.name, p.offset, p.size_bytes, False) for p in self.function.params),
+            param_parts=tuple(memory.MemoryPart(p.name, p.offset, p.size_bytes, False) for p in self.function.params),
             events=tuple((b.index, body[pc].events) for b in blocks for pc in b.pcs if body[pc].events),
             ordering=Ordering.of(body, names.sites),
             product_registers=self.product_registers,

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ..checks.findings import Findings
 from ..checks.places import PtxPlaces
 from ..checks.races import AccessChecker
@@ -226,7 +226,7 @@ class Access:
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)
         regions[(actual & np.uint64((1 << site.shift) - 1)) != 0] = -1
-        return [np.flatnonzero(regions == r) for r in distinct(regions) if r >= 0]
+        return [np.flatnonzero(regions == r) for r in fast_unique(regions) if r >= 0]
 
     def load_split(self, number: int, address: NDArray[Any]) -> Any:
         """A load from several regions; zeros where an address is wrong."""

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
-from ...distinct import distinct
 from ...errors import DeadlockError, DivergenceError, SimulationError
+from ...fast_unique import fast_unique
 from ..checks.findings import Findings
-from ..checks.order import Message, Order
+from ..checks.order import HappensBefore, Message
+from ..checks.phase_order import HINT, PhaseOrder
 from ..checks.places import PtxPlaces
-from ..checks.turns import HINT, Turns
 from ..decode.blocks import BasicBlock
 from .lanes import WARP, Index, Lanes
 
@@ -52,7 +52,7 @@ class Barriers:
     """All barriers of a chunk's CTAs. waiting, turns: barrier number → arrivals; their order, where it is checked."""
 
     def __init__(
-        self, lanes: Lanes, alive: NDArray[np.bool_], order: Order | None, places: PtxPlaces, findings: Findings
+        self, lanes: Lanes, alive: NDArray[np.bool_], order: HappensBefore | None, places: PtxPlaces, findings: Findings
     ) -> None:
         self.findings = findings
         self.lanes = lanes
@@ -60,7 +60,7 @@ class Barriers:
         self.order = order
         self.places = places
         self.waiting: dict[int, list[Arrival]] = {}
-        self.turns: dict[int, Turns] = {}
+        self.turns: dict[int, PhaseOrder] = {}
 
     def arrive(
         self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
@@ -71,7 +71,7 @@ class Barriers:
             self.mark_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)
             return [(block.targets[0], None, None, None)]
         each = np.broadcast_to(numbers, positions.shape)
-        for number in distinct(each):
+        for number in fast_unique(each):
             if number > 15:
                 raise SimulationError(
                     f"there is no barrier {number}\n  {self.places.describe(block.end_pc)}",
@@ -130,7 +130,7 @@ class Barriers:
             have = np.bincount(cta[here & self.alive], minlength=lanes.ctas)
             full = (have >= need) & (have > 0)
         else:
-            warps = distinct(lanes.full["chunk_warp"][here & self.warp_complete(here)])
+            warps = fast_unique(lanes.full["chunk_warp"][here & self.warp_complete(here)])
             have = np.bincount(warps // lanes.warps_per_cta, minlength=lanes.ctas) * WARP
             full = have >= count
             if self.order is not None and np.count_nonzero(have > count):
@@ -151,10 +151,10 @@ class Barriers:
                 self.turns[number].passed(going, cta[going])
         return self.let_go(number, count, full)
 
-    def check_turn(self, order: Order, number: int, arrival: Arrival) -> None:
+    def check_turn(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
         """Each thread arrives once in a phase, and for a phase only after the one before."""
         if number not in self.turns:
-            self.turns[number] = Turns(order, self.findings, any_warp=True)
+            self.turns[number] = PhaseOrder(order, self.findings, any_warp=True)
         positions, pc = arrival.positions, arrival.block.end_pc
         for earlier in self.waiting.get(number, ()):
             again = positions[np.isin(positions, earlier.positions, assume_unique=True)]

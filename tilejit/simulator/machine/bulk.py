@@ -26,7 +26,7 @@ from .lanes import Index, Lanes
 from .mbarriers import MBarriers
 from .memory import AddressMap
 from .operations import Operation, Operations, Signal
-from .reach import Reach, Run
+from .reach import AddressRun, Reach
 from .shares import SharedBox, Shares
 from .swizzle import CHUNK_BYTES
 from .tensor_map import EncodedMap
@@ -36,7 +36,7 @@ BOX_ALIGNMENT = 128
 
 
 @dataclass(slots=True)
-class Store:
+class BulkStore:
     """A store of a thread, in one of its groups. event, landed: when it was issued and delivered."""
 
     operation: Operation
@@ -74,7 +74,7 @@ class BulkCopies:
         self.places = places
         self.reach = Reach(access, lanes)
         self.committed, self.read = np.zeros((2, lanes.total), np.int64)
-        self.stores: dict[int, list[Store]] = {}
+        self.stores: dict[int, list[BulkStore]] = {}
         self.landed: dict[int, dict[Hashable, Landed]] = {}
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
         self.shares = Shares(mbarriers) if access.checker is not None else None
@@ -226,7 +226,7 @@ class BulkCopies:
 
     # operations
 
-    def issue_load(self, what: str, position: int, source: Run, target: Run, signal: Signal) -> None:
+    def issue_load(self, what: str, position: int, source: AddressRun, target: AddressRun, signal: Signal) -> None:
         pc, cta = target.site.pc, signal.cta
         operation = Operation(pc, position, what, lambda: None, source.spans(), target.spans(), (signal,))
         agents, agent = self.agents, ("copies", signal.address)
@@ -246,12 +246,12 @@ class BulkCopies:
         operation.carry_out = carry_out
         self.operations.issue(operation)
 
-    def issue_store(self, what: str, position: int, source: Run, target: Run) -> None:
+    def issue_store(self, what: str, position: int, source: AddressRun, target: AddressRun) -> None:
         cta, thread, pc = self.cta(position), self.thread(position), source.site.pc
         operation = Operation(
             pc, position, what, lambda: None, source.spans(), target.spans(), (), pipe_of(position)
         )
-        store = Store(operation, int(self.committed[position]))
+        store = BulkStore(operation, int(self.committed[position]))
         agents = self.agents
         if agents is not None:
             issuers = np.array([position])
@@ -348,7 +348,7 @@ class BulkCopies:
 
     def box_in_global(
         self, encoded: EncodedMap, coordinates: tuple[int, ...], site: Site, position: int, *, stores: bool = False
-    ) -> Run:
+    ) -> AddressRun:
         """The elements of a box that lie inside the tensor; of one that is stored whole chunks of 16 bytes.
 
         source: measured on an H100, which writes behind rows that end between two chunks; loads read 0 there.
@@ -368,7 +368,7 @@ class BulkCopies:
         element = _of_elements(site, boxes.shape.element_bytes)
         return self.reach.run(element, self.cta(position), addresses, position, inside)
 
-    def box_in_shared(self, encoded: EncodedMap, start: int, site: Site, position: int, cta: int) -> Run:
+    def box_in_shared(self, encoded: EncodedMap, start: int, site: Site, position: int, cta: int) -> AddressRun:
         element = _of_elements(site, encoded.boxes.shape.element_bytes)
         return self.reach.run(element, cta, encoded.boxes.shared_addresses(start), position)
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...distinct import distinct
 from ...errors import OutOfBoundsError
+from ...fast_unique import fast_unique
 from ..checks.findings import Findings
-from ..checks.order import Message, Order
+from ..checks.order import HappensBefore, Message
 from ..checks.places import PtxPlaces
 from ..opcodes.move import WINDOWS
 from .access import Access
@@ -39,7 +39,8 @@ class Clusters:
     """
 
     def __init__(
-        self, lanes: Lanes, warps: Warps, access: Access, order: Order | None, places: PtxPlaces, findings: Findings,
+        self, lanes: Lanes, warps: Warps, access: Access, order: HappensBefore | None, places: PtxPlaces,
+        findings: Findings,
     ) -> None:
         self.lanes = lanes
         self.warps = warps
@@ -166,7 +167,7 @@ class Clusters:
         missing = np.flatnonzero(self.alive & (self.home == cluster) & (self.asked != self.phase[cluster]))
         for positions, _ in self.by_cta(missing, np.zeros_like(self.stands)):
             lines.append(f"  which misses {self.lanes.party(positions)}")
-        more = distinct(self.home[waiting]).size - 1
+        more = fast_unique(self.home[waiting]).size - 1
         return [*lines, *([f"the same holds in {more} more clusters"] if more else [])]
 
     def by_cta(self, positions: Index, pcs: NDArray[np.int64]) -> list[tuple[Index, int]]:

@@ -26,7 +26,7 @@ import numpy as np
 
 from ...dataclass import dataclass
 from .lanes import Index
-from .swizzle import BY_CODE, CHUNK_BYTES, Swizzle
+from .swizzle import BY_CODE, CHUNK_BYTES, AddressSwizzle
 
 CORE_ROWS = 8
 # of one instruction's operand along K
@@ -35,13 +35,13 @@ _UNUSED = (0b11 << 14) | (0b11 << 30) | (0b111 << 46) | (0x3FF << 52)
 
 
 @dataclass(frozen=True, slots=True)
-class Descriptor:
+class MatrixDescriptor:
     """A decoded descriptor: bytes, and the swizzle mode."""
 
     start: int
     leading: int
     stride: int
-    mode: Swizzle
+    mode: AddressSwizzle
 
     def chunks(self, extent: int, transposed: bool) -> Index:
         """Addresses of an operand's chunks: M or N × 2 for a K-major operand, else M or N div 8 × 16 rows of K."""
@@ -49,7 +49,7 @@ class Descriptor:
 
 
 @lru_cache(maxsize=256)
-def _offsets(leading: int, stride: int, mode: Swizzle, extent: int, transposed: bool) -> Index:
+def _offsets(leading: int, stride: int, mode: AddressSwizzle, extent: int, transposed: bool) -> Index:
     width = mode.row_bytes
     per_row = width // CHUNK_BYTES
     if not transposed:
@@ -66,7 +66,7 @@ def _offsets(leading: int, stride: int, mode: Swizzle, extent: int, transposed: 
     return within * width + block * stride + chunk % per_row * CHUNK_BYTES + chunk // per_row * leading
 
 
-def decode(bits: int) -> Descriptor | str:
+def decode(bits: int) -> MatrixDescriptor | str:
     """A descriptor, or what is wrong with it."""
     if bits & _UNUSED:
         return f"bits that must be 0 are set: {bits & _UNUSED:#018x}"
@@ -74,4 +74,4 @@ def decode(bits: int) -> Descriptor | str:
     if offset:
         return f"its base offset is {offset}; only matrices at multiples of the swizzle's period are supported, with 0"
     start, leading, stride = ((bits >> at & 0x3FFF) << 4 for at in (0, 16, 32))
-    return Descriptor(start, leading, stride, BY_CODE[bits >> 62])
+    return MatrixDescriptor(start, leading, stride, BY_CODE[bits >> 62])

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...distinct import distinct
-from ..checks.order import Order
+from ...fast_unique import fast_unique
+from ..checks.order import HappensBefore
 from ..opcodes.memory import Site
 from .lanes import RANK_SHIFT, Index
 from .mbarrier import BYTES, Arriving, MBarrier
@@ -104,11 +104,11 @@ class FarArrivals:
         result: NDArray[np.bool_] = np.bincount(cta[self.alive], minlength=self.lanes.ctas) > 0
         return result
 
-    def check_made(self, order: Order, site: Site, barrier: MBarrier, threads: Index, ctas: Index) -> None:
+    def check_made(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index, ctas: Index) -> None:
         """Whoever uses another CTA's barrier must know that it has been made, or of the fence behind that."""
         gid = self.lanes.full["gid"].astype(np.int64)
         positions = self.lanes.positions()[threads]
-        for cta in distinct(ctas).tolist():
+        for cta in fast_unique(ctas).tolist():
             here = positions[ctas == cta]
             maker = int(gid[barrier.made_at[cta]])
             known = order.ordered(np.full(here.size, maker), np.full(here.size, barrier.made[cta]), gid[here])
@@ -151,13 +151,13 @@ class FarArrivals:
         )
         return False
 
-    def note(self, order: Order, site: Site, threads: Index, ctas: Index) -> None:
+    def note(self, order: HappensBefore, site: Site, threads: Index, ctas: Index) -> None:
         """Remember arrivals of executing threads at barriers of these CTAs."""
         event = order.tick(site.pc)
         full, ranks = self.lanes.full, self.lanes.ranks
         positions = self.lanes.positions()[threads]
         inside = full["chunk_cta"][positions] % ranks * self.lanes.threads + full["thread"][positions]
-        for cta in distinct(ctas).tolist():
+        for cta in fast_unique(ctas).tolist():
             if cta not in self.last:
                 self.last[cta] = np.zeros(ranks * self.lanes.threads, np.int64)
             self.last[cta][inside[ctas == cta]] = event
@@ -186,7 +186,7 @@ class FarArrivals:
         if order is None or not self.last:
             return
         living = self.living()
-        for cta in distinct(lanes.full["chunk_cta"][positions]).tolist():
+        for cta in fast_unique(lanes.full["chunk_cta"][positions]).tolist():
             events = self.last.get(cta)
             if events is None or living[cta]:
                 continue

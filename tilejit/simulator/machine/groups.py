@@ -2,7 +2,7 @@
 
 A warp's products form groups (commit), which complete in order (wait).
 
-Products are computed when they are issued. So a missing wait shows as an error, never as a wrong value, as on a GPU,
+WgmmaGroups are computed when they are issued. So a missing wait shows as an error, never as a wrong value, as on a GPU,
 for which ptxas inserts it.
 
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.mma_async, fence, commit_group, wait_group.
@@ -28,7 +28,7 @@ from .product_registers import ProductRegisters
 from .warp import Warps
 
 
-class Products:
+class WgmmaGroups:
     """The products of a chunk's warpgroups; generated code calls its methods.
 
     events: of each warp, the event of the last product of each of its groups.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 
 WARP = 32
 WARPGROUP = 128
@@ -179,7 +179,7 @@ class Lanes:
     def party(self, positions: Index) -> str:
         """Threads of one CTA in few words: 'warpgroups 1 and 2 of CTA (0, 0, 0)', 'warp 3 of …', 'thread 5 …'."""
         cta = int(self.full["chunk_cta"][positions[0]])
-        threads = distinct(self.full["thread"][positions[self.full["chunk_cta"][positions] == cta]])
+        threads = fast_unique(self.full["thread"][positions[self.full["chunk_cta"][positions] == cta]])
         for size, unit in ((WARPGROUP, "warpgroup"), (WARP, "warp")):
             units, counts = np.unique(threads // size, return_counts=True)
             if (counts == np.minimum(size, self.threads - units * size)).all():

@@ -11,9 +11,9 @@ from typing import Any, NoReturn, TypedDict
 
 import numpy as np
 
-from ...distinct import distinct
 from ...errors import DeadlockError, DivergenceError, SimulationError
-from ..checks.order import Order
+from ...fast_unique import fast_unique
+from ..checks.order import HappensBefore
 from ..checks.places import PtxPlaces
 from ..decode.blocks import EXIT, is_cluster_wait
 from ..decode.translate import Program, TranslatedBlock
@@ -40,7 +40,8 @@ class Machine(Units):
     """The threads of one chunk; generated code calls its methods as `S`."""
 
     def __init__(
-        self, program: Program, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces, params: bytes,
+        self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces,
+        params: bytes,
         printer: Any, settings: Settings, limit: int,
     ) -> None:
         """limit: of thread instructions."""
@@ -225,7 +226,7 @@ class Machine(Units):
                 f"of {len(block.targets)}\n  {self.places.describe(block.end_pc)}",
                 instructions=(block.end_pc,), threads=self.lanes.numbers(positions[at : at + 1]),
             )
-        for i in distinct(chosen):
+        for i in fast_unique(chosen):
             at_i = np.flatnonzero(chosen == i)
             whole = at_i.size == self.lanes.total
             self.send(block.index, block.targets[int(i)], None if whole else positions[at_i])
@@ -294,7 +295,7 @@ class Machine(Units):
     def hold(self, number: int, group: Index) -> None:
         """A warp instruction misses lanes: wait until others have run."""
         other = self.held.get(number)
-        self.held[number] = group if other is None else distinct(np.concatenate((other, group)))
+        self.held[number] = group if other is None else fast_unique(np.concatenate((other, group)))
 
     def park(self, number: int, group: Index | None, blocked: Index) -> None:
         """Some threads of a group can't execute the first instruction of a block yet; the others try again."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...dataclass import dataclass, replace
 from ..checks.findings import Findings
-from ..checks.order import Message, Order
-from ..checks.turns import Turns
+from ..checks.order import HappensBefore, Message
+from ..checks.phase_order import PhaseOrder
 from .lanes import Index, Lanes
 from .memory import MemoryRegion
 
@@ -75,7 +75,7 @@ class MBarrier:
 
     def __init__(self, address: int, region: MemoryRegion, lanes: Lanes, name: str) -> None:
         ctas = lanes.ctas
-        self.turns: Turns | None = None
+        self.turns: PhaseOrder | None = None
         self.address = address
         self.name = name
         self.region = region
@@ -89,8 +89,8 @@ class MBarrier:
         self.arrivals: list[Arrivals] = []
         self.used: Index = np.zeros(lanes.total, np.int64)
 
-    def check_turns(self, order: Order, findings: Findings) -> None:
-        self.turns = Turns(order, findings, any_warp=False)
+    def check_turns(self, order: HappensBefore, findings: Findings) -> None:
+        self.turns = PhaseOrder(order, findings, any_warp=False)
 
     def cells(self, ctas: Index) -> Index:
         """The cells of the barriers' bytes in their region's shadow, a row for each CTA."""

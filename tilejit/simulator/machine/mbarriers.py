@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...distinct import distinct
-from ..checks.laggards import Laggards
-from ..checks.order import Message, Order
+from ...fast_unique import fast_unique
+from ..checks.late_waiters import Laggards
+from ..checks.order import HappensBefore, Message
 from ..checks.places import PtxPlaces
 from ..decode.translate import Program
 from ..opcodes.memory import Site
@@ -44,7 +44,7 @@ class MBarriers:
     finishes: Callable[[MBarrier, Index], None] | None = None
 
     def __init__(
-        self, program: Program, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces
+        self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces
     ) -> None:
         self.program = program
         self.lanes = lanes
@@ -144,7 +144,7 @@ class MBarriers:
         if arriving.drop:
             barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
         # a phase brings nothing of those who arrive once it is complete
-        for later in distinct(arrived_in - phases).tolist():
+        for later in fast_unique(arrived_in - phases).tolist():
             at = np.flatnonzero(arrived_in - phases == later)
             if barrier.turns is not None:
                 barrier.turns.arrive(barrier.name, self.lanes.positions()[threads[at]], ctas[at], site.pc)
@@ -160,7 +160,7 @@ class MBarriers:
         for barrier, threads in self.living(site, address):
             self.check_in_time(site, barrier, threads)
             self.expect(site, barrier, threads, self.ctas(threads), self.of(expected, threads))
-            self.finish_phases(barrier, distinct(self.ctas(threads)))
+            self.finish_phases(barrier, fast_unique(self.ctas(threads)))
             self.changed()
 
     def check_in_time(self, site: Site, barrier: MBarrier, threads: Index) -> None:
@@ -184,7 +184,7 @@ class MBarriers:
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.expect(site, barrier, threads, self.ctas(threads), -self.of(completed, threads).astype(np.int64))
-            self.finish_phases(barrier, distinct(self.ctas(threads)))
+            self.finish_phases(barrier, fast_unique(self.ctas(threads)))
             self.changed()
 
     def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
@@ -217,7 +217,7 @@ class MBarriers:
             self.note_waits(site, barrier, threads, asked, done, kind)
         return complete
 
-    def acquire(self, order: Order, barrier: MBarrier, threads: Index, wide: bool) -> None:
+    def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
         """These executing threads know that a phase is complete, and with it all that it brings."""
         for message in (barrier.done, barrier.wide.done if wide else None) if threads.size else ():
             if message is not None:
@@ -277,7 +277,7 @@ class MBarriers:
             if barrier is not None:
                 yield barrier, np.arange(self.lanes.n)
             return
-        for one in distinct(actual).tolist():
+        for one in fast_unique(actual).tolist():
             threads = np.flatnonzero(actual == one)
             barrier = self.barrier(site, one, address[threads])
             if barrier is not None:
@@ -371,7 +371,7 @@ class MBarriers:
             taken = np.minimum(left, barrier.pending)
             barrier.pending -= taken
             left -= taken
-            going = distinct(ctas)
+            going = fast_unique(ctas)
             if arriving.incomplete and np.count_nonzero(barrier.pending[going] == 0):
                 at = threads[barrier.pending[ctas] == 0]
                 self.misuse(site, barrier, at, "has all its arrivals by one that must not complete the phase")

@@ -39,7 +39,7 @@ LOCAL_BASE = 1 << 16
 
 
 @dataclass(slots=True)
-class Part:
+class MemoryPart:
     """A named array inside a region, for messages. start: bytes from the region's base.
 
     buffer: a launch told its name; else it is a variable.
@@ -65,7 +65,7 @@ class MemoryRegion:
     base: int
     size: int
     memory: Bytes
-    parts: Sequence[Part]
+    parts: Sequence[MemoryPart]
     owner: str = ""
     stride: int = 0
     writable: bool = True
@@ -87,7 +87,7 @@ class MemoryRegion:
             self.views[key] = (self.memory[lead : lead + usable].view(ELEMENTS[dtype]), lead)
         return self.views[key]
 
-    def part_at(self, offset: int) -> Part | None:
+    def part_at(self, offset: int) -> MemoryPart | None:
         return next((p for p in self.parts if p.start <= offset < p.start + p.size_bytes), None)
 
 
@@ -207,7 +207,7 @@ class AddressMap:
         for i in group:
             start = starts[i] - low
             out[i] = base + start
-            parts.append(Part(arrays[i][1] or f"argument {i}", start, arrays[i][0].size, arrays[i][2]))
+            parts.append(MemoryPart(arrays[i][1] or f"argument {i}", start, arrays[i][0].size, arrays[i][2]))
         region = MemoryRegion("global", base, high - low, memory, parts, writable=any(arrays[i][2] for i in group))
         region.counted_base = base - low % 256 + arrays[group[0]][3]
         self.add(region)

@@ -24,7 +24,7 @@ AT_ISSUE, AFTER_A_BLOCK = 0.3, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ByteSpan:
     """Cells of a region's shadow that an operation reads or writes; of several CTAs, if it does."""
 
     region: MemoryRegion
@@ -57,8 +57,8 @@ class Operation:
     issuer: int
     what: str
     carry_out: Callable[[], None]
-    reads: Sequence[Span] = ()
-    writes: Sequence[Span] = ()
+    reads: Sequence[ByteSpan] = ()
+    writes: Sequence[ByteSpan] = ()
     signals: Sequence[Signal] = ()
     pipe: Hashable | None = None
     news: Message | None = None

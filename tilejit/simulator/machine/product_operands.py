@@ -17,7 +17,7 @@ from ..numerics.warpgroup import from_chunks
 from .access import Access
 from .descriptor import decode
 from .lanes import WARP, WARPGROUP, Index, Lanes
-from .reach import Reach, Run
+from .reach import AddressRun, Reach
 
 
 class Operands:
@@ -52,7 +52,7 @@ class Operands:
         self.read(runs, ctas, leaders)
         return np.stack([from_chunks(run.read().reshape(shape), element, transposed) for run in runs])
 
-    def read(self, runs: Sequence[Run], ctas: Index, leaders: Index) -> None:
+    def read(self, runs: Sequence[AddressRun], ctas: Index, leaders: Index) -> None:
         """Products read their operands, which must be there for all four warps.
 
         The first and the last lane of each stand for it.

@@ -14,8 +14,8 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ...distinct import distinct
 from ...errors import AsyncHazardError
+from ...fast_unique import fast_unique
 from ..checks.places import PtxPlaces
 from ..decode.emitter import Touched
 from ..numerics.warpgroup import ProductForm
@@ -125,7 +125,7 @@ class ProductRegisters:
         if self.lanes.whole_warps():
             first: Index = warp.reshape(-1, WARP)[:, 0]
             return first
-        return distinct(warp)
+        return fast_unique(warp)
 
     def who(self, warp: int) -> str:
         cta, inside = divmod(int(warp), self.lanes.warps_per_cta)

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ..opcodes.memory import Site
 from .access import Access
 from .lanes import Index, Lanes
 from .memory import ELEMENTS, MemoryRegion
-from .operations import Span
+from .operations import ByteSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class RunPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AddressRun:
     """Elements that an operation reads or writes in an order of its own; those that lie nowhere read as zeros.
 
     count: of elements. which: those that lie somewhere, None for all.
@@ -52,13 +52,13 @@ class Run:
         for part in self.parts:
             part.view[part.index] = values if part.which is None else values[part.which]
 
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[ByteSpan, ...]:
         """The cells of memory that is checked."""
         return tuple(
-            Span(x.region, cells_of(x.region, x.index, self.site.shift)) for x in self.parts if x.region.shadow
+            ByteSpan(x.region, cells_of(x.region, x.index, self.site.shift)) for x in self.parts if x.region.shadow
         )
 
-    def part(self, which: Index | None) -> Run:
+    def part(self, which: Index | None) -> AddressRun:
         """Only these elements, of which all lie somewhere; None for all."""
         if which is None:
             return self
@@ -70,9 +70,9 @@ class Run:
             mine = chosen if x.which is None else chosen[x.which]
             at = np.flatnonzero(chosen) if x.which is None else x.which[mine]
             parts.append(RunPart(x.region, x.view, number[at], x.index[mine]))
-        return Run(self.site, which.size, tuple(parts), None)
+        return AddressRun(self.site, which.size, tuple(parts), None)
 
-    def alone(self) -> Run:
+    def alone(self) -> AddressRun:
         """The elements that lie somewhere, without the others."""
         return self.part(self.which)
 
@@ -83,7 +83,7 @@ def cells_of(region: MemoryRegion, index: Index, shift: int) -> Index:
     if by < 0:
         cells = index >> -by
         # neighbours mostly lie in one cell: few are left to sort
-        return distinct(cells[np.flatnonzero(np.diff(cells, prepend=-1))])
+        return fast_unique(cells[np.flatnonzero(np.diff(cells, prepend=-1))])
     if not by:
         return index
     wide: Index = ((index << by)[:, None] + np.arange(1 << by)).reshape(-1)
@@ -99,18 +99,18 @@ class Reach:
 
     def run(
         self, site: Site, cta: int, addresses: Index, issuer: int, inside: NDArray[np.bool_] | None = None
-    ) -> Run:
+    ) -> AddressRun:
         """The elements at addresses of a CTA, only those `inside`; who issues the operation is named in reports."""
         which = None if inside is None else np.flatnonzero(inside)
         asked = addresses if which is None else addresses[which]
         if not asked.size:
-            return Run(site, addresses.size, (), which)
+            return AddressRun(site, addresses.size, (), which)
         parts = []
         for region, some in self.regions(site, asked, issuer):
             of = which if some is None else some if which is None else which[some]
             index = self.elements(site, region, cta, asked if some is None else asked[some])
             parts.append(RunPart(region, region.view(site.dtype, site.shift)[0], of, index))
-        return Run(site, addresses.size, tuple(parts), which)
+        return AddressRun(site, addresses.size, tuple(parts), which)
 
     def regions(self, site: Site, addresses: Index, issuer: int) -> list[tuple[MemoryRegion, Index | None]]:
         """(region, which of the addresses lie in it, None for all)."""

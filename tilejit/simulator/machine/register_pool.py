@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ..checks.findings import Findings
 from ..checks.places import PtxPlaces
 from ..decode.ptx import LaunchBounds
@@ -63,7 +63,7 @@ class RegisterPool:
                 level="warning",
             )
             return
-        members = distinct(self.lanes.get("chunk_cta") * self.groups + self.lanes.get("thread") // WARPGROUP)
+        members = fast_unique(self.lanes.get("chunk_cta") * self.groups + self.lanes.get("thread") // WARPGROUP)
         pairs = [divmod(x, self.groups) for x in members.tolist()]
         free = self.free.copy()
         blocked = []

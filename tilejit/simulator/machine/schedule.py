@@ -6,7 +6,7 @@ from collections.abc import Set
 
 import numpy as np
 
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from .lanes import WARPGROUP, Index, Lanes
 
 Groups = dict[int, Index | None]
@@ -37,7 +37,7 @@ class Schedule:
             per_cta = -(-self.lanes.threads // WARPGROUP)
             inside = self.lanes.full["thread"][positions] // WARPGROUP
             warp = self.lanes.full["chunk_cta"][positions] * per_cta + inside
-        warps = distinct(warp)
+        warps = fast_unique(warp)
         if warps.size == 1 or self.random.random() < 0.5:
             return number, group
         chosen = np.isin(warp, warps[self.random.random(warps.size) < 0.5])

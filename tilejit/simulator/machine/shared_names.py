@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .memory import AddressMap, Part
+from .memory import AddressMap, MemoryPart
 
 #: name, the variable of the PTX in which it lies, its first byte there, bytes
 SharedName = tuple[str, str, int, int]
 
 
-def parts_of(table: Sequence[SharedName], variable: str) -> list[Part]:
+def parts_of(table: Sequence[SharedName], variable: str) -> list[MemoryPart]:
     """The buffers of a table that lie in a variable of shared memory."""
-    return [Part(name, first, size, buffer=True) for name, inside, first, size in table if inside == variable]
+    return [MemoryPart(name, first, size, buffer=True) for name, inside, first, size in table if inside == variable]
 
 
 def name_of(memory: AddressMap, address: int, width: int) -> str:

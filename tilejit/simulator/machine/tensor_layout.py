@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...dataclass import dataclass
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from .lanes import WARP, Index
 
 COLUMNS = 512
@@ -77,4 +77,4 @@ def form(shape: str, num: int, packed: bool, split: int) -> Form:
         row, column = np.stack([row, row], axis=2), np.stack([2 * column, 2 * column + 1], axis=2)
         second = second[:, :, None]
     column = column + second * split
-    return Form(f".{shape}.x{num}", height, packed, row, column, distinct(column))
+    return Form(f".{shape}.x{num}", height, packed, row, column, fast_unique(column))

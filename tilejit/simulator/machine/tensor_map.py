@@ -17,7 +17,7 @@ from ...dataclass import dataclass
 from ...errors import LaunchError
 from ...forks import cached_property
 from .lanes import Index
-from .swizzle import CHUNK_BYTES, SWIZZLES, Swizzle
+from .swizzle import CHUNK_BYTES, SWIZZLES, AddressSwizzle
 
 MAP_BYTES = 128
 MOST_DIMENSIONS = 5
@@ -85,7 +85,7 @@ class Boxes:
 
     def __init__(self, shape: MapShape) -> None:
         self.shape = shape
-        self.swizzle: Swizzle = SWIZZLES[shape.swizzle]
+        self.swizzle: AddressSwizzle = SWIZZLES[shape.swizzle]
         self.count = int(np.prod(shape.box))
         self.bytes = self.count * shape.element_bytes
 

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
-from ...distinct import distinct
 from ...errors import (
     AsyncHazardError,
     MisalignedError,
@@ -29,7 +28,8 @@ from ...errors import (
     SimulationError,
     UninitializedReadError,
 )
-from ..checks.order import Order
+from ...fast_unique import fast_unique
+from ..checks.order import HappensBefore
 from ..checks.places import PtxPlaces
 from ..numerics.products import stacked
 from .access import Access
@@ -63,7 +63,9 @@ class TensorMemory:
     registers: register in flight → the instruction (plus 1) per warp.
     """
 
-    def __init__(self, lanes: Lanes, warps: Warps, access: Access, order: Order | None, places: PtxPlaces) -> None:
+    def __init__(
+        self, lanes: Lanes, warps: Warps, access: Access, order: HappensBefore | None, places: PtxPlaces
+    ) -> None:
         self.lanes = lanes
         self.warps = warps
         self.access = access
@@ -246,7 +248,7 @@ class TensorMemory:
 
     def check_columns(self, kind: Form, warps: Index, column: Index, verb: str, pc: int) -> None:
         owned = self.allocator.owned
-        for start in distinct(column):
+        for start in fast_unique(column):
             rows = np.flatnonzero(column == start)
             columns = start + kind.used
             real = columns[columns < COLUMNS]
@@ -262,7 +264,7 @@ class TensorMemory:
                     instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
                 )
             if self.order is not None:
-                units = distinct(columns // UNIT)
+                units = fast_unique(columns // UNIT)
                 self.last_use[warps[rows][:, None], units] = self.order.tick(pc)
 
     def check(self, kind: Form, warps: Index, cells: Index, how: str, pc: int) -> None:

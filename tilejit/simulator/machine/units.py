@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ...errors import OutOfBoundsError, SimulationError, UninitializedReadError
-from ..checks.order import Order
+from ..checks.order import HappensBefore
 from ..checks.places import PtxPlaces
 from ..decode.translate import Program
 from .access import Access
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .clusters import Clusters
     from .copies import AsyncCopies
     from .far_arrivals import FarArrivals
-    from .groups import Products
+    from .groups import WgmmaGroups
     from .tensor_memory import TensorMemory
 
 
@@ -35,7 +35,8 @@ class Units:
     """The units of a chunk, for the threads that execute now."""
 
     def __init__(
-        self, program: Program, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces, printer: Any,
+        self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces,
+        printer: Any,
         settings: Settings,
     ) -> None:
         self.program = program
@@ -50,7 +51,7 @@ class Units:
         self.made_copies: AsyncCopies | None = None
         self.made_tmem: TensorMemory | None = None
         self.made_pool: RegisterPool | None = None
-        self.made_products: Products | None = None
+        self.made_products: WgmmaGroups | None = None
         self.made_bulk: BulkCopies | None = None
         self.made_clusters: Clusters | None = None
         self.made_far: FarArrivals | None = None
@@ -101,12 +102,12 @@ class Units:
         return self.made_bulk
 
     @property
-    def products(self) -> Products:
+    def products(self) -> WgmmaGroups:
         """Made at the first use, and what it takes imported."""
         if self.made_products is None:
-            from .groups import Products
+            from .groups import WgmmaGroups
 
-            self.made_products = Products(
+            self.made_products = WgmmaGroups(
                 self.program.product_registers, self.lanes, self.warps, self.access, self.operations, self.places
             )
         return self.made_products
@@ -177,7 +178,7 @@ class Units:
             self.meet(self.order, mask, masks)
         return masks
 
-    def meet(self, order: Order, mask: Any, masks: Any) -> None:
+    def meet(self, order: HappensBefore, mask: Any, masks: Any) -> None:
         """The lanes of each mask have met."""
         positions = self.lanes.positions()
         if not np.ndim(mask) and int(mask) == 0xFFFFFFFF:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...distinct import distinct
 from ...errors import DivergenceError
+from ...fast_unique import fast_unique
 from ..checks.places import PtxPlaces
 from ..numerics.integer import PerThread
 from .lanes import WARP, WARPGROUP, Index, Lanes
@@ -233,7 +233,7 @@ class Warps:
             touched[group[missing]] = False
             raise NotTogether(np.flatnonzero(here & touched[group]))
         gone = np.flatnonzero(missing)
-        short = distinct(group[lanes.positions()] % groups * WARPGROUP + WARPGROUP > lanes.threads)
+        short = fast_unique(group[lanes.positions()] % groups * WARPGROUP + WARPGROUP > lanes.threads)
         if gone.size or short.any():
             at = int(lanes.positions()[0])
             fate = f"but {lanes.party(gone)} exited" if gone.size else f"but the CTA has {lanes.threads} threads"

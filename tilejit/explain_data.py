@@ -27,7 +27,7 @@ from .target import SECTOR_BYTES, WARP
 from .wording import counted
 
 if TYPE_CHECKING:
-    from .derivation import Derivation
+    from .compile_record import Derivation
     from .lower import Verdict
 
 __all__ = ["decisions", "row"]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tilejit.runtime.launcher import entries, guards
+from tilejit.runtime.fast_launch import entries, guards
 
 pytest.importorskip("cuda.bindings")
 
-from tests.runtime.launcher.recording import (  # noqa: E402
+from tests.runtime.fast_launch.recording import (  # noqa: E402
     TorchTensor,
     is_quick,
     outcome,

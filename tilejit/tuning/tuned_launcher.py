@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import entry_point
 from ..launches import Launcher, PreparedLaunch
+from ..runtime.fast_launch.generated import ABSENT, ResolvedLaunch
 from ..runtime.grid import check_threads
-from ..runtime.launcher.generated import ABSENT, ResolvedLaunch
-from .trials import Config
+from .table import Config
 
 if TYPE_CHECKING:
     from .kernel import TunedKernel
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class TunedLauncher(Launcher):
     """A tuned kernel with its grid, threads and stream.
 
-    Generated functions look a launch up by all that the choice depends on (`runtime/launcher`), and find what launches
-    the configuration that was chosen; this is the usual way, which chooses it.
+    Generated functions look a launch up by all that the choice depends on (`runtime/fast_launch`), and find what
+    launches the configuration that was chosen; this is the usual way, which chooses it.
     """
 
     __slots__ = ("_by_config", "_tuned")

@@ -15,9 +15,9 @@ from ..runtime.grid import check_threads
 from ..runtime.signature import Call
 from ..target import Target
 from ..target import target as find_target
-from .options import autotune_mode
+from .choices import autotune_mode
 from .search import Question
-from .trials import Config, Tuning
+from .table import Config, Tuning
 
 if TYPE_CHECKING:
     from .kernel import TunedKernel

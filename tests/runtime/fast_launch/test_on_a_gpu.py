@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.runtime.launcher.recording import is_quick
-from tilejit.runtime.launcher import guards
+from tests.runtime.fast_launch.recording import is_quick
+from tilejit.runtime.fast_launch import guards
 
 pytestmark = pytest.mark.gpu
 

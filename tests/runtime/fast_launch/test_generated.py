@@ -16,12 +16,12 @@ import pytest
 
 import tilejit as tj
 from tilejit.errors import LaunchError
-from tilejit.runtime.launcher import guards, memory
+from tilejit.runtime.fast_launch import guards, memory
 
 pytest.importorskip("cuda.bindings")
 
 from tests.runtime.fake_driver import forget_devices  # noqa: E402
-from tests.runtime.launcher.recording import (  # noqa: E402
+from tests.runtime.fast_launch.recording import (  # noqa: E402
     TensorGuards,
     TorchTensor,
     installed,

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from ..cells import box, rows_table, text_box
 from ..dataclass import dataclass, field
 from ..errors import LaunchError, TilejitError, without_triton_options
+from ..html_tables import box, rows_table, text_box
 from ..runtime.grid import check_threads
 from ..runtime.signature import freeze
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir.analyses.pressure import Pressure
 from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Kernel
-from ..usage import Usage
+from ..register_usage import Usage
 from .storage import local_memory, most_at_once
 
 __all__ = ["BESIDE_TILES", "estimate"]

@@ -10,15 +10,15 @@ from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Expr, Region, Var
-from .launch import launch_values
+from .launch_values import launch_values
 
-__all__ = ["Turns"]
+__all__ = ["Iterations"]
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class Iterations:
     """Rounds of the threads of a scope, the threads of a round one after the other.
 
     regions: those whose run-time strides have the values of `launch_values`; run-time starts are as near to 0 as they

@@ -18,14 +18,14 @@ from ..ir.walk import Place
 from ..ops.copies import CAST
 from ..source import Span
 
-__all__ = ["ONE_BUFFER", "REMEDY", "StandIn", "check"]
+__all__ = ["ONE_BUFFER", "REMEDY", "BufferChoice", "check"]
 
 ONE_BUFFER = "use one buffer with a stage dimension, as in s[k % 2], or tj.static_range"
 REMEDY = f"{ONE_BUFFER}, or another name"
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
+class BufferChoice:
     """A slot into which a buffer is copied, or an either.
 
     name: of the variable. sources: the buffers, with where each is made.
@@ -45,7 +45,7 @@ _Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _Choices:
     """stands: which slots stand for which buffers. stale: (slot, buffer, line) of those that were written since."""
 
     stands: frozenset[_Pair] = frozenset()
@@ -54,7 +54,7 @@ class _Standing:
 
 def check(
     kernel: Kernel,
-    stand_ins: Mapping[str, StandIn],
+    stand_ins: Mapping[str, BufferChoice],
     made_in: Mapping[str, tuple[Span, ...]],
     alternatives: Sequence[Buffer],
 ) -> None:
@@ -66,7 +66,7 @@ def check(
     """
     if not stand_ins:
         return
-    states = solve(_Copies(stand_ins, made_in, alternatives), kernel.body, _Standing())
+    states = solve(_Copies(stand_ins, made_in, alternatives), kernel.body, _Choices())
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
         if state is None or not state.stale or _target(stmt, stand_ins) is not None:
             continue
@@ -79,14 +79,14 @@ def check(
             )
 
 
-def _stale_reads(stmt: Stmt, state: _Standing) -> Iterator[tuple[Place, str, int]]:
+def _stale_reads(stmt: Stmt, state: _Choices) -> Iterator[tuple[Place, str, int]]:
     for place in walk.reads(stmt):
         for slot, buffer, line in sorted(state.stale):
             if slot == place.buffer.root.name:
                 yield place, buffer, line
 
 
-def _target(stmt: Stmt, stand_ins: Mapping[str, StandIn]) -> str | None:
+def _target(stmt: Stmt, stand_ins: Mapping[str, BufferChoice]) -> str | None:
     """The slot into which a statement copies a tile: nothing else writes slots."""
     if not isinstance(stmt, TileOp) or stmt.name != CAST.name:
         return None
@@ -95,15 +95,15 @@ def _target(stmt: Stmt, stand_ins: Mapping[str, StandIn]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Copies(Analysis[_Standing]):
-    stand_ins: Mapping[str, StandIn]
+class _Copies(Analysis[_Choices]):
+    stand_ins: Mapping[str, BufferChoice]
     made_in: Mapping[str, tuple[Span, ...]]
     alternatives: Sequence[Buffer]
 
-    def join(self, first: _Standing, second: _Standing) -> _Standing:
-        return _Standing(first.stands | second.stands, first.stale | second.stale)
+    def join(self, first: _Choices, second: _Choices) -> _Choices:
+        return _Choices(first.stands | second.stands, first.stale | second.stale)
 
-    def step(self, stmt: Simple | Jump, state: _Standing) -> _Standing:
+    def step(self, stmt: Simple | Jump, state: _Choices) -> _Choices:
         slot = _target(stmt, self.stand_ins)
         if slot is not None:
             assert isinstance(stmt, TileOp)
@@ -117,7 +117,7 @@ class _Copies(Analysis[_Standing]):
         written = {place.buffer.root.name for place in walk.writes(stmt)}
         line = stmt.span.line if stmt.span is not None else 0
         stale = {(s, buffer, line) for s, buffer in state.stands if buffer in written}
-        return _Standing(state.stands, state.stale | stale) if stale else state
+        return _Choices(state.stands, state.stale | stale) if stale else state
 
     def is_either(self, var: Var) -> bool:
         return var.name in self.stand_ins and self.stand_ins[var.name].is_either
@@ -125,16 +125,16 @@ class _Copies(Analysis[_Standing]):
     def is_copy(self, slot: str) -> bool:
         return slot in self.stand_ins and not self.stand_ins[slot].is_either
 
-    def repeat(self, loop: For | Loop, head: _Standing, ends: _Standing) -> _Standing:
+    def repeat(self, loop: For | Loop, head: _Choices, ends: _Choices) -> _Choices:
         # a copy is of the last turn's buffer; an either stands for whatever the buffer is
         stands = {
             (slot, buffer) for slot, buffer in ends.stands
             if not self.is_copy(slot) or loop.span not in self.made_in.get(buffer, ())
         }
-        return _Standing(frozenset(stands), ends.stale)
+        return _Choices(frozenset(stands), ends.stale)
 
 
-def _given(state: _Standing, slot: str, source: str, *, is_new: bool) -> _Standing:
+def _given(state: _Choices, slot: str, source: str, *, is_new: bool) -> _Choices:
     """A slot is given another buffer: what it stood for before is over; it stands for what its source does.
 
     is_new: the source is a buffer itself.
@@ -145,4 +145,4 @@ def _given(state: _Standing, slot: str, source: str, *, is_new: bool) -> _Standi
         stands.add((slot, source))
     stands |= {(slot, buffer) for s, buffer in state.stands if s == source}
     stale |= {(slot, buffer, line) for s, buffer, line in state.stale if s == source}
-    return _Standing(frozenset(stands), frozenset(stale))
+    return _Choices(frozenset(stands), frozenset(stale))

@@ -93,7 +93,7 @@ class GeneratedLaunchers:
         if (given, resolved.function) not in self._launched:
             self._launched.add((given, resolved.function))
             return None
-        from .making import parts_of
+        from .compile_launcher import parts_of
 
         parts = parts_of(self._parameters, values, self._choosing)
         if parts is None:
@@ -127,7 +127,7 @@ class GeneratedLaunchers:
             return generated
 
     def _make(self, given: GivenTypes, parts: Sequence[Part], places: CapturedPlaces) -> GeneratedLauncher:
-        from .making import made
+        from .compile_launcher import made
 
         generated = made(len(self._all), self._name, self._parameters, parts, given, places, self._choosing)
         self._all.append((given, generated))

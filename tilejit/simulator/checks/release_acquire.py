@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ..machine.lanes import WARP, Index, Lanes
 from ..opcodes.memory import Site
+from .clock_sets import CTA_OF, NOTHING, STEP_ELEMENTS, THREAD, WARP_OF, ClockSets
 from .clocks import GENERIC, Clocks
-from .frontiers import CTA_OF, NOTHING, STEP_ELEMENTS, THREAD, WARP_OF, Frontiers
 from .locations import Location
 from .pages import Rows
 from .records import Shadow
 
 if TYPE_CHECKING:
-    from .order import Order
+    from .order import HappensBefore
 
 # Rows of what a thread's fences keep: the last fence of any scope, the last that reaches all CTAs, and the last of
 # those that is sequentially consistent.
@@ -42,10 +42,10 @@ class Flags:
     awaited: the same of what others read in front of a barrier.
     """
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: HappensBefore) -> None:
         self.order = order
         self.facts = order.facts
-        self.made_frontiers: Frontiers | None = None
+        self.made_frontiers: ClockSets | None = None
         # where something has been released
         self.shadows: list[Shadow] = []
 
@@ -57,11 +57,11 @@ class Flags:
         self.shadows = [shadow for shadow in self.shadows if not shadow.shared]
 
     @property
-    def frontiers(self) -> Frontiers:
+    def frontiers(self) -> ClockSets:
         """The frontiers of the launch, made at the first use."""
         if self.made_frontiers is None:
             ctas = self.order.cta_start.size
-            self.made_frontiers = Frontiers(ctas * self.lanes.threads, self.order.warp_start.size, ctas)
+            self.made_frontiers = ClockSets(ctas * self.lanes.threads, self.order.warp_start.size, ctas)
         return self.made_frontiers
 
     def need_frontiers(self) -> Index:
@@ -100,13 +100,13 @@ class Flags:
         """What threads know together, None if nobody knows anything."""
         if self.frontier is None:
             return None
-        row = self.frontiers.joined_row(distinct(self.frontier[positions]))
+        row = self.frontiers.joined_row(fast_unique(self.frontier[positions]))
         return row if np.count_nonzero(row) else None
 
     def share_runs(self, positions: Index, starts: Index) -> None:
         """Threads from each start to the next have met."""
         sizes = np.diff(np.append(starts, positions.size))
-        for size in distinct(sizes):
+        for size in fast_unique(sizes):
             self.share(positions[starts[sizes == size, None] + np.arange(size)])
 
     def share(self, groups: Index) -> None:
@@ -371,7 +371,7 @@ class Flags:
         to_mine = to_all
         if self.facts.narrow:
             to_mine = np.zeros_like(to_all)
-            for one in distinct(group).tolist():
+            for one in fast_unique(group).tolist():
                 at = np.flatnonzero(group == one)
                 start = location.near.get(one, NOTHING) if location is not None else NOTHING
                 to_mine[at] = chain(self.frontiers.row(start), near[at])[:-1]
@@ -398,7 +398,7 @@ class Flags:
         if not self.facts.narrow:
             return
         group = self.order.reached(self.lanes.full["cta"][positions])
-        for one in distinct(group).tolist():
+        for one in fast_unique(group).tolist():
             rows = near[group == one].max(axis=0)
             location.near[one] = self.frontiers.raised_one(location.near.get(one, NOTHING), rows)
 

@@ -17,7 +17,7 @@ import numpy as np
 from ...dataclass import dataclass
 from ..machine.lanes import Index
 from .findings import Findings
-from .order import Order
+from .order import HappensBefore
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class First:
     again: bool = False
 
 
-class Turns:
+class PhaseOrder:
     """The arrivals at one barrier of each CTA of a chunk.
 
     now, before: by CTA, the arrivals of warps in the current phase and in the last complete one.
@@ -40,7 +40,7 @@ class Turns:
     reached: by warp, the event of the first of its arrivals that count as one, and the CTAs at which they are.
     """
 
-    def __init__(self, order: Order, findings: Findings, any_warp: bool) -> None:
+    def __init__(self, order: HappensBefore, findings: Findings, any_warp: bool) -> None:
         """any_warp: also check warps that arrive for the first time, after others that have arrived once."""
         self.order = order
         self.findings = findings

@@ -1,8 +1,8 @@
 """How a variant of a kernel is made: from the disk where it was kept there, else compiled.
 
 ```
-signature, target, threads ─▶ Place ─ kept? ─▶ Compiled, whose derivation is made when somebody asks for it
-                               └─ no: frontend ─▶ Draft ─ pipeline ─▶ Compiled, which is kept
+signature, target, threads ─▶ CacheEntry ─ kept? ─▶ Compiled, whose derivation is made when somebody asks for it
+                               └─ no: frontend ─▶ TileDraft ─ pipeline ─▶ Compiled, which is kept
 ```
 """
 
@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import KernelSyntaxError, LaunchError
 from ..forks import importing
 from ..frontend import KernelSource
+from ..gc_pause import gc_paused_until
 from ..ir.params import written_arguments
 from ..ir.types import ConstexprType, Signature
 from ..progress import Progress
 from ..remember import forget
 from ..target import Target
-from ..uncollected import uncollected_until
 from .captured import Captured, CapturedValues
 from .devices import machine_code
-from .disk import Place, Shelf
+from .disk import CacheEntry, KernelCache
 
 if TYPE_CHECKING:
+    from ..compile_record import Derivation
     from ..compiled import Compiled
-    from ..derivation import Derivation
     from ..ir.nodes import Kernel as TileKernel
 
 #: reads a kernel's source into tile IR: build(signature, target, threads, debug)
@@ -40,7 +40,7 @@ Build = Callable[[Signature, Target, int, bool], "TileKernel"]
 Compiler = Callable[["TileKernel", Signature, Target], "Compiled"]
 
 
-class Order(NamedTuple):
+class BuildRequest(NamedTuple):
     """What a variant is made for. debug: the checked build."""
 
     signature: Signature
@@ -49,14 +49,14 @@ class Order(NamedTuple):
     debug: bool
 
 
-class Draft(NamedTuple):
+class TileDraft(NamedTuple):
     """A kernel's tile IR, which may still assume more overlaps than there are. ms: what it took."""
 
     tile: TileKernel
     ms: float
 
 
-class Maker:
+class VariantBuilder:
     """Makes the variants of one kernel; it keeps none of them.
 
     build: makes its tile IR. options: what its decorator was told that isn't in an order.
@@ -66,9 +66,9 @@ class Maker:
         self._source = source
         self._captured = captured
         self._build = build
-        self._shelf = Shelf(source, options)
+        self._shelf = KernelCache(source, options)
 
-    def make(self, order: Order, draft: Draft | None = None, compiler: Compiler | None = None) -> Compiled:
+    def make(self, order: BuildRequest, draft: TileDraft | None = None, compiler: Compiler | None = None) -> Compiled:
         """The variant. draft: its tile IR, where that was needed before. compiler: else `pipeline.compile`."""
         captured = self._captured.current()
         place = self._shelf.place(*order)
@@ -82,7 +82,7 @@ class Maker:
                     self._keep_plain(order, compiled)
         return compiled
 
-    def written(self, order: Order) -> tuple[frozenset[str], Draft | None]:
+    def written(self, order: BuildRequest) -> tuple[frozenset[str], TileDraft | None]:
         """The arguments that the variant writes, and its tile IR where that had to be made."""
         captured = self._captured.current()
         place = self._shelf.place(*order)
@@ -95,7 +95,7 @@ class Maker:
             place.keep_written(names)
         return names, draft
 
-    def _belongs(self, place: Place, order: Order, captured: CapturedValues) -> bool:
+    def _belongs(self, place: CacheEntry, order: BuildRequest, captured: CapturedValues) -> bool:
         """Whether what was made meanwhile belongs there: a captured value may have changed.
 
         captured: the values when the place was found.
@@ -106,13 +106,13 @@ class Maker:
             return True
         return place == self._shelf.place(*order)
 
-    def _keep_plain(self, order: Order, compiled: Compiled) -> None:
+    def _keep_plain(self, order: BuildRequest, compiled: Compiled) -> None:
         """Keeps a checked build in which nothing is checked as the plain one, too."""
         place = self._shelf.place(*order._replace(debug=False))
         if place is not None:
             place.keep(compiled.executable_to_keep)
 
-    def _kept(self, place: Place, order: Order) -> Compiled | None:
+    def _kept(self, place: CacheEntry, order: BuildRequest) -> Compiled | None:
         """The variant from the disk; None where it isn't there."""
         from ..compiled import Compiled
 
@@ -124,7 +124,7 @@ class Maker:
         timings = {"disk": 1e3 * (time.perf_counter() - began)}
         return Compiled(executable, timings, derive, assemble=machine_code, shelf=place)
 
-    def _derivation(self, order: Order, captured: int) -> Derivation:
+    def _derivation(self, order: BuildRequest, captured: int) -> Derivation:
         """How a variant that came from the disk was made, by compiling it now."""
         self._check_unchanged(captured)
         derivation = self._compile(order, None, None).derivation
@@ -142,8 +142,8 @@ class Maker:
 
     # What was remembered of the compiled kernels is forgotten, so that there is less to traverse. A compilation of the
     # matmul kernel took 8 % longer with the collector, and leaves nothing in cycles but its buffers, 59 objects.
-    @uncollected_until(forget)
-    def _compile(self, order: Order, draft: Draft | None, compiler: Compiler | None) -> Compiled:
+    @gc_paused_until(forget)
+    def _compile(self, order: BuildRequest, draft: TileDraft | None, compiler: Compiler | None) -> Compiled:
         # the compiler and llvmlite take 100 ms to import, so they wait until something is compiled
         with importing:
             from .. import pipeline
@@ -161,11 +161,11 @@ class Maker:
         compiled.assemble = machine_code
         return compiled
 
-    def _draft(self, order: Order) -> Draft:
+    def _draft(self, order: BuildRequest) -> TileDraft:
         started = time.perf_counter()
         with self._recursion_named():
             tile = self._build(*order)
-        return Draft(tile, 1e3 * (time.perf_counter() - started))
+        return TileDraft(tile, 1e3 * (time.perf_counter() - started))
 
     @contextmanager
     def _recursion_named(self) -> Iterator[None]:

@@ -204,7 +204,7 @@ class _Meetings(Analysis[_Since]):
         row = ROWS[stmt.name]
         if row.scope is THREAD and (row.asynchronous or row is EXPECT):
             return [s for s in self.scopes if self.comes_beside_leader(stmt, s)]
-        return () if row.is_of_all or not row.memory else self.scopes
+        return () if row.elides_sync or not row.memory else self.scopes
 
     def comes_beside_leader(self, stmt: Stmt, scope: Scope) -> bool:
         """Whether threads may come to a statement whom `elect.sync` doesn't keep together with a scope's leader."""

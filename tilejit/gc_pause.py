@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-__all__ = ["uncollected", "uncollected_until"]
+__all__ = ["gc_paused", "gc_paused_until"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,7 +26,7 @@ def stop(token: object, last: Callable[[], object] | None) -> None:
     gc.disable()
 
 
-def uncollected_until(last: Callable[[], object] | None) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def gc_paused_until(last: Callable[[], object] | None) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator of functions during which the collector does not run, in any thread.
 
     last: run when no thread is left in a function with this `last`, before the collector is turned on again.
@@ -60,7 +60,7 @@ def uncollected_until(last: Callable[[], object] | None) -> Callable[[Callable[P
 
 
 #: around imports and translations
-uncollected = uncollected_until(None)
+gc_paused = gc_paused_until(None)
 
 
 def _enable_in_child() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ...dataclass import dataclass
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ..machine.lanes import Index, Lanes
 from ..machine.mbarrier import MBarrier
 from .findings import Findings
-from .order import Message, Order
+from .order import HappensBefore, Message
 from .places import PtxPlaces
 
 
@@ -37,7 +37,7 @@ class Passed:
 class Laggards:
     """The threads of a chunk that have passed waits which are asked for by number. of: by barrier, while it matters."""
 
-    def __init__(self, order: Order, lanes: Lanes, places: PtxPlaces, findings: Findings) -> None:
+    def __init__(self, order: HappensBefore, lanes: Lanes, places: PtxPlaces, findings: Findings) -> None:
         self.order = order
         self.lanes = lanes
         self.places = places
@@ -53,7 +53,7 @@ class Laggards:
         cta_of = self.lanes.full["chunk_cta"]
         before = self.of.get(barrier, [])
         kept = self.of[barrier] = [x for x in before if (barrier.phase[cta_of[x.positions]] < x.phase + 2).any()]
-        for n in distinct(asked).tolist():
+        for n in fast_unique(asked).tolist():
             who = positions[asked == n]
             kept.append(Passed(n, pc, event, who, np.full(who.size, -1), np.zeros(who.size, np.int64)))
 

@@ -23,7 +23,7 @@ from .machine.lanes import ALONE, Lanes
 from .machine.machine import Machine
 from .machine.printf import Printer
 from .machine.settings import Settings
-from .placing import Allocation, ParameterValue, Placing, Pointer, Resident
+from .placing import ParameterValue, PlacedMemory, Placing, Pointer, Resident
 
 # Past 24 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
 CHUNK_THREADS = 24576
@@ -169,7 +169,7 @@ class _GridRun:
         ranks = prod(self.cluster)
         return max(1, min(self.ctas, CHUNK_THREADS // self.threads, CHUNK_BYTES // bytes_per_cta) // ranks) * ranks
 
-    def shadow_globals(self, watch: Watch, arrays: Sequence[Pointer | Allocation]) -> None:
+    def shadow_globals(self, watch: Watch, arrays: Sequence[Pointer | PlacedMemory]) -> None:
         """Records for the global memory that the kernel may write; the rest can't race or be uninitialised."""
         stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
         fresh = {p.memory.__array_interface__["data"][0] for p in arrays if not p.initialized}

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-import tilejit.uncollected
-from tilejit.uncollected import uncollected, uncollected_until
+import tilejit.gc_pause
+from tilejit.gc_pause import gc_paused, gc_paused_until
 
-FILE = tilejit.uncollected.__file__
+FILE = tilejit.gc_pause.__file__
 
 
 @pytest.fixture(params=[True, False], ids=["on", "off"])
@@ -31,7 +31,7 @@ def before(request: pytest.FixtureRequest) -> Iterator[bool]:
 def test_it_is_off_inside_and_as_it_was_outside(before: bool) -> None:
     seen: list[bool] = []
 
-    @uncollected_until(lambda: seen.append(gc.isenabled()))
+    @gc_paused_until(lambda: seen.append(gc.isenabled()))
     def nested(depth: int) -> int:
         assert not gc.isenabled() and not seen
         return nested(depth - 1) + 1 if depth else 0
@@ -45,16 +45,16 @@ def test_it_is_as_it_was_after_an_error(before: bool) -> None:
         raise ValueError
 
     with pytest.raises(ValueError):
-        uncollected_until(fail)(lambda: None)()
+        gc_paused_until(fail)(lambda: None)()
     assert gc.isenabled() == before
     with pytest.raises(ValueError):
-        uncollected(fail)()
+        gc_paused(fail)()
     assert gc.isenabled() == before
 
 
 def test_it_is_turned_on_when_the_last_thread_returns(before: bool) -> None:
     inside, leave, seen = threading.Event(), threading.Event(), list[str]()
-    of_kind = uncollected_until(lambda: seen.append("last"))
+    of_kind = gc_paused_until(lambda: seen.append("last"))
 
     @of_kind
     def stay() -> None:
@@ -77,9 +77,9 @@ def test_it_is_turned_on_when_the_last_thread_returns(before: bool) -> None:
 
 def test_it_stays_off_for_functions_of_other_kinds(before: bool) -> None:
     seen: list[str] = []
-    compiles = uncollected_until(lambda: seen.append("compiled"))(lambda: None)
+    compiles = gc_paused_until(lambda: seen.append("compiled"))(lambda: None)
 
-    @uncollected_until(lambda: seen.append("imported"))
+    @gc_paused_until(lambda: seen.append("imported"))
     def imports() -> None:
         compiles()
         assert not gc.isenabled() and seen == ["compiled"]
@@ -91,7 +91,7 @@ def test_it_stays_off_for_functions_of_other_kinds(before: bool) -> None:
 def test_a_finalizer_may_call_one(before: bool) -> None:
     entered: list[bool] = []
 
-    @uncollected_until(gc.collect)
+    @gc_paused_until(gc.collect)
     def compiles() -> None:
         entered.append(gc.isenabled())
 
@@ -103,7 +103,7 @@ def test_a_finalizer_may_call_one(before: bool) -> None:
             compiles()
 
     # in another thread, because one that waits for itself would never end
-    thread = threading.Thread(target=uncollected_until(gc.collect)(lambda: Compiles() and None), daemon=True)
+    thread = threading.Thread(target=gc_paused_until(gc.collect)(lambda: Compiles() and None), daemon=True)
     thread.start()
     thread.join(10)
     assert entered == [False] and gc.isenabled() == before
@@ -145,15 +145,15 @@ def test_an_interrupt_anywhere_leaves_it_as_it_was(before: bool) -> None:
     def work() -> None:
         return None
 
-    @uncollected_until(work)
+    @gc_paused_until(work)
     def compiles() -> None:
         work()
-        uncollected(work)()
+        gc_paused(work)()
 
     arrived = []
     for number in range(1, 100):
         arrived.append(Interrupts(number).run(compiles))
-        assert gc.isenabled() == before and not tilejit.uncollected._inside, f"interrupt {number}"
+        assert gc.isenabled() == before and not tilejit.gc_pause._inside, f"interrupt {number}"
         if not arrived[-1]:
             break
     assert arrived.count(True) > 8 and not arrived[-1]
@@ -164,7 +164,7 @@ def test_an_interrupt_anywhere_leaves_it_as_it_was(before: bool) -> None:
 def test_a_forked_child_has_it_on_though_another_thread_had_turned_it_off(before: bool) -> None:
     inside, leave = threading.Event(), threading.Event()
 
-    @uncollected
+    @gc_paused
     def stay() -> None:
         inside.set()
         leave.wait(10)

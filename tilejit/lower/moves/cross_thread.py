@@ -18,7 +18,7 @@ from ...target import WARP as LANES
 from ..builder import Builder, instances_of
 from .combining import Combining, Partial
 
-__all__ = ["Lanes", "SharedPartials", "Shuffles", "by_redux", "by_vote", "exchanged", "gathered"]
+__all__ = ["LaneReduction", "SharedPartials", "Shuffles", "by_redux", "by_vote", "exchanged", "gathered"]
 
 _WORD_BITS = 32
 
@@ -91,7 +91,7 @@ class Shuffles:
 
     def emit(self, b: Builder, combining: Combining, partials: Sequence[Partial], thread: Expr) -> list[Partial]:
         """Each partial combined with those of all these lanes, which get the same bits."""
-        lanes = Lanes.of(b, combining.types, len(partials))
+        lanes = LaneReduction.of(b, combining.types, len(partials))
         halved, single = self.distances[: self.halvings], self.distances[self.halvings :]
         uppers = [b.let("upper", build.not_equal(build.bitwise_and(thread, distance), 0)) for distance in halved]
         own = list(partials)
@@ -116,16 +116,16 @@ def _combined(b: Builder, combining: Combining, own: Sequence[Partial], other: S
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class LaneReduction:
     """What a lane gets from others, through registers for each of the values that are kept."""
 
     b: Builder
     columns: tuple[Column, ...]
 
     @staticmethod
-    def of(b: Builder, dtypes: Sequence[DType], count: int) -> Lanes:
+    def of(b: Builder, dtypes: Sequence[DType], count: int) -> LaneReduction:
         """For `count` partials at a time; the types have whole words."""
-        return Lanes(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
+        return LaneReduction(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
         """What the lane at a distance has of these."""

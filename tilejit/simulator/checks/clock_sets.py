@@ -1,4 +1,4 @@
-"""Frontiers: up to which event what other threads, warps, CTAs and agents did has happened, as one thread knows it.
+"""ClockSets: up to which event what other threads, warps, CTAs and agents did has happened, as one thread knows it.
 
 A frontier is a number; what it says never changes. It is a row of a table, with a column for each thread, warp, CTA or
 agent that any frontier speaks of:
@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...distinct import distinct
+from ...fast_unique import fast_unique
 from ..machine.lanes import Index
 from .pages import PAGE_BITS, Page, Rows, page_of
 
@@ -33,7 +33,7 @@ PAGED = 1 << 30
 _ROW_OF_PAGE = (1 << PAGE_BITS) - 1
 
 
-class Frontiers:
+class ClockSets:
     """All frontiers of a launch. Numbers that nobody keeps are used again after `sweep`.
 
     tables: the column of each thread, warp and CTA of the grid, and of agents, 0 for none. width: of columns; count: of
@@ -60,7 +60,7 @@ class Frontiers:
         table = self.tables[kind]
         missing = table[who] == 0
         if np.count_nonzero(missing):
-            fresh = distinct(who[missing])
+            fresh = fast_unique(who[missing])
             table[fresh] = np.arange(self.width, self.width + fresh.size)
             self.width += fresh.size
             if self.width > self.table.shape[1]:
@@ -98,7 +98,7 @@ class Frontiers:
         """(which of `numbers`, the page's rows) of each page that they are in."""
         at = np.flatnonzero(numbers >= PAGED)
         pages = numbers[at] >> PAGE_BITS
-        for page in distinct(pages).tolist():
+        for page in fast_unique(pages).tolist():
             if self.opened[0] != page:
                 self.opened = page, self.pages[page].rows()
             yield at[pages == page], self.opened[1]
@@ -187,7 +187,7 @@ class Frontiers:
         low, high = groups.min(axis=1), groups.max(axis=1)
         if ((groups == low[:, None]) | (groups == high[:, None])).all():
             return self.joined(low, high)
-        result: Index = np.array([self.number_of(self.joined_row(distinct(group))) for group in groups])
+        result: Index = np.array([self.number_of(self.joined_row(fast_unique(group))) for group in groups])
         return result
 
     def joined_row(self, numbers: Sequence[int] | Index) -> Rows:
@@ -215,7 +215,7 @@ class Frontiers:
         for numbers in kept:
             paged = numbers >= PAGED
             stays[numbers[~paged]] = True
-            pages.update(distinct(numbers[paged] >> PAGE_BITS).tolist())
+            pages.update(fast_unique(numbers[paged] >> PAGE_BITS).tolist())
         renamed = np.cumsum(stays) - 1
         for numbers in kept:
             inside = numbers < PAGED

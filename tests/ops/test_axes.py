@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilejit.ops.relation import COPY, ELEMENTWISE, GENERATED, PRODUCT, REDUCTION, RELATIONS, RESHAPE
+from tilejit.ops.axes import COPY, ELEMENTWISE, GENERATED, PRODUCT, REDUCTION, RELATIONS, RESHAPE
 from tilejit.ops.tile import TILE_OPERATIONS
 
 

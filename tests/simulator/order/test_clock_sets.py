@@ -1,4 +1,4 @@
-"""Order's frontiers against vector clocks that keep an event for every pair of threads."""
+"""HappensBefore's frontiers against vector clocks that keep an event for every pair of threads."""
 
 import dataclasses
 from collections import defaultdict
@@ -6,13 +6,13 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from tilejit.simulator.checks import flags, frontiers, pages
-from tilejit.simulator.checks.flags import ANY, CONSISTENT, WIDE
-from tilejit.simulator.checks.order import Order
+from tilejit.simulator.checks import clock_sets, pages, release_acquire
+from tilejit.simulator.checks.order import HappensBefore
 from tilejit.simulator.checks.records import Shadow
+from tilejit.simulator.checks.release_acquire import ANY, CONSISTENT, WIDE
 from tilejit.simulator.decode.ordering import Ordering
 from tilejit.simulator.machine.lanes import Lanes
-from tilejit.simulator.machine.memory import MemoryRegion, Part
+from tilejit.simulator.machine.memory import MemoryPart, MemoryRegion
 from tilejit.simulator.opcodes.memory import Site
 
 CTAS, THREADS, WARP = 2, 80, 32
@@ -98,19 +98,19 @@ class Naive:
 
 
 class Both:
-    """The same steps for Order and for the naive clocks."""
+    """The same steps for HappensBefore and for the naive clocks."""
 
     def __init__(self, rng, narrow):
         self.rng = rng
         self.narrow = narrow
         self.lanes = Lanes((CTAS, 1, 1), (THREADS, 1, 1), 0, CTAS)
         facts = dataclasses.replace(Ordering.of([], []), narrow=narrow, consistent=True, clocks=True, proxies=True)
-        self.order = Order(CTAS, CTAS * self.lanes.warps_per_cta, self.lanes, True, facts)
+        self.order = HappensBefore(CTAS, CTAS * self.lanes.warps_per_cta, self.lanes, True, facts)
         self.order.begin(self.lanes)
         self.order.cta_barrier(np.arange(CTAS), True)
         self.naive = Naive()
         memory = np.zeros(4 * CELLS, np.uint8)
-        self.shadow = Shadow(MemoryRegion("global", 0, memory.size, memory, [Part("m", 0, memory.size)]), 2, True)
+        self.shadow = Shadow(MemoryRegion("global", 0, memory.size, memory, [MemoryPart("m", 0, memory.size)]), 2, True)
         self.accesses = []
         self.messages = {}
 
@@ -270,9 +270,9 @@ def test_the_programs_pass_knowledge_between_ctas():
 @pytest.mark.parametrize("seed", range(10))
 def test_frontiers_that_are_swept_and_worked_out_in_steps(seed, monkeypatch):
     """One row a step, and the table swept as often as it can be."""
-    monkeypatch.setattr(frontiers, "STEP_ELEMENTS", 1)
-    monkeypatch.setattr(flags, "STEP_ELEMENTS", 1)
-    monkeypatch.setattr(frontiers.Frontiers, "many", True)
+    monkeypatch.setattr(clock_sets, "STEP_ELEMENTS", 1)
+    monkeypatch.setattr(release_acquire, "STEP_ELEMENTS", 1)
+    monkeypatch.setattr(clock_sets.ClockSets, "many", True)
     play(seed, seed % 2 == 0)
 
 
@@ -280,9 +280,9 @@ def test_frontiers_that_are_swept_and_worked_out_in_steps(seed, monkeypatch):
 def test_frontiers_in_pages(seed, monkeypatch):
     """All rows that can be are kept in pages."""
     monkeypatch.setattr(pages, "WORTH_ELEMENTS", 1)
-    monkeypatch.setattr(frontiers, "STEP_ELEMENTS", 16)
+    monkeypatch.setattr(clock_sets, "STEP_ELEMENTS", 16)
     kept = []
-    keep_page = frontiers.Frontiers.keep_page
-    monkeypatch.setattr(frontiers.Frontiers, "keep_page", lambda *args: kept.append(1) or keep_page(*args))
+    keep_page = clock_sets.ClockSets.keep_page
+    monkeypatch.setattr(clock_sets.ClockSets, "keep_page", lambda *args: kept.append(1) or keep_page(*args))
     play(seed, seed % 2 == 0)
     assert kept
