@@ -5,7 +5,7 @@ accepts: a place in shared or global memory, and local tiles owned by exactly th
 emits: sums of floats whose old values nobody reads by the widest `red` that the target has and memory is aligned to;
     all else element by element. Of those that hold the same elements the lowest thread updates; what was there before
     goes to the others through shared memory.
-source: LANGUAGE 3, "tj.atomic".
+source: tilejit/lower/README.md, "Atomic updates".
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8
 emits: the widest copies, shared out among the scope's threads, the last round predicated; at a tensor's edge with
     the number of bytes that lie inside. `.cg`, past the first-level cache, for 16 bytes, `.ca` for fewer. Commit and
     wait are the caller's.
-source: DISPATCH 9.3 and 13; PTX ISA, "Data Movement and Conversion Instructions: cp.async".
+source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "Data Movement and Conversion Instructions: cp.async".
 """
 
 from __future__ import annotations

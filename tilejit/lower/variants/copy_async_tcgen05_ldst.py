@@ -6,7 +6,8 @@ accepts: one side local, the other tmem, on a warpgroup; elements of 8, 16 or 32
 emits: the widest shape that the registers match throughout, in as few instructions as powers of two allow; two, 16
     lanes apart, for each run of 128 rows in a `.16x*b` shape. Waiting is the caller's, but for a tile in local memory:
     it goes through registers, which are waited for here.
-source: DISPATCH 7 and 12; PTX ISA, "tcgen05: matrix fragments and data movement shapes" and "tcgen05.ld".
+source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "tcgen05: matrix fragments and data movement
+    shapes" and "tcgen05.ld".
 """
 
 from __future__ import annotations

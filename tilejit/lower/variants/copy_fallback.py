@@ -4,7 +4,7 @@ accepts: any two of global, shared and local memory with equal dtypes and shapes
     threads, or whose elements the threads of the scope can tell apart.
 emits: memory to memory: elements shared out among the scope's threads. With a local tile: each thread looks at its
     own registers. Between local tiles: one move a register.
-source: DISPATCH 9.1 and 11.10.
+source: tilejit/lower/README.md, "Copies".
 """
 
 from __future__ import annotations

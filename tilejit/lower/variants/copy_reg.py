@@ -6,7 +6,7 @@ emits: the widest vectors that are contiguous in memory and provably aligned, un
     local memory. Registers that aren't neighbours change names on the way, which costs no instruction. The boxes of a
     gathered region lie where the index says, which each thread has in registers. All owners of a replicated tile load
     it, the lowest one stores it.
-source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
+source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 """
 
 from __future__ import annotations

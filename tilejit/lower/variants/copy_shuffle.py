@@ -6,7 +6,7 @@ accepts: two local tiles of equal dtypes, parts at constant starts, where the la
     keep together. Where it costs less than shared memory.
 emits: registers in another order by each lane's bits, a shuffle for each word that changes lanes, and back in order;
     64-bit elements as two words.
-source: OPEN-LAYOUTS 3; PTX ISA, "shfl.sync".
+source: tilejit/lower/README.md, "Copies"; PTX ISA, "shfl.sync".
 """
 
 from __future__ import annotations

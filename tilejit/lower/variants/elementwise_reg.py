@@ -3,7 +3,7 @@
 accepts: a local destination owned by exactly the threads of the scope; local inputs that broadcast to it and lie in
     the same threads, scalars; any of the operations in `tilejit.ops.elementwise`.
 emits: one scalar operation a register, unrolled; pairs where one instruction takes two and registers are adjacent.
-source: DISPATCH 8 and 13.
+source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ accepts: all tiles in shared or global memory, any layouts, regions past a globa
     broadcast, scalars.
 emits: the widest provable vectors, shared out among the scope's threads: a serial loop over rounds, a load of each
     input, the scalar operation on each element, a store.
-source: DISPATCH 8.4 and 13.
+source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 accepts: a local tile, or a part of one, owned by exactly the threads of the scope.
 emits: one store a register, of the sum that the thread's digits and the round's make along the axis.
-source: DISPATCH 8.
+source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 
 from __future__ import annotations

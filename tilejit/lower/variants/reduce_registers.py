@@ -4,7 +4,7 @@ accepts: a local source and a local destination, both owned by exactly the threa
     threads in both; the reduced ones in registers only.
 emits: a balanced tree of the operation over the registers of each result, by rising index. Padding is left out where
     that is known, else it becomes the identity.
-source: DISPATCH 9.9, but that the order is fixed and nothing is flushed to zero.
+source: tilejit/lower/README.md, "Reductions, scans and sorts".
 """
 
 from __future__ import annotations
