@@ -6,7 +6,7 @@ emits: the function for each digit of the reduced index, from the fastest to the
     values comes from elements before those of the higher: registers in a balanced tree; lanes whose numbers differ in
     single bits by shuffles; other threads through shared memory, which everyone reads. Padding is skipped: where the
     higher of two values holds no element, the lower one stays.
-source: tilejit/lower/README.md, "Reductions, scans and sorts"; PTX ISA, "shfl.sync".
+source: tilejit/lower/README.md, "Reductions"; PTX ISA, "shfl.sync".
 """
 
 from __future__ import annotations

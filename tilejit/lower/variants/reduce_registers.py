@@ -4,7 +4,7 @@ accepts: a local source and a local destination, both owned by exactly the threa
     threads in both; the reduced ones in registers only.
 emits: a balanced tree of the operation over the registers of each result, by rising index. Padding is left out where
     that is known, else it becomes the identity.
-source: tilejit/lower/README.md, "Reductions, scans and sorts".
+source: tilejit/lower/README.md, "Reductions".
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ accepts: as `reduce_registers`, but the reduced axes are spread over several war
 emits: the tree of `reduce_registers`, and the shuffles of `reduce_shuffle` as far as they reach; then the lowest thread
     with each partial writes it to shared memory, the scope waits at its barrier, and every thread reads all partials of
     its results, by vectors, and combines them in a tree by rising thread. In a loop a barrier stands in front as well.
-source: tilejit/lower/README.md, "Reductions, scans and sorts".
+source: tilejit/lower/README.md, "Reductions".
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ accepts: as `reduce_registers`, but the reduced axes are spread over lanes, whos
     scope has whole warps.
 emits: the tree of `reduce_registers`; then for each bit, from the nearest lane on, a shuffle and the operation. For
     32-bit integers that all lanes share one `redux.sync`, where the target has it.
-source: tilejit/lower/README.md, "Reductions, scans and sorts"; PTX ISA, "shfl.sync" and "redux.sync".
+source: tilejit/lower/README.md, "Reductions"; PTX ISA, "shfl.sync" and "redux.sync".
 """
 
 from __future__ import annotations
