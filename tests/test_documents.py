@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pages import Program, is_printed, programs
+from tilejit.lower.variants import VARIANTS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "tilejit"
@@ -36,6 +37,8 @@ ABSENT = re.compile(
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 #: a file or a folder that a document names
 NAMED = re.compile(r"`((?:[\w.]+/)*(?:\w+\.(?:py|pyi|md|toml)|\w+/))`")
+#: an identifier that a document names, perhaps with arguments, as an attribute or as a keyword argument
+IDENTIFIER = re.compile(r"`(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?:\([^`]*\)|=[^`]*)?`")
 #: a citation of a heading of a README of the package
 CITED = re.compile(r'\b(tilejit/(?:\w+/)+README\.md), "([^"]+)"')
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -82,6 +85,20 @@ def test_a_readme_of_the_package_is_short_and_names_files_that_exist(page: Path)
     named = NAMED.findall(FENCED.sub("", text_of(page)))
     absent = [name for name in named if not any((base / name).exists() for base in (page.parent, PACKAGE, ROOT))]
     assert not absent
+
+
+@pytest.mark.parametrize("page", READMES, ids=lambda path: path.parent.name)
+def test_a_readme_of_the_package_names_identifiers_that_the_package_has(page: Path) -> None:
+    words = {word for path in PACKAGE.rglob("*.py") for word in re.findall(r"\w+", text_of(path))}
+    absent = set(IDENTIFIER.findall(FENCED.sub("", text_of(page)))) - words
+    assert not absent
+
+
+def test_the_readme_of_lowering_names_every_variant_with_its_priority() -> None:
+    page = text_of(PACKAGE / "lower" / "README.md")
+    assert {variant.name for variant in VARIANTS} <= set(IDENTIFIER.findall(page))
+    named = re.findall(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE) + re.findall(r"`(\w+)` \((\d+)[),]", page)
+    assert {(name, int(priority)) for name, priority in named} <= {(v.name, v.priority) for v in VARIANTS}
 
 
 @pytest.mark.parametrize("page", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
