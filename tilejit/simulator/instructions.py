@@ -58,8 +58,8 @@ def instruction_table(emitted: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
     for title, rows in instruction_rows().items():
         yield f"\n{title}\n"
         for row in rows:
-            columns = _broken(str(row)), wrap(str(row.fidelity), _FIDELITY)
-            yield from (f"{left:<{_INSTRUCTION}}  {right}".rstrip() for left, right in zip_longest(*columns, fillvalue=""))
+            lines = zip_longest(_broken(str(row)), wrap(str(row.fidelity), _FIDELITY), fillvalue="")
+            yield from (f"{left:<{_INSTRUCTION}}  {right}".rstrip() for left, right in lines)
     unknown = sorted({opcode + modifiers for opcode, modifiers in emitted if lookup(opcode, modifiers) is None})
     if unknown:
         yield "\nEmitted by the compiler, unknown to the simulator\n"

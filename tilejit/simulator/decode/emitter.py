@@ -483,7 +483,7 @@ Form = tuple[str, Entry] | tuple[str, Entry, Fidelity]
 Entries = dict[str, tuple[Form, ...]]
 
 
-def approximate(how: str, races: bool = True) -> Fidelity:
+def approximated(how: str, races: bool = True) -> Fidelity:
     return Fidelity("approximate", how, races)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match, approximate, vector
+from ..decode.emitter import BlockWriter, Entries, Match, approximated, vector
 from .memory import site
 from .move import WINDOWS
 
@@ -90,8 +90,10 @@ def check_count(e: BlockWriter, registers: list[str], count: int) -> None:
 _FORM = r"\.sync\.aligned\.m8n8\.x(?P<num>[124])(?P<trans>\.trans)?(?P<space>\.shared(?:::cta)?)?\.b16"
 _FLOATS = r"f16|bf16|tf32|e4m3|e5m2"
 # A GPU may add the products in another order and with fewer bits.
-FLOAT_SUMS = approximate("exact products, whose sum in float64 errs by at most 2^-44 of the sum of their magnitudes, "
-                         "rounded once; the lower 13 bits of tf32 are ignored")
+FLOAT_SUMS = approximated(
+    "exact products, whose sum in float64 errs by at most 2^-44 of the sum of their magnitudes, rounded once; the "
+    "lower 13 bits of tf32 are ignored"
+)
 ENTRIES: Entries = {
     "ldmatrix": ((_FORM, ldmatrix),),
     "stmatrix": ((_FORM, stmatrix),),

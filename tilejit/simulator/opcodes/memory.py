@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...dataclass import dataclass
-from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Fidelity, Match, approximate, refused, vector
+from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Fidelity, Match, approximated, refused, vector
 from ..decode.ptx import parse_number
 
 
@@ -321,7 +321,7 @@ def nothing(e: BlockWriter, m: Match) -> None:
 
 
 _WIDE_TYPE = (r".*\.b128", *refused("128-bit registers are not supported"))
-_ADDITIONS = approximate(
+_ADDITIONS = approximated(
     "in the order of the threads, each rounded once; .add.f32 keeps the subnormals that a GPU flushes in global memory"
 )
 _HINT = Fidelity("exact", "a hint without effect")
@@ -339,10 +339,10 @@ ENTRIES: Entries = {
     "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing, _HINT),
                  (r"\.global\.L2::evict_(?:last|normal)", nothing, _HINT)),
     "prefetchu": ((r"\.L1", nothing, _HINT),),
-    "discard": ((r"(?:\.global)?\.L2", nothing, approximate("keeps the data", races=False)),),
+    "discard": ((r"(?:\.global)?\.L2", nothing, approximated("keeps the data", races=False)),),
     "createpolicy": (
         (r"\.fractional(?:\.L2::evict_(?:first|last|normal|unchanged))(?:\.L2::evict_(?:first|unchanged))?\.b64",
-         create_policy, approximate("the policy is 0, and policies have no effect")),
+         create_policy, approximated("the policy is 0, and policies have no effect")),
     ),
     "applypriority": ((r"(?:\.global)?\.L2::evict_normal", nothing, _HINT),),
 }
