@@ -13,7 +13,7 @@ from typing import get_origin
 
 import tilejit as tj
 from tests.support.notebooks import GUIDE
-from tilejit.__main__ import _parser
+from tilejit.__main__ import _parser, simulator
 from tilejit.dtypes import DType
 from tilejit.environment import VARIABLES
 from tilejit.errors import TilejitError
@@ -317,6 +317,8 @@ def _command_line() -> Iterator[str]:
         ]
         if rows:
             yield _table(("argument", "is"), rows)
+        if action.dest == "simulator":
+            yield "```\n" + "\n".join(simulator()) + "\n```\n"
 
 
 def _prose(doc: str) -> str:
