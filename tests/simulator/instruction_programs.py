@@ -29,10 +29,14 @@ Arrays = tuple[np.ndarray, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """A program for some instructions, each written as opcode and modifiers; `play` runs and checks it."""
+    """A program for some instructions, each written as opcode and modifiers; `play` runs and checks it.
+
+    kind: the fidelity for which its results are evidence.
+    """
 
     instructions: tuple[str, ...]
     play: Callable[[], object]
+    kind: str = "exact"
 
 
 CASES: list[Case] = []
@@ -45,11 +49,11 @@ def row_of(instruction: str) -> tuple[InstructionRow, str]:
     return next(row for row in rows if re.fullmatch(row.pattern, dot + modifiers)), opcode
 
 
-def case(*instructions: str) -> Callable[[Callable[[], object]], Callable[[], object]]:
+def case(*instructions: str, kind: str = "exact") -> Callable[[Callable[[], object]], Callable[[], object]]:
     """Make a case of a function that runs and checks a program."""
 
     def add(play: Callable[[], object]) -> Callable[[], object]:
-        CASES.append(Case(instructions, play))
+        CASES.append(Case(instructions, play, kind))
         return play
 
     return add
@@ -220,7 +224,7 @@ elementwise(f"set.lt.u32.s32 {TWO}", "i4 i4", "u4", lambda a, b: np.where(a < b,
 elementwise(f"set.lt.u32.f32 {TWO}", "f4 f4", "u4", lambda a, b: np.where(a < b, 0xFFFFFFFF, 0))
 
 
-@case("mov.u32")
+@case("mov.u32", kind="approximate")
 def special_registers() -> None:
     """Registers of clocks and of places on the GPU hold what the row says; moves copy bits."""
     how = row_of("mov.u32")[0].fidelity.how
@@ -263,7 +267,7 @@ def approximation(instruction: str, function: Callable[..., Any], low: float, hi
         true = function(*(x.astype("f8").astype(np.longdouble) for x in arrays))
         within_bound(instruction, got.view(BF16).astype("f8") if dtype == "u2" else got, true, precision)
 
-    CASES.append(Case((instruction,), play))
+    CASES.append(Case((instruction,), play, "approximate"))
 
 
 approximation("div.approx.f32", np.divide, 0.1, 9, 2)
@@ -282,7 +286,7 @@ for _name in ("ex2", "tanh"):
     approximation(f"{_name}.approx.bf16", getattr(np, _name.replace("ex2", "exp2")), -4, 4)
 
 
-@case("div.approx.f32")
+@case("div.approx.f32", kind="approximate")
 def large_divisors() -> None:
     a = np.full(2, 2.0**120, "f4")
     same_bits(evaluate("div.approx.f32 {d}, {a}, {b};", a, np.array([2.0**127, 2.0**126], "f4"), out="f4"),
@@ -319,7 +323,7 @@ def integer_updates() -> None:
     assert results(start.format("red.shared.add.u32 [tile], 2; bar.sync 0; ld.shared.u32 %r10, [tile];")) == [133] * 64
 
 
-@case("atom.global.add.f32", "red.global.add.f32")
+@case("atom.global.add.f32", "red.global.add.f32", kind="approximate")
 def floating_point_updates() -> None:
     values = np.concatenate([[1e-40], np.random.default_rng(0).normal(size=63)]).astype("f4")
     body = "ld.param.u64 %x3, [p1]; mad.wide.u32 %x3, %r1, 4, %x3; ld.global.b32 %r5, [%x3]; ld.param.u64 %x4, [p2];"
@@ -331,7 +335,7 @@ def floating_point_updates() -> None:
         assert text[0] == "r" or (got == chain[:-1]).all()
 
 
-@case("ld.global.b128", "ldu.global.b128", "st.global.b128", "atom.global.exch.b128")
+@case("ld.global.b128", "ldu.global.b128", "st.global.b128", "atom.global.exch.b128", kind="unsupported")
 def refused_widths() -> None:
     for text in ("ld.global.b128 %x3, [%x1];", "ldu.global.b128 %x3, [%x1];", "st.global.b128 [%x1], %x1;",
                  "atom.global.exch.b128 %x3, [%x1], %x1;", "ld.param.b128 %x3, [p0];"):
@@ -346,21 +350,31 @@ def refused(text: str, row: InstructionRow) -> None:
 
 HINTS = (
     "membar.gl", "fence.acq_rel.gpu", "fence.mbarrier_init.release.cluster", "fence.proxy.async", "fence.proxy.alias",
-    "prefetch.global.L2", "prefetch.global.L2::evict_last", "prefetchu.L1", "discard.global.L2",
-    "applypriority.global.L2::evict_normal", "brkpt", "nanosleep.u32", "pmevent", "griddepcontrol.wait",
+    "prefetch.global.L2", "prefetch.global.L2::evict_last", "prefetchu.L1", "applypriority.global.L2::evict_normal",
+    "nanosleep.u32", "pmevent", "griddepcontrol.wait",
 )
 
 
 @case(*HINTS)
 def hints_and_fences() -> None:
-    """They change no value, neither in registers nor in memory."""
     for hint in HINTS:
-        operands = {"prefe": "[%x2]", "disca": "[%x2], 128", "apply": "[%x2], 128", "nanos": "20", "pmeve": "3"}
-        body = f"add.u32 %r10, %r1, 7; st.global.u32 [%x2], %r10; {hint} {operands.get(hint[:5], '')};"
-        assert results(body + "ld.global.u32 %r10, [%x2];") == list(range(7, 71)), hint
+        without_effect(hint)
 
 
-@case("createpolicy.fractional.L2::evict_first.b64")
+@case("discard.global.L2", "brkpt", kind="approximate")
+def ignored_instructions() -> None:
+    without_effect("discard.global.L2")
+    without_effect("brkpt")
+
+
+def without_effect(instruction: str) -> None:
+    """Check that an instruction changes no value, neither in registers nor in memory."""
+    operands = {"prefe": "[%x2]", "disca": "[%x2], 128", "apply": "[%x2], 128", "nanos": "20", "pmeve": "3"}
+    body = f"add.u32 %r10, %r1, 7; st.global.u32 [%x2], %r10; {instruction} {operands.get(instruction[:5], '')};"
+    assert results(body + "ld.global.u32 %r10, [%x2];") == list(range(7, 71)), instruction
+
+
+@case("createpolicy.fractional.L2::evict_first.b64", kind="approximate")
 def policies() -> None:
     body = "createpolicy.fractional.L2::evict_first.b64 %x5, 1.0; cvt.u32.u64 %r10, %x5;"
     assert results(body) == [0] * 64
@@ -461,7 +475,7 @@ def warps() -> None:
         assert results(text, block=32) == list(map(int, expected)), text
 
 
-@case("redux.sync.min.NaN.f32")
+@case("redux.sync.min.NaN.f32", kind="approximate")
 def redux_of_nan() -> None:
     a = np.arange(32, dtype="f4") + 2
     a[3] = np.nan
@@ -553,13 +567,22 @@ def sums_within_bound(got: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarr
     assert (abs(got - true) <= bound + abs(true) * np.longdouble(2) ** -24).all() and (got != true).any()
 
 
-@case("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
-def products() -> None:
+def cancelling(rows: int, columns: int) -> Arrays:
+    """Return A and B, 16 products deep in bfloat16, of whose product only rounding errors are left, and C."""
     rng = np.random.default_rng(0)
-    a, b, c = (rng.normal(size=s).astype(t) for s, t in (((16, 16), "f2"), ((16, 8), "f2"), ((16, 8), "f4")))
-    program = matrix_programs.Product("m16n8k16", "f16", "f16", "f32", a, b, c)
+    a, b = (rng.normal(size=s) * 2.0 ** rng.integers(0, 30, s) for s in ((rows, 8), (8, columns)))
+    return np.hstack([a, -a]).astype(BF16), np.vstack([b, b]).astype(BF16), rng.normal(size=(rows, columns)).astype("f4")
+
+
+MMA = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+
+
+@case(MMA, kind="approximate")
+def products() -> None:
+    a, b, c = cancelling(16, 8)
+    program = matrix_programs.Product("m16n8k16", "bf16", "bf16", "f32", a, b, c)
     simulate(program.text, *program.arrays)
-    sums_within_bound(program.result(), a, b, c, row_of("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")[0])
+    sums_within_bound(program.result(), a, b, c, row_of(MMA)[0])
 
 
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k{}.{}"
@@ -572,17 +595,16 @@ def integer_products_of_warpgroups() -> None:
     assert (got == expected).all()
 
 
-@case(WGMMA.format(16, "f32.f16.f16"))
+@case(WGMMA.format(16, "f32.bf16.bf16"), kind="approximate")
 def products_of_warpgroups() -> None:
-    product = wgmma_programs.Product("f16", "f16", "f32", 8, 16)
-    rng = np.random.default_rng(0)
-    product.a, product.b = (rng.normal(size=x.shape).astype("f2") for x in (product.a, product.b))
-    product.c = rng.normal(size=product.c.shape).astype("f4")
+    product = wgmma_programs.Product("bf16", "bf16", "f32", 8, 16)
+    product.a, b, product.c = cancelling(64, 8)
+    product.b = np.ascontiguousarray(b.T)
     registers, _ = product.run()
     got = np.zeros((64, 8), "f4")
     for register, thread in np.ndindex(registers.shape):
         got[product.accumulator(register, thread)] = registers.view("f4")[register, thread]
-    sums_within_bound(got, product.a, product.b.T, product.c, row_of(WGMMA.format(16, "f32.f16.f16"))[0])
+    sums_within_bound(got, product.a, b, product.c, row_of(WGMMA.format(16, "f32.bf16.bf16"))[0])
 
 
 TCGEN05 = (

@@ -50,6 +50,7 @@ def test_every_opcode_of_every_row_has_a_program() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.instructions[0])
 def test_an_instruction_does_what_its_row_says(case: Case, translated: dict[str, bool]) -> None:
+    assert {row_of(x)[0].fidelity.kind for x in case.instructions} == {case.kind}
     case.play()
     # branches emit no code
     jumps = ("bra", "brx", "ret", "exit")
