@@ -571,7 +571,8 @@ def cancelling(rows: int, columns: int) -> Arrays:
     """Return A and B, 16 products deep in bfloat16, of whose product only rounding errors are left, and C."""
     rng = np.random.default_rng(0)
     a, b = (rng.normal(size=s) * 2.0 ** rng.integers(0, 30, s) for s in ((rows, 8), (8, columns)))
-    return np.hstack([a, -a]).astype(BF16), np.vstack([b, b]).astype(BF16), rng.normal(size=(rows, columns)).astype("f4")
+    left, right = np.hstack([a, -a]), np.vstack([b, b])
+    return left.astype(BF16), right.astype(BF16), rng.normal(size=(rows, columns)).astype("f4")
 
 
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
