@@ -276,7 +276,7 @@ LAYOUT_CASES = [
     ),
     (
         "s = tj.alloc_shared((32, 8), tj.float32, layout=«LANES»)",
-        "has thread axes; shared memory is one memory for all threads", "memory strides only",
+        "has thread axes, but shared memory is common to all threads", "memory strides only",
     ),
     (
         "r = tj.alloc_local((8,), tj.float32, layout=«S[8 : -1]»)",
