@@ -1,4 +1,4 @@
-"""The IR from its text; the grammar stands in `printer`."""
+"""Parser for the IR's text. The grammar is in `printer`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def from_text(text: str) -> ir.Kernel:
-    """The kernel that `to_text` wrote; a KernelSyntaxError says where the text isn't one."""
+    """Parse a kernel that `to_text` wrote. raises: KernelSyntaxError at the first error."""
     lines = lines_of(text)
     if not lines:
         return Line("", 1).fail("expected a kernel; got nothing")
@@ -44,7 +44,6 @@ def from_text(text: str) -> ir.Kernel:
 
 
 def _options(line: Line) -> dict[str, object]:
-    """What follows a kernel's name."""
     options: dict[str, object] = {}
     while not line.is_done:
         word = line.name()
@@ -60,15 +59,15 @@ def _options(line: Line) -> dict[str, object]:
         elif word in ("threads", "max_registers"):
             options[word] = line.integer()
         else:
-            line.fail(f"a kernel has no {word!r}")
+            line.fail(f"unknown kernel option {word!r}")
     for word in ("threads", "target"):
         if word not in options:
-            line.fail(f"a kernel needs {word}=")
+            line.fail(f"missing kernel option {word}=")
     return options
 
 
 def _separated(line: Line, read: Callable[[], T], end: str) -> list[T]:
-    """What stands between commas up to `end`."""
+    """Parse a comma-separated list up to `end`."""
     items: list[T] = []
     while not line.accept(end):
         if items:
@@ -78,14 +77,14 @@ def _separated(line: Line, read: Callable[[], T], end: str) -> list[T]:
 
 
 class _Reader:
-    """Statements from lines, with the names defined so far."""
+    """A parser of statements, with the names defined so far."""
 
     def __init__(self, lines: list[Line]) -> None:
         self.remaining = lines
         self.names = Names()
 
     def params(self) -> tuple[ir_params.Param, ...]:
-        """The parameters; scalars first, because tensors name extents that are defined after them."""
+        """Parse the parameters, scalars first: tensors refer to extents that are defined after them."""
         lines: list[Line] = []
         while self.remaining and self.remaining[0].accept("param"):
             lines.append(self.remaining.pop(0))
@@ -98,7 +97,6 @@ class _Reader:
         return tuple(params[n] for n in range(len(lines)))
 
     def memory(self) -> tuple[MemoryPlacement, ...]:
-        """Where the buffers live."""
         memory: list[MemoryPlacement] = []
         while self.remaining and self.remaining[0].accept("place"):
             memory.append(self._placement(self.remaining.pop(0)))
@@ -107,7 +105,7 @@ class _Reader:
     def _placement(self, line: Line) -> MemoryPlacement:
         name, where = line.name(), line.name()
         if where not in PLACES:
-            line.fail(f"nothing is placed in {where!r}; one of {', '.join(PLACES)}")
+            line.fail(f"{where!r} isn't a place; expected one of {', '.join(PLACES)}")
         first = line.integer()
         line.expect("+:")
         placement = MemoryPlacement(name, where, first, line.integer(), line.integer() if line.accept("align") else 1)
@@ -158,7 +156,7 @@ class _Reader:
         return ir_params.PointerParam(of, buffer, written, line.accept("noalias"))
 
     def block(self, outside: int) -> tuple[ir.Stmt, ...]:
-        """The statements of the lines that are indented more than `outside`."""
+        """Parse the lines that are indented more than `outside`."""
         body: list[ir.Stmt] = []
         indent = self.remaining[0].indent if self.remaining else 0
         while self.remaining and self.remaining[0].indent > outside:
@@ -173,7 +171,7 @@ class _Reader:
     def _inner(self, line: Line) -> tuple[ir.Stmt, ...]:
         self._end(line)
         if not self.remaining or self.remaining[0].indent <= line.indent:
-            line.fail("expected an indented block below; `pass` is an empty one")
+            line.fail("expected an indented block; write `pass` for an empty one")
         return self.block(line.indent)
 
     def _end(self, line: Line) -> None:
@@ -235,7 +233,7 @@ class _Reader:
             "instruction": self._instruction, "atomic": self._atomic, "wait": self._wait,
         }
         if word not in readers:
-            line.fail(f"no statement begins with {word!r}", line.indent)
+            line.fail(f"unknown statement {word!r}", line.indent)
         return readers[word](line)
 
     def _let(self, line: Line) -> ir.Let:
@@ -345,7 +343,7 @@ class _Reader:
         return ir.TileOp(name, scope, tuple(operands), tuple(attrs))
 
     def _operand(self, line: Line, wanted: DType | None) -> ir.Region | ir.Expr:
-        """A region where that is the whole operand, else an expression."""
+        """Parse an operand: a region if the whole operand is a place, else an expression."""
         if not ends_after_place(line):
             return expression(line, self.names, wanted)
         return region(line, self.names)
@@ -364,7 +362,7 @@ class _Reader:
         return at
 
     def _list(self, line: Line, read: Callable[[], T]) -> list[T]:
-        """What stands between commas, up to the end or another sign."""
+        """Parse a comma-separated list, up to the end or another sign."""
         if line.is_done or line.sees(";"):
             return []
         items = [read()]
@@ -387,7 +385,7 @@ class _Reader:
         return name, line.integer()
 
     def _combine(self, line: Line) -> Combine:
-        """A function behind `def`; its names are known in it only."""
+        """Parse a function after `def`, which sees its own variables only."""
         outer, self.names.vars = self.names.vars, {}
         lower = self._parameters(line)
         line.expect(",")
@@ -414,7 +412,7 @@ class _Reader:
         return tuple(_separated(line, lambda: self._definition(line), ")"))
 
     def _definition(self, line: Line) -> ir.Var:
-        """NAME: DTYPE with its facts; the name is known from here on."""
+        """Parse NAME: DTYPE with its facts, and define the variable."""
         name = line.name()
         line.expect(":")
         dtype = dtype_name(line)
@@ -434,7 +432,7 @@ class _Reader:
         line.expect(":")
         space = line.name()
         if space not in SPACES:
-            line.fail(f"{space!r} is no memory; one of {', '.join(SPACES)}")
+            line.fail(f"{space!r} isn't a memory space; expected one of {', '.join(SPACES)}")
         dtype = dtype_name(line)
         line.expect("[")
         shape = tuple(_separated(line, lambda: self._size(line), "]"))
@@ -476,7 +474,7 @@ class _Reader:
 
 
 def _is_scalar(line: Line) -> bool:
-    """Whether a parameter's line defines a variable: NAME: DTYPE, not NAME: SPACE DTYPE."""
+    """True if a parameter's line defines a variable: NAME: DTYPE, not NAME: SPACE DTYPE."""
     return len(line.tokens) <= line.at + 2 or line.tokens[line.at + 2].text not in SPACES
 
 
@@ -488,7 +486,7 @@ def _open(line: Line) -> ir.Open:
 
 
 def _tile_layout(line: Line) -> TileLayout:
-    """The text up to `align`, read by the layout's own grammar."""
+    """Parse the text up to `align` as a layout."""
     start = line.peek.column
     while not line.is_done and not line.sees("align"):
         line.take()
