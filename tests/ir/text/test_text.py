@@ -70,17 +70,17 @@ def test_open_tiles_and_slots_read_back() -> None:
 @pytest.mark.parametrize(
     "line, message",
     [
-        ("alloc a: shared float16[8] open cta align 16", "only local tiles are open"),
+        ("alloc a: shared float16[8] open cta align 16", "only local tiles can be open"),
         ("alloc a: local float16[8] open grid align 16", "unknown scope 'grid'"),
         ("alloc a: local float16[8] open cta (0) align 16", "if and only if it is a view"),
-        ("view a: local float16[8, 1] open cta (0, 0) align 16 of s", "goes along (0, 0)"),
-        ("view a: local float16[8] open cta (0) align 16 of s", "isn't (0,) of s"),
-        ("view a: local float32[32] open cta (0) align 16 of s", "of another width"),
+        ("view a: local float16[8, 1] open cta (0, 0) align 16 of s", "which map to (0, 0)"),
+        ("view a: local float16[8] open cta (0) align 16 of s", "doesn't match (0,) of s"),
+        ("view a: local float32[32] open cta (0) align 16 of s", "has another width"),
         ("view a: local float16[32] open warp (0) align 16 of s", "open on the same scope"),
-        ("alloc a: local float16[7, 13] in [90] S[90 : 1 @ tx] align 16", "91 elements in 90 slots"),
+        ("alloc a: local float16[7, 13] in [90] S[90 : 1 @ tx] align 16", "91 elements but 90 slots"),
         ("alloc a: local float16[7, 13] in [8, 12] S[96 : 1 @ tx] align 16", "doesn't fit in slots (8, 12)"),
         ("alloc a: local float16[7, 13] in [8, 16] S[96 : 1 @ tx] align 16", "has 128 elements"),
-        ("alloc a: shared float16[7] in [8] S[8 : 1] align 16", "only a local tile that is laid out has slots"),
+        ("alloc a: shared float16[7] in [8] S[8 : 1] align 16", "only a local tile with a layout can have slots"),
     ],
 )
 def test_what_is_wrong_with_open_tiles_and_slots_is_said(line: str, message: str) -> None:
