@@ -60,11 +60,11 @@ def compile_time(value: Any) -> Any:
     return value
 
 
-def told_apart(value: Any) -> Hashable:
+def comparison_key(value: Any) -> Hashable:
     """Return the key by which a compile-time value is compared; enum members compare by class and name, not by `==`."""
     if isinstance(value, Enum):
         return type(value), value._value_ if value._name_ is None else value._name_
-    return tuple(map(told_apart, value)) if type(value) is tuple else value
+    return tuple(map(comparison_key, value)) if type(value) is tuple else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ConstexprType:
     key: Hashable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", told_apart(self.value))
+        object.__setattr__(self, "key", comparison_key(self.value))
 
     @staticmethod
     def of(argument: Any) -> ConstexprType:

@@ -15,7 +15,7 @@ from ..target import MAX_CLUSTER, MAX_GRID
 SPACES = ("global", "shared", "local", "tmem")
 
 
-class HardwareNumber(NamedTuple):
+class SpecialRegister(NamedTuple):
     """A special register's type and inclusive range.
 
     register: its name in PTX, for those of the grid and of clusters.
@@ -27,13 +27,13 @@ class HardwareNumber(NamedTuple):
     register: str = ""
 
 
-SPECIALS: dict[str, HardwareNumber] = {
-    **{name: HardwareNumber(int32, 0, number.greatest) for name, number in THREAD_IDS.items()},
-    **{f"cta_id.{k}": HardwareNumber(int64, 0, n - 1, f"ctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
-    **{f"num_ctas.{k}": HardwareNumber(int64, 1, n, f"nctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
-    "cluster_rank": HardwareNumber(int32, 0, MAX_CLUSTER - 1, "cluster.ctarank"),
-    **{f"cluster_rank.{k}": HardwareNumber(int32, 0, MAX_CLUSTER - 1, f"cluster.ctaid.{'xyz'[k]}") for k in range(3)},
-    **{f"cluster_id.{k}": HardwareNumber(int64, 0, n - 1, f"clusterid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
+SPECIALS: dict[str, SpecialRegister] = {
+    **{name: SpecialRegister(int32, 0, number.greatest) for name, number in THREAD_IDS.items()},
+    **{f"cta_id.{k}": SpecialRegister(int64, 0, n - 1, f"ctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
+    **{f"num_ctas.{k}": SpecialRegister(int64, 1, n, f"nctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
+    "cluster_rank": SpecialRegister(int32, 0, MAX_CLUSTER - 1, "cluster.ctarank"),
+    **{f"cluster_rank.{k}": SpecialRegister(int32, 0, MAX_CLUSTER - 1, f"cluster.ctaid.{'xyz'[k]}") for k in range(3)},
+    **{f"cluster_id.{k}": SpecialRegister(int64, 0, n - 1, f"clusterid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
 }
 
 #: scopes of the memory model: the threads with respect to which an access or a fence is ordered

@@ -161,7 +161,7 @@ class _Initialized(Analysis[_RegisterState]):
         return _RegisterState(unwritten & ~accessed.surely_written, state.written | unwritten & accessed.written)
 
     def leave(self, loop: For | Loop, turns: LoopStates[_RegisterState]) -> _RegisterState | None:
-        if isinstance(loop, Loop) or turns_of.may_stand(loop) or not turns_of.surely_turns(loop, self.threads):
+        if isinstance(loop, Loop) or turns_of.step_may_be_zero(loop) or not turns_of.surely_iterates(loop, self.threads):
             return super().leave(loop, turns)
         if turns.again is None or turns.breaks is None:
             after = turns.breaks if turns.again is None else turns.again

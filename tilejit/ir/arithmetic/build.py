@@ -27,7 +27,7 @@ from .facts import bounds, full_range, multiple_of
 from .intern import integer, operation, wrap
 
 __all__ = [
-    "ExprLike", "add", "again", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
+    "ExprLike", "add", "apart", "apply", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
     "const", "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal",
     "logical_and", "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op",
     "right_shift", "sub", "total", "weighted_sum", "where",
@@ -81,11 +81,11 @@ def op(name: str, *args: Expr) -> Expr:
     if dtypes.count(compute) < len(dtypes):
         conditions = ELEMENTWISE[name].conditions
         args = (*args[:conditions], *[a if a.dtype is compute else cast(a, compute) for a in args[conditions:]])
-    value = again(name, args)
+    value = apply(name, args)
     return value if value.dtype is result else cast(value, result)
 
 
-def again(name: str, args: tuple[Expr, ...]) -> Expr:
+def apply(name: str, args: tuple[Expr, ...]) -> Expr:
     """The operation on arguments that have the types in which it computes."""
     if {Const}.issuperset(map(type, args)):
         folded = _folded(name, args)

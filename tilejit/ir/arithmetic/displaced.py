@@ -8,7 +8,7 @@ from ...dataclass import replace
 from ..nodes import Buffer, Expr
 from .facts import multiple_of
 
-__all__ = ["bytes_behind_root", "displaced"]
+__all__ = ["root_offset_divisor", "displaced"]
 
 
 def displaced(base: Buffer, offset: Expr, name: str) -> Buffer:
@@ -17,7 +17,7 @@ def displaced(base: Buffer, offset: Expr, name: str) -> Buffer:
     return replace(base, name=name, base=base, offset=offset, align=align, span=None)
 
 
-def bytes_behind_root(buffer: Buffer) -> int:
+def root_offset_divisor(buffer: Buffer) -> int:
     """A number that divides how many bytes a buffer starts behind the one that owns its storage; 0 where it doesn't."""
     number, view = 0, buffer
     while view.base is not None:

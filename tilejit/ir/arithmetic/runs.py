@@ -28,7 +28,7 @@ def at(expr: Expr, var: Var, value: Expr) -> Expr:
         return build.cast(at(expr.x, var, value), expr.dtype, expr.saturate)
     if isinstance(expr, Op):
         args = tuple([at(a, var, value) for a in expr.args])
-        return expr if all(map(is_, args, expr.args)) else build.again(expr.name, args)
+        return expr if all(map(is_, args, expr.args)) else build.apply(expr.name, args)
     return expr
 
 

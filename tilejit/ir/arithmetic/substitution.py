@@ -194,7 +194,7 @@ class Substitution:
             return lambda: Op(name, (only(),), dtype, span)
         elif not may_fold:
             return lambda: Op(name, tuple([make() for make in makes]), dtype, span)
-        return lambda: build.again(name, tuple([make() for make in makes]))
+        return lambda: build.apply(name, tuple([make() for make in makes]))
 
     def _plain(self, op: Op, left: Make, right: Make) -> Make:
         """An operation of which only constants make another."""
@@ -203,7 +203,7 @@ class Substitution:
         def joined() -> Expr:
             x, y = left(), right()
             if isinstance(x, Const) or isinstance(y, Const) or x is y:
-                return build.again(name, (x, y))
+                return build.apply(name, (x, y))
             return operation(name, (x, y), op.dtype)
 
         return joined
@@ -213,7 +213,7 @@ class Substitution:
         def changed() -> Expr:
             bits = integer(fold(), op.dtype)
             if isinstance(x, Const):
-                return build.again(op.name, (x, bits))
+                return build.apply(op.name, (x, bits))
             return operation(op.name, (x, bits), op.dtype) if bits.value else x
 
         return changed
@@ -229,7 +229,7 @@ class Substitution:
         x, y = self._parts(affine(left)), self._parts(affine(right))
         one, other = self.maker(left), self.maker(right)
         if x.products or y.products:
-            return lambda: build.again(name, (one(), other()))
+            return lambda: build.apply(name, (one(), other()))
         # the facts of what changes besides hold in each turn
         first, second = x.bounded(affine(left)), y.bounded(affine(right))
         (low, high), (least, most) = first.gap(second), room(first.bounds(), left.dtype, first.is_assumed)
@@ -238,7 +238,7 @@ class Substitution:
         def compared() -> Expr:
             a, b = x.number() if x.numbers else x.constant, y.number() if y.numbers else y.constant
             if not (least <= a <= most and other_least <= b <= other_most):
-                return build.again(name, (one(), other()))
+                return build.apply(name, (one(), other()))
             answer = by_gap(name, None if low is None else low + a - b, None if high is None else high + a - b)
             if answer is None:
                 return operation(name, (one(), other()), op.dtype)
