@@ -1,7 +1,7 @@
 """What is live before each statement, from the last one to the first.
 
 Sets are integers, a bit for each thing that may be live. Round a loop the walk goes until nothing new is live at its
-head. What is live there follows from what is live behind the loop and only grows, so that it is kept: a loop in a loop
+head. What is live there follows from what is live after the loop and only grows, so that it is kept: a loop in a loop
 is walked again only where that has grown.
 
 Which statements have nothing to do with what is live is found out once of each; visits pass them over.
@@ -25,7 +25,7 @@ __all__ = ["Backwards"]
 class Backwards(ABC):
     """A walk of statements.
 
-    around: of the loops around the current place, what is live behind each, and at its head, innermost last.
+    around: of the loops around the current place, what is live after each, and at its head, innermost last.
     heads: of loops that were walked, the same. is_final: what is live here won't grow any more.
     courses: the statements of each block that visits come to, last one first, by the block's identity.
     kinds: the classes of the statements without blocks that have to do with what is live.
@@ -40,7 +40,7 @@ class Backwards(ABC):
 
     @abstractmethod
     def simple(self, stmt: Stmt, live: int) -> int:
-        """What is live before a statement of one of the `kinds`, behind which `live` is."""
+        """What is live before a statement of one of the `kinds`, after which `live` is."""
 
     def concerns(self, stmt: Stmt) -> bool:
         """Whether a statement of one of the `kinds` has to do with what is live; else it isn't visited."""
@@ -62,7 +62,7 @@ class Backwards(ABC):
         return type(stmt) in walk.UNBOUNDED or any(map(self.course, walk.blocks(stmt)))
 
     def block(self, body: Block, live: int) -> int:
-        """What is live before a block behind which `live` is."""
+        """What is live before a block after which `live` is."""
         for stmt in self.course(body):
             if type(stmt) in self.kinds:
                 live = self.simple(stmt, live)
@@ -80,21 +80,21 @@ class Backwards(ABC):
                     live = 0
         return live
 
-    def loop(self, stmt: For | Loop, behind: int) -> int:
+    def loop(self, stmt: For | Loop, after: int) -> int:
         walked, head = self.heads.get(id(stmt), (None, 0))
-        if walked != behind:
+        if walked != after:
             is_final, self.is_final = self.is_final, False
-            head |= behind if isinstance(stmt, For) else 0
-            while (grown := head | self.turn(stmt, behind, head)) != head:
+            head |= after if isinstance(stmt, For) else 0
+            while (grown := head | self.iterate(stmt, after, head)) != head:
                 head = grown
             self.is_final = is_final
-            self.heads[id(stmt)] = behind, head
+            self.heads[id(stmt)] = after, head
         if self.is_final:
-            self.turn(stmt, behind, head)
+            self.iterate(stmt, after, head)
         return head
 
-    def turn(self, stmt: For | Loop, behind: int, head: int) -> int:
-        self.around.append((behind, head))
+    def iterate(self, stmt: For | Loop, after: int, head: int) -> int:
+        self.around.append((after, head))
         live = self.block(stmt.body, head)
         self.around.pop()
         return live

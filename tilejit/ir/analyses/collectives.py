@@ -12,9 +12,9 @@ from ...source import Span
 from .. import nodes as ir
 from .. import walk
 from .flow import solve
-from .own_copies import is_each_threads_own, is_of_copies
+from .own_copies import is_of_copies, may_run_per_thread
 from .register_pool import SETTINGS, Setting, check_pool
-from .ring_counts import Come, check_steps
+from .ring_counts import Visit, check_steps
 from .thread_states import ThreadState
 from .thread_values import comers
 from .uniformity import Uniformity
@@ -45,17 +45,17 @@ def check(kernel: ir.Kernel) -> None:
     settings = [(n, stmt) for n, stmt in walk.numbered(kernel.body, ir.Instruction) if stmt.name in SETTINGS]
     if not rings and not settings:
         return
-    coming_to = comers(kernel.body, uniformity.values)
+    reaching = comers(kernel.body, uniformity.values)
     check_pool(kernel, [
-        Setting(stmt, coming_to[number], state.is_certain, state.gates)
+        Setting(stmt, reaching[number], state.is_certain, state.gates)
         for number, stmt in settings if (state := states[number]) is not None
     ])
 
-    def come(number: int) -> Come | None:
+    def visit(number: int) -> Visit | None:
         state = states[number]
-        return None if state is None else Come(statements[number], coming_to[number], state.is_certain)
+        return None if state is None else Visit(statements[number], reaching[number], state.is_certain)
 
-    check_steps(kernel, rings, come)
+    check_steps(kernel, rings, visit)
 
 
 def _has_collectives(body: walk.Block) -> bool:
@@ -101,7 +101,7 @@ class _Needs:
         if self.uniformity.widened(active.level) < SCOPES[scope].level:
             remedy = ""
             if op is not None and is_of_copies(op, self.kernel.threads):
-                if is_each_threads_own(op, self.kernel.body):
+                if may_run_per_thread(op, self.kernel.body):
                     return
                 remedy = ", or compute with each thread's own number: float(x), int(x)"
             raise DispatchError(

@@ -75,7 +75,7 @@ class Analysis(ABC, Generic[State]):
         """
         return True
 
-    def behind(self, jump: Jump, state: State) -> State | None:
+    def after_jump(self, jump: Jump, state: State) -> State | None:
         """The state of the code behind a jump that carries `state` away; None where no thread goes on there."""
         return None
 
@@ -95,11 +95,11 @@ class Analysis(ABC, Generic[State]):
         """The state where another turn begins. ends: the states at the turn's end and its continues, joined."""
         return ends
 
-    def leave(self, loop: For | Loop, turns: LoopStates[State]) -> State | None:
+    def leave(self, loop: For | Loop, states: LoopStates[State]) -> State | None:
         """The state after a loop."""
         if isinstance(loop, Loop):
-            return turns.breaks
-        return turns.head if turns.breaks is None else self.join(turns.head, turns.breaks)
+            return states.breaks
+        return states.head if states.breaks is None else self.join(states.head, states.breaks)
 
 
 def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | None]:
@@ -143,19 +143,19 @@ def _course(analysis: Analysis[State], kinds: Set[type[Stmt]], body: Block, firs
     visits: list[_Visit] = []
     last = number = first
     for stmt in body:
-        kind, behind = type(stmt), number + 1
+        kind, after = type(stmt), number + 1
         is_visited = kind in kinds and (kind in walk.UNBOUNDED or analysis.concerns(stmt))  # type: ignore[arg-type]
         blocks: tuple[_Course, ...] = ()
         if kind in walk.COMPOUND_KINDS:
             for block in walk.blocks(stmt):
-                course = _course(analysis, kinds, block, behind)
+                course = _course(analysis, kinds, block, after)
                 blocks += (course,)
-                behind = course.end
+                after = course.end
                 is_visited = is_visited or bool(course.visits)
         if is_visited:
             visits.append(_Visit(last, number, stmt, blocks))
-            last = behind
-        number = behind
+            last = after
+        number = after
     return _Course(tuple(visits), last, number)
 
 
@@ -232,25 +232,25 @@ class _Solver(Generic[State]):
             self.around[-1].breaks = self.joined(self.around[-1].breaks, taken)
         elif isinstance(stmt, Continue):
             self.around[-1].continues = self.joined(self.around[-1].continues, taken)
-        return self.analysis.behind(stmt, taken)
+        return self.analysis.after_jump(stmt, taken)
 
     def loop(self, stmt: For | Loop, visit: _Visit, before: State) -> State | None:
         solved, head = self.loops.get(visit.number), self.analysis.enter(stmt, before)
         if solved is not None:
             head = self.analysis.join(head, solved.head)
         if solved is None or head != solved.head:
-            solved = self.loops[visit.number] = self.turns(stmt, visit.blocks[0], head)
+            solved = self.loops[visit.number] = self.fixpoint(stmt, visit.blocks[0], head)
         return self.analysis.leave(stmt, LoopStates(before, solved.head, solved.again, solved.breaks))
 
-    def turns(self, stmt: For | Loop, course: _Course, head: State) -> _Solved[State]:
+    def fixpoint(self, stmt: For | Loop, course: _Course, head: State) -> _Solved[State]:
         """Follows a loop's turns until they bring nothing new to its head."""
         while True:
             exits: _Exits[State] = _Exits()
             self.around.append(exits)
             end = self.block(course, head)
             self.around.pop()
-            turned = self.joined(end, exits.continues)
-            again = None if turned is None else self.analysis.repeat(stmt, head, turned)
+            ends = self.joined(end, exits.continues)
+            again = None if ends is None else self.analysis.repeat(stmt, head, ends)
             grown = head if again is None else self.analysis.join(head, again)
             if grown == head:
                 return _Solved(head, again, exits.breaks)

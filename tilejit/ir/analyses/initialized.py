@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...dataclass import lean
 from ...errors import KernelTypeError
 from .. import walk
-from ..arithmetic import iterations as turns_of
+from ..arithmetic.iterations import step_may_be_zero, surely_iterates
 from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
 from ..walk import Place
 from .bitsets import members
@@ -160,13 +160,13 @@ class _Initialized(Analysis[_RegisterState]):
         unwritten = state.unwritten & ~accessed.surely_read
         return _RegisterState(unwritten & ~accessed.surely_written, state.written | unwritten & accessed.written)
 
-    def leave(self, loop: For | Loop, turns: LoopStates[_RegisterState]) -> _RegisterState | None:
-        if isinstance(loop, Loop) or turns_of.step_may_be_zero(loop) or not turns_of.surely_iterates(loop, self.threads):
-            return super().leave(loop, turns)
-        if turns.again is None or turns.breaks is None:
-            after = turns.breaks if turns.again is None else turns.again
+    def leave(self, loop: For | Loop, states: LoopStates[_RegisterState]) -> _RegisterState | None:
+        if isinstance(loop, Loop) or step_may_be_zero(loop) or not surely_iterates(loop, self.threads):
+            return super().leave(loop, states)
+        if states.again is None or states.breaks is None:
+            after = states.breaks if states.again is None else states.again
         else:
-            after = self.join(turns.again, turns.breaks)
+            after = self.join(states.again, states.breaks)
         if after is None or not after.unwritten:
             return after
         return _RegisterState(after.unwritten & ~self.registers.written_by(loop), after.written)

@@ -55,8 +55,8 @@ def is_move(stmt: Stmt) -> bool:
     if not isinstance(stmt, TileOp) or stmt.name != CAST.name:
         return False
     dst, src = stmt.tiles["dst"], stmt.tiles["src"]
-    is_alike = dst.dtype == src.dtype and dst.shape == src.shape and dst.buffer.space == src.buffer.space == "local"
-    return is_alike and _is_whole(dst) and _is_whole(src)
+    is_same = dst.dtype == src.dtype and dst.shape == src.shape and dst.buffer.space == src.buffer.space == "local"
+    return is_same and _is_whole(dst) and _is_whole(src)
 
 
 def touches(body: Block, numbers: Mapping[str, int]) -> Touches:

@@ -26,8 +26,8 @@ from .elements import offsets, slots_of
 
 __all__ = ["LocalRegisters", "RegisterAccesses"]
 
-#: turns of nested loops that are followed one by one to see what they write
-_MOST_TURNS = 4096
+#: iterations of nested loops that are followed one by one to see what they write
+_MOST_ITERATIONS = 4096
 
 
 @lean(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class LocalRegisters:
         return RegisterAccesses(named.surely << first, named.possibly << first)
 
     def written_by(self, loop: ir.For) -> int:
-        """The registers that a loop of known turns is sure to write, whose places move with its index."""
+        """The registers that a loop of known iterations is sure to write, whose places move with its index."""
         written = 0
-        for place, at in _turns(loop, {}, [_MOST_TURNS]):
+        for place, at in _writes_of(loop, {}, [_MOST_ITERATIONS]):
             if place.buffer.root.name not in self.first:
                 continue
             if not at:
@@ -228,36 +228,36 @@ def _is_fixed(place: ir.Region | ir.Element) -> bool:
     return True
 
 
-def _turns(
+def _writes_of(
     loop: ir.For, at: Mapping[str, int], left: list[int]
 ) -> Iterator[tuple[ir.Region | ir.Element, Mapping[str, int]]]:
-    """What the turns of a loop write, each place with the values of the loops' indices.
+    """What the iterations of a loop write, each place with the values of the loops' indices.
 
     Places that move with no index come once, without such values.
-    left: how many turns are still followed.
+    left: how many iterations are still followed.
     """
     ends = [_value(end, at) for end in (loop.start, loop.stop, loop.step)]
     start, stop, step = ends
     if start is None or stop is None or step is None or step == 0 or len(range(start, stop, step)) > left[0]:
         return
-    turns = range(start, stop, step)
-    left[0] -= len(turns)
+    iterations = range(start, stop, step)
+    left[0] -= len(iterations)
     before, leaves = _before_a_jump(loop.body)
     if leaves:
-        turns = turns[:1]
+        iterations = iterations[:1]
     written = [place for stmt in before if isinstance(stmt, (ir.Store, ir.TileOp)) for place in writes(stmt)]
     places = [place for place in written if isinstance(place, (ir.Region, ir.Element))]
     moving = [place for place in places if not _is_fixed(place)]
-    if turns:
+    if iterations:
         yield from ((place, {}) for place in places if _is_fixed(place))
     loops = [stmt for stmt in before if isinstance(stmt, ir.For)]
     if not moving and not loops:
         return
-    for turn in turns:
-        here = {**at, loop.var.name: turn}
+    for value in iterations:
+        here = {**at, loop.var.name: value}
         yield from ((place, here) for place in moving)
         for inner in loops:
-            yield from _turns(inner, here, left)
+            yield from _writes_of(inner, here, left)
 
 
 def _before_a_jump(body: Block) -> tuple[Block, bool]:

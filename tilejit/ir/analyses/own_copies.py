@@ -18,10 +18,10 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from .. import walk
 
-__all__ = ["has_copies", "is_each_threads_own", "is_of_copies", "numbers_of", "written_by_numbers"]
+__all__ = ["has_copies", "may_run_per_thread", "is_of_copies", "numbers_of", "written_by_numbers"]
 
 #: the classes of operands that all threads give alike; None is one that isn't given
-_ALIKE = (ir.Region, ir.Const, type(None))
+_UNIFORM = (ir.Region, ir.Const, type(None))
 
 
 def has_copies(tile: ir.Buffer, scope: str, threads: int) -> bool:
@@ -40,7 +40,7 @@ def is_of_copies(op: ir.TileOp, threads: int) -> bool:
     return all(_is_copied(region, op, threads) for region in op.tiles.values())
 
 
-def is_each_threads_own(op: ir.TileOp, body: walk.Block) -> bool:
+def may_run_per_thread(op: ir.TileOp, body: walk.Block) -> bool:
     """Whether threads may carry out an operation of copies without the others of its scope.
 
     What it gives is read and written only in its own block and below, after an operation of that block has written
@@ -64,14 +64,14 @@ def is_each_threads_own(op: ir.TileOp, body: walk.Block) -> bool:
 
 def numbers_of(op: ir.TileOp) -> list[ir.Expr]:
     """The operands of an operation that are neither tiles nor known: each thread gives its own."""
-    return [given for given in op.operands if not isinstance(given, _ALIKE)]
+    return [given for given in op.operands if not isinstance(given, _UNIFORM)]
 
 
 def written_by_numbers(body: walk.Block) -> frozenset[str]:
     """The local tiles that every thread has whole, by name, and computes from such numbers, or other such tiles."""
     names: set[str] = set()
     operations = walk.each(body, ir.TileOp)
-    if not [given for op in operations for given in op.operands if not isinstance(given, _ALIKE)]:
+    if not [given for op in operations for given in op.operands if not isinstance(given, _UNIFORM)]:
         return frozenset()
     writes = [(tile.name, op) for op in operations for tile in _whole_tiles_written(op)]
     grows = True

@@ -2,12 +2,12 @@
 
     cta.copy x[...], X[...]            x
     cta.max  m[...], x[...]            x, m
-    cta.sub  y[...], x[...], m[...]    x, m before it; y behind it, where x's registers are free again
+    cta.sub  y[...], x[...], m[...]    x, m before it; y after it, where x's registers are free again
 
 A tile is live from where it may have been written to where it is last read, register by register. Text order counts:
 ptxas moves no load in front of a store, and measured, it spills what is live in that order and doesn't fit. An
 operation is done with a register of its operands once it writes one of its result: what counts is what is live before
-it or behind it, not both.
+it or after it, not both.
 
 Two sorts of tiles take none. One of nothing but constants or indices is computed where it is read. And what is only
 reduced passes through, element by element:
@@ -41,7 +41,7 @@ _WORD = 32
 class Pressure:
     """The tiles that are live where they take most.
 
-    tiles: each with its registers of 32 bits, most first. stmt: in front of which, or behind which, they are live; None
+    tiles: each with its registers of 32 bits, most first. stmt: in front of which, or after which, they are live; None
     where no tile is.
     """
 
@@ -245,12 +245,12 @@ class _Pressing(Backwards):
             touched = self.touched[id(stmt)] = self.touching(stmt)
         if touched.passes:
             return live
-        behind, written, begins, read = live, touched.written, touched.begins, touched.read
+        after, written, begins, read = live, touched.written, touched.begins, touched.read
         live = live & ~written | read
         if self.is_final and (begins or read):
             begun = self.begun.before(stmt, self.registers)
             self.note(stmt, live & begun)
-            self.note(stmt, behind & (begun | begins))
+            self.note(stmt, after & (begun | begins))
         return live
 
     def touching(self, stmt: Stmt) -> _Touching:

@@ -45,7 +45,7 @@ class Setting:
     """
 
     stmt: Instruction
-    comers: int
+    threads: int
     is_certain: bool
     gates: Gates
 
@@ -117,7 +117,7 @@ def _asked(kernel: Kernel, settings: Sequence[Setting], conditions: _Conditions)
                 "which warpgroups set their registers here is known only at run time", span=setting.stmt.span,
                 hint="branch on tj.warpgroup_id() and constants alone",
             )
-        for first in instances(setting.comers, WARPGROUP, kernel.threads):
+        for first in instances(setting.threads, WARPGROUP, kernel.threads):
             group = first // WARPGROUP
             if not all(conditions.exclude(setting, other) for other in asked.get(group, ())):
                 raise KernelTypeError(

@@ -9,7 +9,7 @@ from ...dataclass import field, lean, replace
 from ...source import Span
 from .register_pool import Gates
 
-__all__ = ["CTA", "EVERYBODY", "THREAD", "Active", "ThreadState", "lowest", "with_levels"]
+__all__ = ["CTA", "ALL_ACTIVE", "THREAD", "Active", "ThreadState", "lowest", "with_levels"]
 
 #: the levels of what all threads of a CTA agree on, and of what each has to itself
 CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
@@ -27,17 +27,17 @@ class Active:
     cause: str = field(default="", compare=False)
     span: Span | None = field(default=None, compare=False)
 
-    def meet(self, other: Active) -> Active:
+    def intersect(self, other: Active) -> Active:
         lower = other if other.level < self.level else self
         threads = self.threads | other.threads
         return lower if threads == lower.threads else replace(lower, threads=threads)
 
     def among(self, threads: int) -> Active:
         """The same for these threads alone."""
-        return self if self is EVERYBODY or self.threads & threads else EVERYBODY
+        return self if self is ALL_ACTIVE or self.threads & threads else ALL_ACTIVE
 
 
-EVERYBODY = Active()
+ALL_ACTIVE = Active()
 
 
 @lean(frozen=True, slots=True)
@@ -54,17 +54,17 @@ class ThreadState:
     who: the threads that may come here by their ids, thread i as bit i. by_ids: the level of this set.
     """
 
-    entered: Active = EVERYBODY
-    returned: Active = EVERYBODY
-    broken: Active = EVERYBODY
-    continued: Active = EVERYBODY
+    entered: Active = ALL_ACTIVE
+    returned: Active = ALL_ACTIVE
+    broken: Active = ALL_ACTIVE
+    continued: Active = ALL_ACTIVE
     levels: Mapping[str, int] = field(default_factory=dict)
     partial: frozenset[str] = frozenset()
     is_exact: bool = True
     gates: Gates = frozenset()
     has_parted: bool = False
-    who: int = -1
-    by_ids: Active = EVERYBODY
+    possible: int = -1
+    by_ids: Active = ALL_ACTIVE
 
     @property
     def active(self) -> Active:
@@ -74,16 +74,17 @@ class ThreadState:
     @property
     def decided(self) -> Active:
         """As `active`, as far as anything but ids decides who is active."""
-        if self.returned is self.broken is self.continued is EVERYBODY:
+        if self.returned is self.broken is self.continued is ALL_ACTIVE:
             # mostly none has left
             return self.entered
-        return self.entered.meet(self.returned).meet(self.broken).meet(self.continued)
+        return self.entered.intersect(self.returned).intersect(self.broken).intersect(self.continued)
 
-    def among(self, who: int, by_ids: Active) -> ThreadState:
+    def among(self, possible: int, by_ids: Active) -> ThreadState:
         """The state of those active threads that are also among these."""
         return replace(
-            self, entered=self.entered.among(who), returned=self.returned.among(who), broken=self.broken.among(who),
-            continued=self.continued.among(who), who=who, by_ids=by_ids,
+            self, entered=self.entered.among(possible), returned=self.returned.among(possible),
+            broken=self.broken.among(possible), continued=self.continued.among(possible), possible=possible,
+            by_ids=by_ids,
         )
 
     @property
@@ -104,7 +105,7 @@ class ThreadState:
         # written out: of all states most are made here
         return ThreadState(
             self.entered, self.returned, self.broken, self.continued, levels, self.partial, self.is_exact, self.gates,
-            self.has_parted, self.who, self.by_ids,
+            self.has_parted, self.possible, self.by_ids,
         )
 
 

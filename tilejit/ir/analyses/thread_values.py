@@ -110,7 +110,7 @@ def comers(body: Block, values: ThreadValues) -> list[int]:
     values: what is known of the kernel's threads, conditions at least.
     """
     listed: list[int] = []
-    _come(body, values.everybody, values, listed)
+    _reach(body, values.everybody, values, listed)
     return listed
 
 
@@ -123,29 +123,30 @@ def instances(comers: int, size: int, threads: int) -> list[int]:
 
 
 #: the classes of statements behind which not all come who came to them
-_PARTING = (ir.If, *walk.JUMPS)
+_NARROWING = (ir.If, *walk.JUMPS)
 #: those, and the others that hold blocks
-_TURNING = frozenset((*_PARTING, *walk.COMPOUND))
+_CONTROL = frozenset((*_NARROWING, *walk.COMPOUND))
 
 
-def _come(body: Block, coming: int, values: ThreadValues, listed: list[int]) -> int:
+def _reach(body: Block, reaching: int, values: ThreadValues, listed: list[int]) -> int:
     """Lists who comes to the statements of a block; returns who comes to its end."""
     if not body:
-        return coming
+        return reaching
     held = walk.inventory(body)
-    if held.kinds.isdisjoint(_PARTING):
-        listed += [coming] * held.size
-        return coming
+    if held.kinds.isdisjoint(_NARROWING):
+        listed += [reaching] * held.size
+        return reaching
     for stmt in body:
-        listed.append(coming)
-        if type(stmt) not in _TURNING:
+        listed.append(reaching)
+        if type(stmt) not in _CONTROL:
             continue
         match stmt:
             case ir.If(cond, then, orelse):
                 true, false = values.finding(cond)
-                coming = _come(then, coming & true, values, listed) | _come(orelse, coming & false, values, listed)
+                true_end = _reach(then, reaching & true, values, listed)
+                reaching = true_end | _reach(orelse, reaching & false, values, listed)
             case ir.For() | ir.Loop():
-                _come(stmt.body, coming, values, listed)
+                _reach(stmt.body, reaching, values, listed)
             case ir.Break() | ir.Continue() | ir.Return():
-                coming = 0
-    return coming
+                reaching = 0
+    return reaching

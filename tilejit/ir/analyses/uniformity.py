@@ -36,7 +36,7 @@ from ..names import sources
 from .flow import Analysis, LoopStates, solve
 from .own_copies import has_copies, numbers_of, written_by_numbers
 from .register_pool import Gate, Gates
-from .thread_states import CTA, EVERYBODY, THREAD, Active, ThreadState, lowest, with_levels
+from .thread_states import ALL_ACTIVE, CTA, THREAD, Active, ThreadState, lowest, with_levels
 from .thread_values import ThreadValues, comers
 
 __all__ = ["Uniformity", "repeated_additions"]
@@ -49,11 +49,11 @@ def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
     """The atomic additions by which several threads add one value to one element, and how many threads these are."""
     uniformity = Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
-    coming_to = comers(kernel.body, uniformity.values)
+    reaching = comers(kernel.body, uniformity.values)
     return [
-        (stmt, coming.bit_count())
-        for stmt, state, coming in zip(walk.statements(kernel.body), states, coming_to, strict=True)
-        if state is not None and isinstance(stmt, ir.Atomic) and coming.bit_count() > 1
+        (stmt, threads.bit_count())
+        for stmt, state, threads in zip(walk.statements(kernel.body), states, reaching, strict=True)
+        if state is not None and isinstance(stmt, ir.Atomic) and threads.bit_count() > 1
         and uniformity.is_repeated(stmt, state)
     ]
 
@@ -123,21 +123,21 @@ class Uniformity(Analysis[ThreadState]):
 
     def start(self) -> ThreadState:
         partial = frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads))
-        return ThreadState(partial=partial, who=self.values.everybody)
+        return ThreadState(partial=partial, possible=self.values.everybody)
 
     def join(self, first: ThreadState, second: ThreadState) -> ThreadState:
         return ThreadState(
-            first.entered.meet(second.entered),
-            first.returned.meet(second.returned),
-            first.broken.meet(second.broken),
-            first.continued.meet(second.continued),
+            first.entered.intersect(second.entered),
+            first.returned.intersect(second.returned),
+            first.broken.intersect(second.broken),
+            first.continued.intersect(second.continued),
             lowest(first.levels, second.levels),
             first.partial | second.partial,
             first.is_exact and second.is_exact,
             first.gates | second.gates,
             first.has_parted or second.has_parted,
-            first.who | second.who,
-            first.by_ids.meet(second.by_ids),
+            first.possible | second.possible,
+            first.by_ids.intersect(second.by_ids),
         )
 
     def step(self, stmt: ir.Simple | ir.Jump, state: ThreadState) -> ThreadState:
@@ -145,8 +145,8 @@ class Uniformity(Analysis[ThreadState]):
             case ir.Let(var, value):
                 if var.name in self.derived:
                     return state
-                said = SCOPES[var.uniform].level if var.uniform else THREAD
-                return state.with_level(var.name, max(self.level(value, state), said))
+                declared = SCOPES[var.uniform].level if var.uniform else THREAD
+                return state.with_level(var.name, max(self.level(value, state), declared))
             case ir.Declare(var, init):
                 # one that isn't assigned yet has no value that threads could disagree on
                 level = CTA if init is None else min(self.level(init, state), state.active.level)
@@ -164,13 +164,13 @@ class Uniformity(Analysis[ThreadState]):
             case ir.TileOp():
                 return self.with_copies(stmt, state)
             case ir.Break():
-                return replace(state, broken=state.broken.meet(self.departure("break", stmt.span, state)))
+                return replace(state, broken=state.broken.intersect(self.departure("break", stmt.span, state)))
             case ir.Continue():
-                return replace(state, continued=state.continued.meet(self.departure("continue", stmt.span, state)))
+                return replace(state, continued=state.continued.intersect(self.departure("continue", stmt.span, state)))
             case ir.Return():
                 departure = self.departure("return", stmt.span, state)
                 parted = state.has_parted or (bool(state.gates) and departure.level < CTA)
-                return replace(state, returned=state.returned.meet(departure), has_parted=parted)
+                return replace(state, returned=state.returned.intersect(departure), has_parted=parted)
         return state
 
     def with_copies(self, op: ir.TileOp, state: ThreadState) -> ThreadState:
@@ -194,12 +194,12 @@ class Uniformity(Analysis[ThreadState]):
         """The threads that remain where some leave by a jump: their level is that of the branch around the jump."""
         active = state.active
         cause = f"`{word}` in {active.cause}" if active.cause else ""
-        threads = state.who if active.level < CTA else 0
+        threads = state.possible if active.level < CTA else 0
         return replace(active, cause=cause, span=active.span or span, threads=threads)
 
-    def behind(self, jump: ir.Jump, state: ThreadState) -> ThreadState:
+    def after_jump(self, jump: ir.Jump, state: ThreadState) -> ThreadState:
         # every thread that comes to a `return` ends there, a partial instance as well
-        return replace(state, who=0, partial=frozenset() if isinstance(jump, ir.Return) else state.partial)
+        return replace(state, possible=0, partial=frozenset() if isinstance(jump, ir.Return) else state.partial)
 
     def branch(self, stmt: ir.If, state: ThreadState) -> tuple[ThreadState, ThreadState]:
         true, false = self.values.finding(stmt.cond)
@@ -207,10 +207,11 @@ class Uniformity(Analysis[ThreadState]):
         if self.values.of(stmt.cond) is None:
             level = self.level(stmt.cond, state)
             exact = state.is_exact and self.widened(level) == CTA
+            either = true & false & state.possible
             then, orelse = [
                 replace(
-                    side, entered=self.narrowed(side.entered, level, true & false & state.who, "the `if`", stmt.span),
-                    is_exact=exact, gates=state.gates | {Gate(id(stmt), truth)},
+                    side, entered=self.narrowed(side.entered, level, either, "the `if`", stmt.span), is_exact=exact,
+                    gates=state.gates | {Gate(id(stmt), truth)},
                 )
                 for side, truth in ((then, True), (orelse, False))
             ]
@@ -221,25 +222,27 @@ class Uniformity(Analysis[ThreadState]):
 
     def among(self, state: ThreadState, threads: int, span: Span | None) -> ThreadState:
         """The state of those active threads that are also among these, by their ids."""
-        who = state.who & threads
-        return state if who == state.who else state.among(who, self.by_ids(who, state.by_ids, span))
+        possible = state.possible & threads
+        return state if possible == state.possible else state.among(possible, self.by_ids(possible, state.by_ids, span))
 
-    def by_ids(self, who: int, before: Active, span: Span | None) -> Active:
+    def by_ids(self, possible: int, before: Active, span: Span | None) -> Active:
         """The level of a set of threads, thread i as bit i; of the branch that made it smaller only if that matters."""
-        if who not in self.sets:
-            self.sets[who] = self.level_of(np.array([who >> int(i) & 1 for i in self.values.ids]))
-        level = self.sets[who]
+        if possible not in self.sets:
+            self.sets[possible] = self.level_of(np.array([possible >> int(i) & 1 for i in self.values.ids]))
+        level = self.sets[possible]
         if level == CTA:
-            return EVERYBODY
+            return ALL_ACTIVE
         return before if level == before.level else Active(level, 0, "the `if`", span)
 
     def merged(self, stmt: ir.If, before: ThreadState, ends: ThreadState) -> ThreadState:
         stayed = (ends.returned, ends.broken, ends.continued) == (before.returned, before.broken, before.continued)
         exact = before.is_exact and (stayed or ends.is_exact)
-        gates = before.gates | _behind(ends.gates)
+        gates = before.gates | _of_ended_branches(ends.gates)
         if self.values.of(stmt.cond) is None and self.jumps_in(stmt):
             gates |= {Gate(id(stmt), None)}
-        by_ids = before.by_ids if ends.who == before.who else self.by_ids(ends.who, ends.by_ids, stmt.span)
+        by_ids = before.by_ids
+        if ends.possible != before.possible:
+            by_ids = self.by_ids(ends.possible, ends.by_ids, stmt.span)
         return replace(ends, entered=before.entered, is_exact=exact, gates=gates, by_ids=by_ids)
 
     def jumps_in(self, stmt: ir.If | ir.For | ir.Loop) -> frozenset[type[ir.Jump]]:
@@ -260,14 +263,14 @@ class Uniformity(Analysis[ThreadState]):
 
     def enter(self, loop: ir.For | ir.Loop, before: ThreadState) -> ThreadState:
         if isinstance(loop, ir.Loop):
-            return replace(before, entered=before.decided, broken=EVERYBODY, continued=EVERYBODY)
+            return replace(before, entered=before.decided, broken=ALL_ACTIVE, continued=ALL_ACTIVE)
         begin, step = self.level(loop.start, before), self.level(loop.step, before)
         least = min(begin, self.level(loop.stop, before), step)
         return replace(
             before,
-            entered=self.narrowed(before.decided, least, before.who, "the loop", loop.span),
-            broken=EVERYBODY,
-            continued=EVERYBODY,
+            entered=self.narrowed(before.decided, least, before.possible, "the loop", loop.span),
+            broken=ALL_ACTIVE,
+            continued=ALL_ACTIVE,
             levels=with_levels(before.levels, {loop.var.name: min(begin, step)}),
             is_exact=before.is_exact and self.widened(least) == CTA,
             # it may have no turn
@@ -276,27 +279,27 @@ class Uniformity(Analysis[ThreadState]):
 
     def narrowed(self, active: Active, level: int, threads: int, what: str, span: Span | None) -> Active:
         """The level where some of these threads go on and others don't, whatever else has lowered it."""
-        return active if level == CTA else active.meet(Active(level, threads, what, span))
+        return active if level == CTA else active.intersect(Active(level, threads, what, span))
 
     def repeat(self, loop: ir.For | ir.Loop, head: ThreadState, ends: ThreadState) -> ThreadState:
         # at the head nobody sees what the turn has defined
         assigned = {name: ends.level(name) for name in self.changed_in(loop.body)}
         return replace(
-            ends, entered=head.entered, continued=EVERYBODY, levels=with_levels(head.levels, assigned),
-            gates=head.gates, who=head.who, by_ids=head.by_ids,
+            ends, entered=head.entered, continued=ALL_ACTIVE, levels=with_levels(head.levels, assigned),
+            gates=head.gates, possible=head.possible, by_ids=head.by_ids,
         )
 
-    def leave(self, loop: ir.For | ir.Loop, turns: LoopStates[ThreadState]) -> ThreadState:
+    def leave(self, loop: ir.For | ir.Loop, states: LoopStates[ThreadState]) -> ThreadState:
         """After a loop all threads are back; what it assigned may differ between those that left in different turns."""
-        head = turns.head
-        last = head if turns.breaks is None else self.join(head, turns.breaks)
+        head = states.head
+        last = head if states.breaks is None else self.join(head, states.breaks)
         ends = min(head.entered.level, head.broken.level, head.by_ids.level)
-        before = turns.before
+        before = states.before
         stayed = head.returned == before.returned
         gates = before.gates | {Gate(id(loop), None)} if self.jumps_in(loop) else before.gates
         assigned = {name: min(last.level(name), ends) for name in self.changed_in(loop.body)}
         return replace(
-            before, returned=before.returned.meet(head.returned), levels=with_levels(before.levels, assigned),
+            before, returned=before.returned.intersect(head.returned), levels=with_levels(before.levels, assigned),
             is_exact=before.is_exact and stayed, gates=gates, has_parted=head.has_parted,
         )
 
@@ -333,7 +336,7 @@ class Uniformity(Analysis[ThreadState]):
         for part in walk.inputs(expr):
             if isinstance(part, ir.Var) and part.name not in self.values.numbers:
                 variables.append(part)
-            elif not self.is_alike(part):
+            elif not self.is_pure(part):
                 return self.sources_of_parts(expr)
         return self.sources_from(CTA, set(), variables)
 
@@ -348,7 +351,7 @@ class Uniformity(Analysis[ThreadState]):
                 names.update(derived.names)
         return _Sources(level, tuple(names))
 
-    def is_alike(self, part: ir.Var | ir.Special | ir.Load) -> bool:
+    def is_pure(self, part: ir.Var | ir.Special | ir.Load) -> bool:
         """Whether threads that agree on what is in it agree on it."""
         if isinstance(part, ir.Load):
             return part.place.buffer.space not in ("local", "tmem")
@@ -393,11 +396,11 @@ class Uniformity(Analysis[ThreadState]):
         """Whether the threads of every instance have one value."""
         size = scope.threads(self.threads)
         first = values[self.values.ids // size * size]
-        alike = values == first
+        equal = values == first
         if values.dtype.kind == "f":
             # nan differs from itself, but not from one thread to the next
-            alike |= (values != values) & (first != first)
-        return bool(alike.all())
+            equal |= (values != values) & (first != first)
+        return bool(equal.all())
 
     def widened(self, level: int) -> int:
         """The level, or `CTA` where the CTA is a single thread, warp or warpgroup which agrees."""
@@ -413,6 +416,6 @@ def _divides_warps(body: walk.Block) -> bool:
     return any(isinstance(part, ir.Special) and part.name in _LANE_IDS for part in parts)
 
 
-def _behind(gates: Gates) -> Gates:
+def _of_ended_branches(gates: Gates) -> Gates:
     """Those of branches that are over."""
     return frozenset(gate for gate in gates if gate.truth is None)
