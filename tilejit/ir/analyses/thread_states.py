@@ -27,7 +27,7 @@ class Active:
     cause: str = field(default="", compare=False)
     span: Span | None = field(default=None, compare=False)
 
-    def intersect(self, other: Active) -> Active:
+    def combine(self, other: Active) -> Active:
         lower = other if other.level < self.level else self
         threads = self.threads | other.threads
         return lower if threads == lower.threads else replace(lower, threads=threads)
@@ -77,7 +77,7 @@ class ThreadState:
         if self.returned is self.broken is self.continued is ALL_ACTIVE:
             # mostly none has left
             return self.entered
-        return self.entered.intersect(self.returned).intersect(self.broken).intersect(self.continued)
+        return self.entered.combine(self.returned).combine(self.broken).combine(self.continued)
 
     def among(self, possible: int, by_ids: Active) -> ThreadState:
         """The state of those active threads that are also among these."""

@@ -127,17 +127,17 @@ class Uniformity(Analysis[ThreadState]):
 
     def join(self, first: ThreadState, second: ThreadState) -> ThreadState:
         return ThreadState(
-            first.entered.intersect(second.entered),
-            first.returned.intersect(second.returned),
-            first.broken.intersect(second.broken),
-            first.continued.intersect(second.continued),
+            first.entered.combine(second.entered),
+            first.returned.combine(second.returned),
+            first.broken.combine(second.broken),
+            first.continued.combine(second.continued),
             lowest(first.levels, second.levels),
             first.partial | second.partial,
             first.is_exact and second.is_exact,
             first.gates | second.gates,
             first.has_parted or second.has_parted,
             first.possible | second.possible,
-            first.by_ids.intersect(second.by_ids),
+            first.by_ids.combine(second.by_ids),
         )
 
     def step(self, stmt: ir.Simple | ir.Jump, state: ThreadState) -> ThreadState:
@@ -164,13 +164,13 @@ class Uniformity(Analysis[ThreadState]):
             case ir.TileOp():
                 return self.with_copies(stmt, state)
             case ir.Break():
-                return replace(state, broken=state.broken.intersect(self.departure("break", stmt.span, state)))
+                return replace(state, broken=state.broken.combine(self.departure("break", stmt.span, state)))
             case ir.Continue():
-                return replace(state, continued=state.continued.intersect(self.departure("continue", stmt.span, state)))
+                return replace(state, continued=state.continued.combine(self.departure("continue", stmt.span, state)))
             case ir.Return():
                 departure = self.departure("return", stmt.span, state)
                 parted = state.has_parted or (bool(state.gates) and departure.level < CTA)
-                return replace(state, returned=state.returned.intersect(departure), has_parted=parted)
+                return replace(state, returned=state.returned.combine(departure), has_parted=parted)
         return state
 
     def with_copies(self, op: ir.TileOp, state: ThreadState) -> ThreadState:
@@ -279,7 +279,7 @@ class Uniformity(Analysis[ThreadState]):
 
     def narrowed(self, active: Active, level: int, threads: int, what: str, span: Span | None) -> Active:
         """The level where some of these threads go on and others don't, whatever else has lowered it."""
-        return active if level == CTA else active.intersect(Active(level, threads, what, span))
+        return active if level == CTA else active.combine(Active(level, threads, what, span))
 
     def repeat(self, loop: ir.For | ir.Loop, head: ThreadState, ends: ThreadState) -> ThreadState:
         # at the head nobody sees what the turn has defined
@@ -299,7 +299,7 @@ class Uniformity(Analysis[ThreadState]):
         gates = before.gates | {Gate(id(loop), None)} if self.jumps_in(loop) else before.gates
         assigned = {name: min(last.level(name), ends) for name in self.changed_in(loop.body)}
         return replace(
-            before, returned=before.returned.intersect(head.returned), levels=with_levels(before.levels, assigned),
+            before, returned=before.returned.combine(head.returned), levels=with_levels(before.levels, assigned),
             is_exact=before.is_exact and stayed, gates=gates, has_parted=head.has_parted,
         )
 
