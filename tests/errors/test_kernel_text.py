@@ -334,7 +334,7 @@ DIVERGENT_CASES = [
     ("if «tj.lane_id() == 0»:\n    tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8])", "warp.copy at .*:{1} needs all .* warp"),
     ("if «tj.lane_id() == 0»:\n    pass\nelse:\n    tj.cta_sync()", "cta_sync at .*:{3} needs all .* cta"),
     ("if «tj.lane_id() % 2»:\n    tj.warp_sync()", "warp_sync at .*:{1} needs all .* warp"),
-    ("«for i in range(tj.thread_id()):»\n    tj.cta_sync()", "cta_sync at .*:{1} .* the loop isn't taken alike"),
+    ("«for i in range(tj.thread_id()):»\n    tj.cta_sync()", "cta_sync at .*:{1} .* the loop isn't uniform"),
     ("if «tj.thread_id() > 5»:\n    return\ntj.cta_sync()", "cta_sync at .*:{2} .*`return` in the `if`"),
     (
         "for i in range(4):\n    if «tj.thread_id() > i»:\n        break\n    tj.cta_sync()",

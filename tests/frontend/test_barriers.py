@@ -119,10 +119,10 @@ def test_a_step_of_either_path_is_no_value() -> None:
 def test_an_arrival_needs_its_whole_scope_and_one_barrier() -> None:
     with pytest.raises(DispatchError, match="warp.arrive.*needs all threads of its warp"):
         kernel("if tj.lane_id() == 0:", "    tj.warp.arrive(b)")
-    with pytest.raises(DispatchError, match="which barrier of many it is may differ"):
+    with pytest.raises(DispatchError, match="its index in many may differ"):
         kernel("tj.warpgroup.arrive(many[tj.warp_id()])")
     copy = "copy_async(x, tj.assume_in_bounds(A[0:32]), barrier=many[tj.lane_id() % 4])"
-    with pytest.raises(DispatchError, match="warp.copy_async reports to one barrier.*which barrier of many it is may"):
+    with pytest.raises(DispatchError, match="warp.copy_async reports to one barrier.*its index in many may"):
         kernel(f"tj.warp.{copy}")
     kernel("tj.warp.arrive(many[tj.warp_id()])", "tj.thread.arrive(many[tj.lane_id() % 4])", f"tj.thread.{copy}")
     kernel("if tj.lane_id() == 0:", "    b.wait(n)")
@@ -175,7 +175,7 @@ MISCOUNTED = [
     (BY_TWO, {"consumers": 3}, "2 warpgroups release each step of ring, which was allocated for 3: nobody who", ""),
     (
         ("if tj.warp_id() == 0:", "    for k in range(n):", "        tj.warp.commit(ring[k])"), {"producers": 2},
-        "1 warp commits each step of ring, which was allocated for 2: nobody who waits", "producers=1",
+        "1 warp commits each step of ring, which was allocated for 2: threads that wait", "producers=1",
     ),
     (("if tj.warp_id() == 0 and n > 3:", "    tj.warp.commit(ring[n])"), {"producers": 2}, "1 warp commits", ""),
     (("tj.warp.commit(ring[n])",), {"producers": 2}, "12 warps commit each step", "producers=12"),

@@ -244,7 +244,7 @@ BAD = [
     (LOADED + "    y = X.at(i)[:, 0:4] + 1", "a gathered region of shape (8, 4)"),
     (LOADED + "    tj.cta.store(X.at(i)[:, 0:4], tj.cta.zeros((4, 8), X.dtype))", "the destination has (8, 4)"),
     (LOADED + "    tj.warp.load(X.at(i)[:, 0:4])", "warp.copy of "),
-    ("    tj.cta.load(X.at(I[tj.thread_id()])[0:4])", "its index may differ from thread to thread"),
+    ("    tj.cta.load(X.at(I[tj.thread_id()])[0:4])", "its index may differ between threads"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Refuses what all threads of a scope must do together where some of them don't come, or come with something else."""
+"""Refusal of collective operations that some threads of their scope may not reach, or reach with different operands."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .uniformity import Uniformity
 
 __all__ = ["check"]
 
-#: the classes of statements that all threads of a scope may have to come to, without `Let`, of which few do
+#: the classes of statements that may be collective, without `Let`, of which only those of `tj.uniform` are
 _COLLECTIVE = (ir.Sync, ir.Arrive, ir.Instruction, ir.TileOp)
 _REPORTED: frozenset[type[ir.Stmt]] = frozenset((*_COLLECTIVE, ir.Let))
 
 
 def check(kernel: ir.Kernel) -> None:
-    """Raise DispatchError for a collective operation or barrier that some threads of its scope don't reach.
+    """Raise DispatchError for a collective operation or barrier that some threads of its scope may not reach.
 
-    The error's place is the branch or loop that keeps them away; its message names the operation. It is also raised
-    where the threads of one operation name different regions.
+    The error points to the branch or loop that diverges; its message names the operation. It is also raised if the
+    operands of a collective operation may differ between threads.
     """
     if not _has_collectives(kernel.body):
         return
@@ -59,26 +59,26 @@ def check(kernel: ir.Kernel) -> None:
 
 
 def _has_collectives(body: walk.Block) -> bool:
-    """Whether all threads of a scope may have to come to any statement."""
+    """True if any statement may be collective."""
     if not walk.inventory(body).kinds.isdisjoint(_COLLECTIVE):
         return True
     return any(let.var.uniform for let in walk.each(body, ir.Let))
 
 
 class _Needs:
-    """What a kernel's statements need of the threads that come to them; its methods raise DispatchError."""
+    """Checks of single statements, given the state of the threads; the methods raise DispatchError."""
 
     def __init__(self, kernel: ir.Kernel, uniformity: Uniformity) -> None:
         self.kernel, self.uniformity = kernel, uniformity
 
     def check(self, stmt: ir.Stmt, state: ThreadState) -> None:
-        """Raise where a collective statement lacks threads in this state."""
+        """Raise if a statement is collective and some threads are missing or disagree on operands."""
         match stmt:
             case ir.Let(var):
                 if var.uniform:
                     self.collective("tj.uniform", var.uniform, stmt.span, state)
             case ir.Sync(scope):
-                # what keeps some CTAs away from the others the simulator finds
+                # divergence between CTAs is left to the simulator
                 within = scope if scope in SCOPES else scopes.CTA.name
                 self.collective(f"{scope}_sync", within, stmt.span, state)
             case ir.Arrive(place, scope):
@@ -103,12 +103,12 @@ class _Needs:
             if op is not None and is_of_copies(op, self.kernel.threads):
                 if may_run_per_thread(op, self.kernel.body):
                     return
-                remedy = ", or compute with each thread's own number: float(x), int(x)"
+                remedy = ", or compute with each thread's value: float(x), int(x)"
             raise DispatchError(
-                f"{what}{_at(span)} needs all threads of its {scope}, but not all of them come there: "
-                f"{active.cause} isn't taken alike by the whole {scope}",
+                f"{what}{_at(span)} needs all threads of its {scope}, but some may not reach it: "
+                f"{active.cause} isn't uniform across the {scope}",
                 span=active.span or span,
-                hint=f"move it out of the branch, or branch on what is the same for the whole {scope}{remedy}",
+                hint=f"move it out of the branch, or branch on a value that is the same for the whole {scope}{remedy}",
             )
         if scope in state.partial:
             size = SCOPES[scope].threads(self.kernel.threads)
@@ -116,11 +116,11 @@ class _Needs:
                 f"{what} needs whole {scope}s of {size} threads; the last {scope} of a CTA of {self.kernel.threads} "
                 f"threads has {SCOPES[scope].left_over(self.kernel.threads)}",
                 span=span,
-                hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't come there",
+                hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't reach it",
             )
 
     def places(self, op: ir.TileOp, state: ThreadState) -> None:
-        """Raise where the threads of a collective operation may name different regions, or conditions."""
+        """Raise if regions, conditions or barriers of a collective operation may differ between threads."""
         if op.scope == scopes.THREAD.name:
             return
         agree = self.uniformity.agree
@@ -130,9 +130,9 @@ class _Needs:
                     continue
                 raise DispatchError(
                     f"{op.scope}.{op.name} takes one region of {operand.buffer.name} for its whole {op.scope}, but "
-                    f"where dimension {dim} starts may differ from thread to thread",
+                    f"the start of dimension {dim} may differ between threads",
                     span=operand.span or op.span,
-                    hint=f"start at what is the same for the whole {op.scope}, or use the thread scope",
+                    hint=f"start at a value that is the same for the whole {op.scope}, or use the thread scope",
                 )
         for barrier in map(op.operand, op.record.barriers):
             if isinstance(barrier, ir.Region):
@@ -140,10 +140,10 @@ class _Needs:
         for name in op.record.conditions:
             if not agree(op.condition(name), op.scope, state):
                 raise DispatchError(
-                    f"{op.scope}.{op.name} does one thing for its whole {op.scope}, but {name} may differ from thread "
-                    "to thread",
+                    f"{op.scope}.{op.name} takes one {name} for its whole {op.scope}, but it may differ "
+                    "between threads",
                     span=op.span,
-                    hint=f"give what is the same for the whole {op.scope}",
+                    hint=f"use a value that is the same for the whole {op.scope}",
                 )
         gathered = op.gathered
         index = None if gathered is None else op.index
@@ -152,38 +152,37 @@ class _Needs:
         if not agree(index, op.scope, state):
             raise DispatchError(
                 f"{op.scope}.{op.name} takes one region of {gathered.buffer.name} for its whole {op.scope}, but "
-                "its index may differ from thread to thread",
+                "its index may differ between threads",
                 span=gathered.span or op.span,
-                hint=f"take an index that is the same for the whole {op.scope}, a tile of them, or the thread scope",
+                hint=f"use an index that is the same for the whole {op.scope}, a tile of indices, or the thread scope",
             )
 
     def barrier(
         self, buffer: ir.Buffer, indices: Iterable[ir.Expr], what: str, stmt: ir.Arrive | ir.TileOp,
         state: ThreadState,
     ) -> None:
-        """Raise where the threads of a scope may name different barriers of a buffer."""
+        """Raise if the barrier may differ between the threads of a scope."""
         scope = stmt.scope
         if scope == scopes.THREAD.name:
             return
         if not all(self.uniformity.agree(index, scope, state) for index in indices):
             raise DispatchError(
-                f"{what} one barrier for its whole {scope}, but which barrier of {buffer.name} it is may differ from "
-                "thread to thread",
+                f"{what} one barrier for its whole {scope}, but its index in {buffer.name} may differ between threads",
                 span=stmt.span,
-                hint=f"take an index that is the same for the whole {scope}, or use the thread scope",
+                hint=f"use an index that is the same for the whole {scope}, or use the thread scope",
             )
 
     def common(self, stmt: ir.Instruction, row: Row, state: ThreadState) -> None:
-        """Raise where threads that execute an instruction together may give different operands."""
+        """Raise if an operand that threads of an instruction have in common may differ between them."""
         for operand, item in zip(row.arguments, stmt.inputs, strict=False):
             if not operand.is_common or isinstance(item, (ir.Vector, ir.Descriptor)):
                 continue
             if not self.uniformity.agree(item, row.scope.name, state):
                 raise DispatchError(
-                    f"{row.spelling} takes one {operand.name} for a whole {row.scope}, but it may differ from thread "
-                    "to thread",
+                    f"{row.spelling} takes one {operand.name} for a whole {row.scope}, but it may differ "
+                    "between threads",
                     span=stmt.span,
-                    hint=f"name what is the same for the whole {row.scope}",
+                    hint=f"use a value that is the same for the whole {row.scope}",
                 )
 
 

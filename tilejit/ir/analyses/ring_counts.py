@@ -1,8 +1,8 @@
-"""Whether as many commit and release the steps of a ring as it was allocated for.
+"""Checks that the numbers of commits and releases per step of a ring match its allocation.
 
-Who does so is known where branches go by thread ids and by what all threads agree on. Too many arrive where one
-statement is visit to by more instances of its scope than complete a phase, all of which count the same steps; too few
-where all statements together are visit to by fewer, each of them once a step.
+They are known if branches depend on thread ids and uniform values only. A statement arrives too often if more instances
+of its scope reach it than complete a phase, and all count the same steps. Arrivals are missing if fewer instances reach
+all statements together, each of them once per step.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from .thread_values import instances
 
 __all__ = ["Visit", "check_steps"]
 
-#: what arrives once a step -> the parameter of rings that says how many
+#: the call that arrives once per step -> the parameter of rings with its count
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 
 @lean(frozen=True, slots=True)
 class Visit:
-    """A statement, and the threads that visit to it, thread i as bit i. is_exact: all of them do, or none."""
+    """A statement, and the threads that reach it, thread i as bit i. is_exact: either all of them do, or none."""
 
     stmt: ir.Stmt
     threads: int
     is_exact: bool
 
 
-#: who comes to the statement of a number in `walk.statements`; None where nobody does
+#: returns the visit of the statement with this index in `walk.statements`; None if no thread reaches it
 Visits = Callable[[int], Visit | None]
 
 
 def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], visits: Visits) -> None:
-    """Raise KernelTypeError where the arrivals of a step can't add up. rings: the barriers of the kernel's rings."""
+    """Raise KernelTypeError if the arrivals of a step can't add up. rings: the barriers of the kernel's rings."""
     named = {ring.buffer.name: ring for ring in rings}
     steps = _Steps(kernel, visits)
     sites: dict[str, list[Visit]] = {}
@@ -52,19 +52,19 @@ def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], visits: Visits) ->
 
 def _check(kernel: ir.Kernel, ring: ir.Alloc, arrivals: Sequence[Visit], steps: _Steps) -> None:
     if ring.buffer.shape == (1,):
-        # of one stage, a place doesn't say which step it is
+        # with a single stage, the index doesn't identify the step
         return
     counts = [(_instances(kernel, visit), visit) for visit in arrivals]
     for count, visit in counts:
         if count > ring.arrivals and visit.is_exact and steps.are_common(visit):
-            raise _error(ring, visit.stmt, count, "the stage is taken for free while others still use it")
+            raise _error(ring, visit.stmt, count, "the stage becomes free while others still use it")
     total = sum(count for count, _ in counts)
     if total < ring.arrivals and all(steps.is_once(visit.stmt) for visit in arrivals):
-        raise _error(ring, arrivals[0].stmt, total, "nobody who waits for it goes on")
+        raise _error(ring, arrivals[0].stmt, total, "threads that wait for it never proceed")
 
 
 def _instances(kernel: ir.Kernel, visit: Visit) -> int:
-    """How many instances of its scope visit to an arrival."""
+    """Return the number of instances of its scope that reach an arrival."""
     assert isinstance(visit.stmt, ir.Arrive)
     size = SCOPES[visit.stmt.scope].threads(kernel.threads)
     return len(instances(visit.threads, size, kernel.threads))
@@ -83,17 +83,14 @@ def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelType
 
 
 class _Steps:
-    """What the numbers of steps follow from.
-
-    Of most kernels nobody asks: as many arrive as a phase takes.
-    """
+    """The dependences of step numbers, computed on demand: in most kernels all counts match."""
 
     def __init__(self, kernel: ir.Kernel, visits: Visits) -> None:
         self.kernel, self.visits = kernel, visits
 
     @cached_property
     def definitions(self) -> dict[str, list[Visit]]:
-        """Variable -> where it gets its values."""
+        """The visits of the statements that define each variable."""
         definitions: dict[str, list[Visit]] = {}
         for number, stmt in enumerate(walk.statements(self.kernel.body)):
             defined = stmt.var if isinstance(stmt, (ir.Assign, *walk.VARIABLES)) else None
@@ -104,21 +101,21 @@ class _Steps:
 
     @cached_property
     def loops(self) -> dict[int, ir.For | ir.Loop]:
-        """Arrival, by identity -> the innermost loop around it."""
+        """The innermost loop around each arrival, by the arrival's id."""
         loops: dict[int, ir.For | ir.Loop] = {}
         for stmt in walk.statements(self.kernel.body):
             if isinstance(stmt, (ir.For, ir.Loop)):
-                # inner loops visit later
+                # inner loops follow outer ones
                 loops.update((id(inner), stmt) for inner in walk.within(stmt) if isinstance(inner, ir.Arrive))
         return loops
 
     def are_common(self, visit: Visit) -> bool:
-        """Whether all threads that visit to an arrival count the same steps there."""
+        """True if all threads that reach an arrival count the same steps there."""
         names: set[str] = set()
         return all(self._is_common(expr, visit.threads, names) for expr in walk.expressions(visit.stmt))
 
     def _is_common(self, expr: ir.Expr, threads: int, names: set[str]) -> bool:
-        """names: of variables that were looked at."""
+        """True if an expression has the same value for all these threads. names: variables examined already."""
         for part in walk.subexpressions(expr):
             if isinstance(part, ir.Load) or (isinstance(part, ir.Special) and part.name in THREAD_IDS):
                 return False
@@ -129,7 +126,7 @@ class _Steps:
         return True
 
     def _gives_all(self, visit: Visit, threads: int, names: set[str]) -> bool:
-        """Whether a statement gives a variable the same value for all threads, or for none of them."""
+        """True if a statement defines a variable equally for all these threads, or for none of them."""
         reached, stmt = visit.threads & threads, visit.stmt
         if not reached:
             return True
@@ -138,7 +135,7 @@ class _Steps:
         return all(self._is_common(expr, threads, names) for expr in walk.expressions(stmt))
 
     def is_once(self, stmt: ir.Stmt) -> bool:
-        """Whether an instance comes to an arrival once a step: each turn of the loop around it has another step."""
+        """True if an instance reaches an arrival once per step: each iteration of its loop has another step."""
         loop = self.loops.get(id(stmt))
         if loop is None:
             return True
