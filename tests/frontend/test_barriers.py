@@ -150,7 +150,7 @@ def test_named_barriers_are_of_whole_warps_and_seven() -> None:
             kernel(f"tj.named_barrier(1, {count})")
     with pytest.raises(DispatchError, match=r"named_barrier\(...\).sync.*needs all threads of its warp"):
         kernel("if tj.lane_id() < 3:", "    tj.named_barrier(1, 128).sync()")
-    with pytest.raises(DispatchError, match="takes one barrier for a whole warp"):
+    with pytest.raises(DispatchError, match="takes one barrier for its whole warp"):
         kernel("tj.named_barrier(1 + tj.lane_id() % 2, 128).sync()")
 
 

@@ -472,7 +472,7 @@ def test_without_old_sums_none_need_be_there() -> None:
 
 
 def test_whether_a_product_adds_is_the_same_for_all_its_threads() -> None:
-    with pytest.raises(DispatchError, match="takes one accumulate for its whole warpgroup, but it may differ"):
+    with pytest.raises(DispatchError, match="takes one value of accumulate for its whole warpgroup, but it may differ"):
         made("tj.wg.gemm_async(acc, a, b, accumulate=tj.lane_id() > 3)\ntj.wgmma.wait(0)")
     with pytest.raises(DispatchError, match="needs all threads of its warpgroup"):
         made("if tj.warp_id() == 0:\n    tj.wg.gemm_async(acc, a, b)\ntj.wgmma.wait(0)")

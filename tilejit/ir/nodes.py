@@ -341,20 +341,20 @@ class TileOp:
     @property
     def read(self) -> tuple[Region, ...]:
         """The regions that the operation may read, including those that it updates."""
-        pairs = zip(self.operands, self.record.operands, strict=False)
-        return tuple([
-            o for o, rule in pairs
-            if rule.read and isinstance(o, Region) and (not rule.read_where or self.condition(rule.read_where) != FALSE)
-        ])
+        return tuple([region for region, cond in self._reads() if cond != FALSE])
 
     @property
     def surely_read(self) -> tuple[Region, ...]:
         """The regions that the operation always reads."""
-        pairs = zip(self.operands, self.record.operands, strict=False)
-        return tuple([
-            o for o, rule in pairs
-            if rule.read and isinstance(o, Region) and (not rule.read_where or self.condition(rule.read_where) == TRUE)
-        ])
+        return tuple([region for region, cond in self._reads() if cond == TRUE])
+
+    def _reads(self) -> list[tuple[Region, Expr]]:
+        """Return the regions that the operation reads, each with its condition."""
+        return [
+            (o, self.condition(rule.read_where) if rule.read_where else TRUE)
+            for o, rule in zip(self.operands, self.record.operands, strict=False)
+            if rule.read and isinstance(o, Region)
+        ]
 
     def condition(self, name: str) -> Expr:
         """Return the named operand, a condition; true if it is omitted."""

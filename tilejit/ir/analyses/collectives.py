@@ -59,7 +59,7 @@ def check(kernel: ir.Kernel) -> None:
 
 
 def _has_collectives(body: walk.Block) -> bool:
-    """True if any statement may be collective."""
+
     if not walk.inventory(body).kinds.isdisjoint(_COLLECTIVE):
         return True
     return any(let.var.uniform for let in walk.each(body, ir.Let))
@@ -72,7 +72,7 @@ class _Needs:
         self.kernel, self.uniformity = kernel, uniformity
 
     def check(self, stmt: ir.Stmt, state: ThreadState) -> None:
-        """Raise if a statement is collective and some threads are missing or disagree on operands."""
+
         match stmt:
             case ir.Let(var):
                 if var.uniform:
@@ -123,67 +123,48 @@ class _Needs:
         """Raise if regions, conditions or barriers of a collective operation may differ between threads."""
         if op.scope == scopes.THREAD.name:
             return
-        agree = self.uniformity.agree
+        what = f"{op.scope}.{op.name}"
         for operand in op.tiles.values():
             for dim, start in enumerate(operand.starts):
-                if isinstance(start, ir.Const) or agree(start, op.scope, state):
-                    continue
-                raise DispatchError(
-                    f"{op.scope}.{op.name} takes one region of {operand.buffer.name} for its whole {op.scope}, but "
-                    f"the start of dimension {dim} may differ between threads",
-                    span=operand.span or op.span,
-                    hint=f"start at a value that is the same for the whole {op.scope}, or use the thread scope",
-                )
+                if not isinstance(start, ir.Const):
+                    one = f"{what} takes one region of {operand.buffer.name}", f"the start of dimension {dim}"
+                    self.agree(start, op.scope, state, one, operand.span or op.span, ", or use the thread scope")
         for barrier in map(op.operand, op.record.barriers):
             if isinstance(barrier, ir.Region):
-                self.barrier(barrier.buffer, barrier.starts, f"{op.scope}.{op.name} reports to", op, state)
+                self.barrier(barrier.buffer, barrier.starts, f"{what} reports to", op, state)
         for name in op.record.conditions:
-            if not agree(op.condition(name), op.scope, state):
-                raise DispatchError(
-                    f"{op.scope}.{op.name} takes one {name} for its whole {op.scope}, but it may differ "
-                    "between threads",
-                    span=op.span,
-                    hint=f"use a value that is the same for the whole {op.scope}",
-                )
-        gathered = op.gathered
-        index = None if gathered is None else op.index
-        if gathered is None or index is None or isinstance(index, ir.Region):
-            return
-        if not agree(index, op.scope, state):
-            raise DispatchError(
-                f"{op.scope}.{op.name} takes one region of {gathered.buffer.name} for its whole {op.scope}, but "
-                "its index may differ between threads",
-                span=gathered.span or op.span,
-                hint=f"use an index that is the same for the whole {op.scope}, a tile of indices, or the thread scope",
-            )
+            self.agree(op.condition(name), op.scope, state, (f"{what} takes one value of {name}", "it"), op.span)
+        gathered, index = op.gathered, op.index
+        if gathered is not None and index is not None and not isinstance(index, ir.Region):
+            one, other = (f"{what} takes one region of {gathered.buffer.name}", "its index"), ", a tile of indices"
+            self.agree(index, op.scope, state, one, gathered.span or op.span, f"{other}, or the thread scope")
 
     def barrier(
         self, buffer: ir.Buffer, indices: Iterable[ir.Expr], what: str, stmt: ir.Arrive | ir.TileOp,
         state: ThreadState,
     ) -> None:
-        """Raise if the barrier may differ between the threads of a scope."""
-        scope = stmt.scope
-        if scope == scopes.THREAD.name:
+        if stmt.scope == scopes.THREAD.name:
             return
-        if not all(self.uniformity.agree(index, scope, state) for index in indices):
-            raise DispatchError(
-                f"{what} one barrier for its whole {scope}, but its index in {buffer.name} may differ between threads",
-                span=stmt.span,
-                hint=f"use an index that is the same for the whole {scope}, or use the thread scope",
-            )
+        for index in indices:
+            one = f"{what} one barrier", f"its index in {buffer.name}"
+            self.agree(index, stmt.scope, state, one, stmt.span, ", or use the thread scope")
 
     def common(self, stmt: ir.Instruction, row: Row, state: ThreadState) -> None:
         """Raise if an operand that threads of an instruction have in common may differ between them."""
         for operand, item in zip(row.arguments, stmt.inputs, strict=False):
-            if not operand.is_common or isinstance(item, (ir.Vector, ir.Descriptor)):
-                continue
-            if not self.uniformity.agree(item, row.scope.name, state):
-                raise DispatchError(
-                    f"{row.spelling} takes one {operand.name} for a whole {row.scope}, but it may differ "
-                    "between threads",
-                    span=stmt.span,
-                    hint=f"use a value that is the same for the whole {row.scope}",
-                )
+            if operand.is_common and not isinstance(item, (ir.Vector, ir.Descriptor)):
+                one = f"{row.spelling} takes one {operand.name}", "it"
+                self.agree(item, row.scope.name, state, one, stmt.span)
+
+    def agree(
+        self, expr: ir.Expr, scope: str, state: ThreadState, one: tuple[str, str], span: Span | None, remedy: str = ""
+    ) -> None:
+        """Raise if an expression may differ between the threads of a scope. one: the operation, and its operand."""
+        if not self.uniformity.agree(expr, scope, state):
+            raise DispatchError(
+                f"{one[0]} for its whole {scope}, but {one[1]} may differ between threads", span=span,
+                hint=f"use a value that is the same for the whole {scope}{remedy}",
+            )
 
 
 def _at(span: Span | None) -> str:

@@ -83,7 +83,7 @@ def interference(body: Block, numbers: Mapping[str, int], touched: Touches) -> I
 
 
 def _is_whole(place: Place) -> bool:
-    """True if a place is trivially a whole tile."""
+
     if not isinstance(place, Region) or place.buffer.base is not None:
         return False
     if place.extents != place.buffer.shape:

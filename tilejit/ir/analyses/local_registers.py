@@ -155,7 +155,7 @@ def _whole(buffer: ir.Buffer) -> int:
 
 
 def _of_box(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> int:
-    """Return the registers that hold the elements of a box."""
+
     steps = _steps(buffer, starts, counts)
     return set_of(offsets(buffer, starts, counts)) if steps is None else _reached(*steps)
 
@@ -191,19 +191,14 @@ def _reached(steps: Iterable[Iter], first: int) -> int:
 def _dense(layout: TileLayout) -> int | None:
     """Return the registers of a layout that uses each from the first to the last once; None for any other layout."""
     held = layout.storage()
-    if held.replica or held.offset or held.swizzle is not None or not _is_dense(held.shard):
+    if held.replica or held.offset or held.swizzle is not None:
         return None
-    return (1 << held.size()) - 1
-
-
-def _is_dense(iters: Iterable[Iter]) -> bool:
-    """True if iterators reach every register from the first to the last once."""
     size = 1
-    for it in sorted(iters, key=lambda it: it.stride):
+    for it in sorted(held.shard, key=lambda it: it.stride):
         if it.extent > 1 and it.stride != size:
-            return False
+            return None
         size *= it.extent
-    return True
+    return (1 << size) - 1
 
 
 def in_root(bits: int, view: DType, root: DType) -> tuple[int, int]:
@@ -222,10 +217,7 @@ def _starts(place: ir.Region | ir.Element) -> tuple[ir.Expr, ...]:
 
 
 def _is_fixed(place: ir.Region | ir.Element) -> bool:
-    for start in _starts(place):
-        if not isinstance(start, ir.Const):
-            return False
-    return True
+    return all(isinstance(start, ir.Const) for start in _starts(place))
 
 
 def _writes_of(

@@ -44,7 +44,8 @@ class LoopDepths:
             return self.variables.get(expr.name, 0) if type(expr) is Var else 0
         parts: tuple[Expr, ...] = ()
         if isinstance(expr, Op):
-            is_movable = expr.name in _MOVABLE or expr.name in _MOVABLE_BY_CONSTANTS and _is_by_constant(expr)
+            by = expr.args[1] if expr.name in _MOVABLE_BY_CONSTANTS else None
+            is_movable = expr.name in _MOVABLE or (isinstance(by, Const) and by.value > 0)
             parts = expr.args if is_movable and expr.dtype.is_integer else ()
         elif isinstance(expr, Cast) and expr.dtype.is_integer and expr.x.dtype.is_integer:
             parts = (expr.x,)
@@ -65,11 +66,6 @@ class LoopDepths:
             groups.setdefault(self.of(term), []).append(term)
         return sorted(groups.items())
 
-
-def _is_by_constant(op: Op) -> bool:
-    """True if the second operand is a positive constant."""
-    by = op.args[1]
-    return isinstance(by, Const) and by.value > 0
 
 
 class Sum(NamedTuple):

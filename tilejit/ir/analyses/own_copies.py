@@ -73,7 +73,10 @@ def written_by_numbers(body: walk.Block) -> frozenset[str]:
     operations = walk.each(body, ir.TileOp)
     if not [given for op in operations for given in op.operands if not isinstance(given, _UNIFORM)]:
         return frozenset()
-    writes = [(tile.name, op) for op in operations for tile in _whole_tiles_written(op)]
+    writes = [
+        (tile.name, op) for op in operations for region in op.written
+        if (tile := region.buffer.root).space == "local" and (_is_one(tile) or _is_replicated(tile.layout))
+    ]
     grows = True
     while grows:
         found = len(names)
@@ -84,12 +87,7 @@ def written_by_numbers(body: walk.Block) -> frozenset[str]:
     return frozenset(names)
 
 
-def _whole_tiles_written(op: ir.TileOp) -> list[ir.Buffer]:
-    tiles = [region.buffer.root for region in op.written if region.buffer.space == "local"]
-    return [tile for tile in tiles if _is_one(tile) or _is_with_every_thread(tile.layout)]
-
-
-def _is_with_every_thread(layout: object) -> bool:
+def _is_replicated(layout: object) -> bool:
     return isinstance(layout, TileLayout) and not any(it.axis.is_thread and it.extent > 1 for it in layout.shard)
 
 

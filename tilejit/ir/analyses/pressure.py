@@ -70,7 +70,7 @@ def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
     registers = LocalRegisters(tuple(counted))
     walker = _Pressing(registers=registers, begun=_Begun(body, counted), passing=passing)
     walker.block(body, 0)
-    return Pressure(tuple(sorted(walker.tiles(), key=lambda pair: -pair[1])), walker.stmt)
+    return Pressure(tuple(sorted(walker.counts(walker.held), key=lambda pair: -pair[1])), walker.stmt)
 
 
 def _generated(body: Block) -> set[str]:
@@ -99,7 +99,9 @@ class _Readers:
 def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
     """Return the tiles that are computed element by element for readers, with the places that are read instead."""
     touched: dict[str, _Readers] = {}
-    for number, stmt in _stretches(body):
+    numbered: list[tuple[int, Stmt]] = []
+    _number(body, 0, numbered)
+    for number, stmt in numbered:
         if not isinstance(stmt, walk.ACCESSING):
             continue
         maker = stmt if isinstance(stmt, TileOp) and _is_elementwise(stmt) else None
@@ -123,15 +125,11 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
     return made
 
 
-def _stretches(body: Block) -> list[tuple[int, Stmt]]:
-    """Return the statements, each with the number of its stretch. A stretch can be computed element by element."""
-    numbered: list[tuple[int, Stmt]] = []
-    _number(body, 0, numbered)
-    return numbered
-
-
 def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
-    """Append the statements of a block that starts in stretch `number`; return the stretch in which it ends."""
+    """Append the statements of a block, each with its stretch, which can be computed element by element.
+
+    The block starts in stretch `number`; the stretch in which it ends is returned.
+    """
     for stmt in body:
         is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
         is_last = isinstance(stmt, TileOp) and stmt.record.relation is REDUCTION
@@ -144,7 +142,7 @@ def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
 
 
 def _is_elementwise(stmt: Stmt) -> bool:
-    """True if an operation computes each element from those of local tiles."""
+
     if not isinstance(stmt, TileOp) or not (stmt.record.elementwise or stmt.name == CAST.name):
         return False
     for region in stmt.tiles.values():
@@ -274,8 +272,6 @@ class _Pressing(Backwards):
         if count > self.most:
             self.most, self.held, self.stmt = count, live, stmt
 
-    def tiles(self) -> list[tuple[Buffer, int]]:
-        return self.counts(self.held)
 
     def counts(self, live: int) -> list[tuple[Buffer, int]]:
         """Return the tiles with registers in a set, each with the number of words of these registers."""

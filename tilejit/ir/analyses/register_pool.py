@@ -55,7 +55,7 @@ class Setting:
 
 
 def _count(stmt: Instruction) -> int:
-    """Return the number of registers that a setting requests."""
+
     (count,) = stmt.inputs
     assert isinstance(count, Const)
     return int(count.value)

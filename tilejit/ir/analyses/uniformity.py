@@ -35,7 +35,7 @@ from .. import walk
 from ..names import sources
 from .flow import Analysis, LoopStates, solve
 from .own_copies import has_copies, numbers_of, written_by_numbers
-from .register_pool import Gate, Gates
+from .register_pool import Gate
 from .thread_states import ALL_ACTIVE, CTA, THREAD, Active, ThreadState, lowest, with_levels
 from .thread_values import ThreadValues, comers
 
@@ -236,7 +236,7 @@ class Uniformity(Analysis[ThreadState]):
     def merged(self, stmt: ir.If, before: ThreadState, ends: ThreadState) -> ThreadState:
         stayed = (ends.returned, ends.broken, ends.continued) == (before.returned, before.broken, before.continued)
         exact = before.is_exact and (stayed or ends.is_exact)
-        gates = before.gates | _of_ended_branches(ends.gates)
+        gates = before.gates | {gate for gate in ends.gates if gate.truth is None}
         if self.values.of(stmt.cond) is None and self.jumps_in(stmt):
             gates |= {Gate(id(stmt), None)}
         by_ids = before.by_ids
@@ -414,7 +414,3 @@ def _divides_warps(body: walk.Block) -> bool:
     parts = (part for cond in conditions for part in walk.subexpressions(cond))
     return any(isinstance(part, ir.Special) and part.name in _LANE_IDS for part in parts)
 
-
-def _of_ended_branches(gates: Gates) -> Gates:
-    """Return the gates of branches that have ended."""
-    return frozenset(gate for gate in gates if gate.truth is None)

@@ -146,7 +146,7 @@ def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
 
 
 def _add(coefficients: dict[Expr, int], terms: Iterable[tuple[Expr, int]], factor: int) -> None:
-    """Add terms times a factor to a table of coefficients."""
+
     for term, coefficient in terms:
         # one lookup in the common case of a new term, as hashing is slow for large terms
         count, scaled = len(coefficients), factor * coefficient
@@ -206,7 +206,7 @@ def _tree(form: Affine) -> Expr:
 
 
 def _balanced(terms: list[Expr], dtype: DType) -> Expr:
-    """Return the sum of terms as a balanced tree."""
+
     while len(terms) > 1:
         pairs, left_over = zip(terms[::2], terms[1::2], strict=False), terms[len(terms) & ~1 :]
         terms = [*[operation("add", pair, dtype) for pair in pairs], *left_over]

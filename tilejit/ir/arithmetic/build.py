@@ -485,7 +485,7 @@ def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:
 
 @remembered_pair
 def _converted(x: Expr, dtype: DType) -> Expr:
-    """Return an integer converted to another integer type."""
+
     converted = Cast(x, dtype)
     return affine(converted).expr() if isinstance(x, (Op, Cast)) else converted
 

@@ -42,7 +42,7 @@ def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
 
 
 def _nearest_to_zero(var: Var) -> int:
-    """Return the possible value of a variable that is closest to 0."""
+
     if var.bounds is None:
         return 0
     (low, high), multiple = var.bounds, max(var.multiple_of, 1)

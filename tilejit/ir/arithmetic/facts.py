@@ -358,10 +358,6 @@ def _floordiv_multiple(values: tuple[Expr, ...]) -> int:
     return number // by if number % by == 0 else 1
 
 
-def _mod_multiple(values: tuple[Expr, ...]) -> int:
-    # x % y is x - y * (x // y), so common divisors of x and y divide it
-    return _common(values)
-
 
 def _shift_multiple(values: tuple[Expr, ...], left: bool) -> int:
     number, by = multiple_of(values[0]), values[1]
@@ -384,19 +380,13 @@ def _bit_multiple(values: tuple[Expr, ...]) -> int:
 _MAY_WRAP = ("abs", "add", "sub", "mul", "neg", "fma", "left_shift", "floordiv")
 
 _MULTIPLES: dict[str, Callable[[tuple[Expr, ...]], int]] = {
-    "add": _common,
-    "sub": _common,
-    "neg": _common,
-    "abs": _common,
-    "relu": _common,
-    "minimum": _common,
-    "maximum": _common,
-    "clamp": _common,
-    "where": _common,
+    **dict.fromkeys(("add", "sub", "neg", "abs", "relu", "minimum", "maximum", "clamp", "where"), _common),
+    # x % y is x - y * (x // y), so common divisors of x and y divide it
+    "mod": _common,
     "mul": lambda v: multiple_of(v[0]) * multiple_of(v[1]),
     "fma": lambda v: gcd(multiple_of(v[0]) * multiple_of(v[1]), multiple_of(v[2])),
     "floordiv": _floordiv_multiple,
-    "mod": _mod_multiple,
+
     "left_shift": lambda v: _shift_multiple(v, left=True),
     "right_shift": lambda v: _shift_multiple(v, left=False),
     "bitwise_and": _and_multiple,

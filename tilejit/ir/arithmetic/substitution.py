@@ -51,7 +51,7 @@ class _Sum(NamedTuple):
         return Affine(form.dtype, tuple([(term, factor) for term, factor in form.terms if term not in self.counted]))
 
     def number(self) -> int:
-        """Return the current constant of the sum."""
+
         total = self.constant
         for fold, factor in self.numbers:
             total += factor * fold()

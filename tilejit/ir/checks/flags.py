@@ -46,10 +46,8 @@ class WrittenFlags:
         self.asked: set[str] = set()
         self._registers = LocalRegisters(kernel.body)
         self._numbers = count()
-        self._flags = {name: self._flags_of(self._registers.buffers[name]) for name in sorted(doubtful)}
-
-    def _flags_of(self, buffer: ir.Buffer) -> _Bits | _Cells:
-        return _Bits(buffer) if span(buffer) <= uint64.bits else _Cells(buffer, self._numbers)
+        buffers = [self._registers.buffers[name] for name in sorted(doubtful)]
+        self._flags = {b.name: _Bits(b) if span(b) <= uint64.bits else _Cells(b, self._numbers) for b in buffers}
 
     def after(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
         """Yield the statements that clear the flags of an allocated buffer, or set those of what a statement writes."""
@@ -78,13 +76,11 @@ class WrittenFlags:
         root = place.buffer.root
         self.asked.add(root.name)
         if self._registers.of(place).surely:
-            yield from self._all_set(doubt, stmt)
+            reads, cond = self._flags[root.name].all_set(doubt.numbers, stmt.span)
+            yield from (*reads, self._assertion(place, cond, stmt))
         elif place.buffer.dtype.bits == root.dtype.bits:
             yield from self._each(place, lambda at: self._is_set(place, at, stmt))
 
-    def _all_set(self, doubt: Doubt, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        reads, cond = self._flags[doubt.place.buffer.root.name].all_set(doubt.numbers, stmt.span)
-        yield from (*reads, self._assertion(doubt.place, cond, stmt))
 
     def _is_set(self, place: ir.Region | ir.Element, at: ir.Expr, stmt: ir.Stmt) -> list[ir.Stmt]:
         reads, cond = self._flags[place.buffer.root.name].is_set(at, stmt.span)

@@ -114,22 +114,14 @@ def _box(line: Line, names: Names) -> tuple[ir.Buffer, list[tuple[_Raw | tuple[i
         if dims:
             line.expect(",")
         if line.sees("at", "("):
-            dims.append((_index_shape(line), None))
+            line.expect("at")
+            line.expect("(")
+            dims.append((tuple(line.separated(line.integer, ")")), None))
             continue
         start = _climb(line, names, 0)
         dims.append((start, line.integer() if line.accept("+:") else None))
     return buffer, dims
 
-
-def _index_shape(line: Line) -> tuple[int, ...]:
-    line.expect("at")
-    line.expect("(")
-    extents: list[int] = []
-    while not line.accept(")"):
-        if extents:
-            line.expect(",")
-        extents.append(line.integer())
-    return tuple(extents)
 
 
 def _climb(line: Line, names: Names, least: int) -> _Raw:

@@ -55,7 +55,7 @@ def _options(line: Line) -> dict[str, object]:
             options[word] = line.name()
         elif word == "cluster":
             line.expect("(")
-            options[word] = tuple(_separated(line, line.integer, ")"))
+            options[word] = tuple(line.separated(line.integer, ")"))
         elif word in ("threads", "max_registers"):
             options[word] = line.integer()
         else:
@@ -64,16 +64,6 @@ def _options(line: Line) -> dict[str, object]:
         if word not in options:
             line.fail(f"missing kernel option {word}=")
     return options
-
-
-def _separated(line: Line, read: Callable[[], T], end: str) -> list[T]:
-    """Parse a comma-separated list up to `end`."""
-    items: list[T] = []
-    while not line.accept(end):
-        if items:
-            line.expect(",")
-        items.append(read())
-    return items
 
 
 class _Reader:
@@ -145,7 +135,7 @@ class _Reader:
 
     def _integers(self, line: Line) -> tuple[int, ...]:
         line.expect("(")
-        return tuple(_separated(line, line.integer, ")"))
+        return tuple(line.separated(line.integer, ")"))
 
     def _pointer(self, line: Line) -> ir_params.Param:
         buffer = self._buffer(line)
@@ -376,7 +366,7 @@ class _Reader:
         if line.peek.kind == "string":
             return name, line.string()
         if line.accept("("):
-            return name, tuple(_separated(line, line.integer, ")"))
+            return name, tuple(line.separated(line.integer, ")"))
         if line.accept("def"):
             return name, self._combine(line)
         for word, value in (("True", True), ("False", False), ("None", None)):
@@ -403,13 +393,13 @@ class _Reader:
             var = next(wanted, None)
             return expression(line, self.names, None if var is None else var.dtype)
 
-        results = _separated(line, result, ")")
+        results = line.separated(result, ")")
         self.names.vars = outer
         return Combine(lower, higher, tuple(steps), tuple(results))
 
     def _parameters(self, line: Line) -> tuple[ir.Var, ...]:
         line.expect("(")
-        return tuple(_separated(line, lambda: self._definition(line), ")"))
+        return tuple(line.separated(lambda: self._definition(line), ")"))
 
     def _definition(self, line: Line) -> ir.Var:
         """Parse NAME: DTYPE with its facts, and define the variable."""
@@ -435,7 +425,7 @@ class _Reader:
             line.fail(f"{space!r} isn't a memory space; expected one of {', '.join(SPACES)}")
         dtype = dtype_name(line)
         line.expect("[")
-        shape = tuple(_separated(line, lambda: self._size(line), "]"))
+        shape = tuple(line.separated(lambda: self._size(line), "]"))
         slots = self._slots(line) if line.accept("in") else ()
         layout = self._layout(line)
         line.expect("align")
@@ -453,7 +443,7 @@ class _Reader:
 
     def _slots(self, line: Line) -> tuple[int, ...]:
         line.expect("[")
-        return tuple(_separated(line, line.integer, "]"))
+        return tuple(line.separated(line.integer, "]"))
 
     def _layout(self, line: Line) -> TileLayout | ir.Strided | ir.Open:
         if line.sees("strides", "("):
@@ -463,7 +453,7 @@ class _Reader:
     def _strided(self, line: Line) -> ir.Strided:
         line.expect("strides")
         line.expect("(")
-        strides = tuple(_separated(line, lambda: self._size(line), ";"))
+        strides = tuple(line.separated(lambda: self._size(line), ";"))
         line.expect("align")
         align = line.integer()
         line.expect(";")
@@ -482,7 +472,7 @@ def _open(line: Line) -> ir.Open:
     scope = line.name()
     if not line.accept("("):
         return ir.Open(scope)
-    return ir.Open(scope, tuple(_separated(line, lambda: None if line.accept("None") else line.integer(), ")")))
+    return ir.Open(scope, tuple(line.separated(lambda: None if line.accept("None") else line.integer(), ")")))
 
 
 def _tile_layout(line: Line) -> TileLayout:

@@ -159,7 +159,7 @@ def _stmt(stmt: ir.Stmt, depth: int) -> Iterator[str]:
 
 
 def _line(stmt: ir.Simple | ir.Jump) -> str:
-    """Return the text of a statement without nested ones."""
+
     match stmt:
         case ir.Let(var, value):
             return f"let {_definition(var)} = {expr_text(value, var.dtype)}"
@@ -320,14 +320,14 @@ def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
         return f"{name}[{expr_text(place.offset, wanted)} +: {place.width}]"
     if isinstance(place, ir.Element):
         return f"{name}[{', '.join(expr_text(i, wanted) for i in place.indices)}]"
-    dims = [_dimension(expr_text(s, wanted), e) for s, e in zip(place.starts, place.extents, strict=True)]
+    dims = [
+        expr_text(start, wanted) + ("" if extent is None else f" +: {extent}")
+        for start, extent in zip(place.starts, place.extents, strict=True)
+    ]
     if place.gathered is not None:
         dims[place.gathered.dim] = f"at ({', '.join(map(str, place.gathered.shape))})"
     return f"{name}[{', '.join(dims)}]" + (" inside" if place.in_bounds else "")
 
-
-def _dimension(start: str, extent: int | None) -> str:
-    return start if extent is None else f"{start} +: {extent}"
 
 
 def expr_text(expr: ir.Expr, wanted: DType | None = None) -> str:
@@ -374,7 +374,7 @@ def _operation(op: ir.Op) -> tuple[str, int]:
 
 
 def _parenthesised(part: tuple[str, int], least: int) -> str:
-    """Return the part's text, in parentheses if its precedence is below `least`."""
+
     text, precedence = part
     return text if precedence >= least else f"({text})"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 from ...dataclass import dataclass
 from ...errors import KernelSyntaxError
@@ -12,6 +13,8 @@ from ...source import Span
 from .grammar import NAME
 
 __all__ = ["Line", "Token", "lines_of"]
+
+T = TypeVar("T")
 
 _TOKEN = re.compile(
     rf"""
@@ -120,6 +123,15 @@ class Line:
 
     def string(self) -> str:
         return str(json.loads(self.kind("string", "a string")))
+
+    def separated(self, read: Callable[[], T], end: str) -> list[T]:
+        """Parse a comma-separated list up to `end`."""
+        items: list[T] = []
+        while not self.accept(end):
+            if items:
+                self.expect(",")
+            items.append(read())
+        return items
 
 
 def lines_of(text: str) -> list[Line]:

@@ -68,7 +68,7 @@ _sound: set[Hashable] = set()
 
 @remembered
 def _fault_key(op: ir.TileOp) -> Hashable:
-    """Return everything that the faults of an operation depend on."""
+
     operands = [
         (o.shape, o.dtype, o.gathered, o.buffer.space) if isinstance(o, ir.Region) else o if o is None else o.dtype
         for o in op.operands
@@ -104,7 +104,7 @@ def _tile_op_faults(op: ir.TileOp) -> Iterator[str]:
         return
     if op.scope in SCOPES and SCOPES[op.scope] not in record.scopes:
         yield f"{op.name} on a {op.scope}; it can only be on a {' or '.join(map(str, record.scopes))}"
-    yield from _attribute_faults(op, record)
+    yield from (fault for name, value in op.attrs if (fault := record.attribute_fault(name, value)) is not None)
     count_fault = record.count_fault(op.operands)
     if count_fault is not None:
         yield f"{op.name} {count_fault}"
@@ -112,12 +112,6 @@ def _tile_op_faults(op: ir.TileOp) -> Iterator[str]:
     wrong_kinds = [*_kind_faults(op, record), *_index_faults(op)]
     yield from wrong_kinds or [f"{op.name}: {fault.message}" for fault in shape_and_type_faults(op)]
 
-
-def _attribute_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
-    for name, value in op.attrs:
-        fault = record.attribute_fault(name, value)
-        if fault is not None:
-            yield fault
 
 
 def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
