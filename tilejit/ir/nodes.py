@@ -130,7 +130,7 @@ class Atomic:
     """Updates one element of global or shared memory atomically.
 
     op: one of `tilejit.isa.atomics.OPERATIONS`. place: an `Element` at tile level, a `Vector` of width 1 at lane level.
-    operands: of the element's type, except that `exch` takes the bits of a float.
+    operands: of the element's type; `exch` of a float exchanges its bits.
     order: one of `ORDERS["atomic"]`. var: defined as the old value; None if it isn't used.
     """
 

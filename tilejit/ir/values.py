@@ -124,9 +124,9 @@ class Op:
 
 @lean(frozen=True, slots=True)
 class Cast:
-    """`x` converted to `dtype`, rounding to nearest even; conversions to integers truncate and to fp8 saturate.
+    """`x` converted to `dtype`: rounded to nearest even, truncated to integers, saturated to fp8.
 
-    saturate: for fp8 only: convert as the GPU (True) or as ml_dtypes (False).
+    saturate: False for a conversion to fp8 without saturation, as by ml_dtypes.
     """
 
     x: Expr

@@ -206,30 +206,24 @@ class _Solver(Generic[State]):
         """Return the state after a jump or a statement with blocks."""
         stmt = visit.stmt
         if isinstance(stmt, If):
-            return self.branch(stmt, visit.blocks, state)
+            then, orelse = self.analysis.branch(stmt, state)
+            ends = self.joined(self.block(visit.blocks[0], then), self.block(visit.blocks[1], orelse))
+            return None if ends is None else self.analysis.merged(stmt, state, ends)
         if isinstance(stmt, (For, Loop)):
             return self.loop(stmt, visit, state)
         assert isinstance(stmt, walk.JUMPS)
-        return self.jump(stmt, state)
-
-    def joined(self, first: State | None, second: State | None) -> State | None:
-        if first is None or second is None:
-            return second if first is None else first
-        return self.analysis.join(first, second)
-
-    def branch(self, stmt: If, blocks: tuple[_Course, ...], before: State) -> State | None:
-        course_of_then, course_of_orelse = blocks
-        then, orelse = self.analysis.branch(stmt, before)
-        ends = self.joined(self.block(course_of_then, then), self.block(course_of_orelse, orelse))
-        return None if ends is None else self.analysis.merged(stmt, before, ends)
-
-    def jump(self, stmt: Jump, state: State) -> State | None:
         taken = self.analysis.step(stmt, state)
         if isinstance(stmt, Break):
             self.around[-1].breaks = self.joined(self.around[-1].breaks, taken)
         elif isinstance(stmt, Continue):
             self.around[-1].continues = self.joined(self.around[-1].continues, taken)
         return self.analysis.after_jump(stmt, taken)
+
+    def joined(self, first: State | None, second: State | None) -> State | None:
+        if first is None or second is None:
+            return second if first is None else first
+        return self.analysis.join(first, second)
+
 
     def loop(self, stmt: For | Loop, visit: _Visit, before: State) -> State | None:
         solved, head = self.loops.get(visit.number), self.analysis.enter(stmt, before)

@@ -118,7 +118,7 @@ class LocalRegisters:
 @remembered
 def _named(place: Place) -> RegisterAccesses:
     """Return the registers that a place of tile IR refers to, as registers of its root."""
-    assert isinstance(place, (ir.Region, ir.Element)), "vectors are of lane IR"
+    assert isinstance(place, (ir.Region, ir.Element)), "vectors occur in lane IR only"
     root = place.buffer.root
     starts: list[int] = []
     for start in _starts(place):

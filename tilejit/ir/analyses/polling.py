@@ -18,7 +18,7 @@ __all__ = ["relaxed"]
 
 #: memory space -> memory order of a load that decides when a loop ends
 _ORDERS = {"global": "relaxed.gpu", "shared": "relaxed.cta"}
-#: order of such a vector load; LLVM has relaxed loads of single values only
+#: the order for vectors; LLVM has relaxed loads of single values only
 _VECTOR_ORDER = "volatile"
 
 

@@ -128,7 +128,7 @@ def _asked(kernel: Kernel, settings: Sequence[Setting], conditions: _Conditions)
     return asked
 
 
-#: truths of conditions, or of branches, by id, whose condition may change; None for the gate after a branch
+#: (condition, its truth), with a branch's id in place of a condition that may change; (gate, None) after a branch
 _Facts = frozenset[tuple["Expr | Gate | int", "bool | None"]]
 
 

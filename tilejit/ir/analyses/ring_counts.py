@@ -72,10 +72,10 @@ def _instances(kernel: ir.Kernel, visit: Visit) -> int:
 
 def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelTypeError:
     assert isinstance(stmt, ir.Arrive)
-    who, parameter = counted(count, stmt.scope), _PARAMETERS[ring.call]
+    actors, parameter = counted(count, stmt.scope), _PARAMETERS[ring.call]
     does = ring.call if count != 1 else f"{ring.call}s"
     return KernelTypeError(
-        f"{who} {does} each step of {ring.buffer.name.rpartition('.')[0]}, which was allocated for {ring.arrivals}: "
+        f"{actors} {does} each step of {ring.buffer.name.rpartition('.')[0]}, which was allocated for {ring.arrivals}: "
         f"{reason}",
         span=stmt.span,
         hint=f"write {parameter}={count} in tj.alloc_ring, or let {ring.arrivals} {ring.call}",

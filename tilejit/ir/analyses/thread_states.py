@@ -88,7 +88,7 @@ class ThreadState:
 
     @property
     def is_certain(self) -> bool:
-        """True if all threads that may be active here are, or none, and no others of the CTA have ended."""
+        """True if run-time values neither select among the threads that may be active here nor have ended some."""
         return self.is_exact and not self.has_parted
 
     def level(self, name: str) -> int:

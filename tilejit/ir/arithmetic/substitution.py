@@ -37,7 +37,7 @@ class _Sum(NamedTuple):
     counted: tuple[Expr, ...]
     #: evaluators of these, with their factors
     numbers: tuple[tuple[Fold, int], ...]
-    #: products of such integers and invariant sums: (integer, factor, sum)
+    #: products of an integer and an invariant sum: (integer, factor, sum)
     products: tuple[tuple[Fold, int, Affine], ...]
     #: all other terms, with their factors
     terms: tuple[tuple[Make, int], ...]
@@ -225,7 +225,7 @@ class Substitution:
         return all(isinstance(arg, Const) or not isinstance(arg, Load) and self.changes(arg) for arg in deciding)
 
     def _comparison(self, op: Op) -> Make:
-        """Instantiate a comparison: the invariant parts' distance decides it, plus the difference of the constants."""
+        """Instantiate a comparison, decided if possible by bounds of the difference without constants."""
         name, (left, right) = op.name, op.args
         x, y = self._parts(affine(left)), self._parts(affine(right))
         one, other = self.maker(left), self.maker(right)

@@ -30,7 +30,7 @@ class Conditions:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Discard at the end of the context what is added in it."""
+        """Discard conditions added in this context when it ends."""
         self._conditions.append(set())
         self._filled.append([])
         yield

@@ -1,7 +1,7 @@
 """Checks of scalar integer divisions for zero divisors.
 
-Integer division by zero gives 0. On tiles it always does, where NumPy warns. On scalars Python raises, and so do
-checked builds. A division that a condition guards in the same expression is checked only if the condition holds:
+Integer division by zero gives 0. On scalars Python raises an error instead, and so do checked builds; tiles aren't
+checked. A division guarded by a condition in the same expression is checked only if the condition holds:
 
     m // n if n != 0 else 5         where(n != 0, m // n, 5)
     n != 0 and m // n > 2

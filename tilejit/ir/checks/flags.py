@@ -1,6 +1,6 @@
 """Flags of registers that a path may leave unwritten: writes set them, and uncertain reads assert them.
 
-Each register of such a local buffer has a flag. Up to 64 flags are the bits of a variable; more are another local
+Each register of a local buffer in doubt has a flag. Up to 64 flags are the bits of a variable; more are another local
 buffer. No flags are needed for elements that a loop has certainly written.
 """
 

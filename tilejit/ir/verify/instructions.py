@@ -39,7 +39,7 @@ def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None
 
 
 def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
-    """Return the inputs that are addresses of bytes that other operands may exclude. row: the instruction's."""
+    """Return the indices of address inputs of which other operands may exclude bytes. row: the instruction's."""
     carried = len(stmt.outputs) if row.carries is not None else 0
     positions = _positions(row.arguments, stmt.inputs[carried:])
     return frozenset(

@@ -101,13 +101,9 @@ class _Statements:
         for param in (*others, *tensors):
             self.param(param)
         self.block(kernel.body)
-        if kernel.memory:
-            self.memory_of(kernel)
-
-    def memory_of(self, kernel: ir.Kernel) -> None:
-        if self.is_tile:
+        if kernel.memory and self.is_tile:
             self.fault("buffers can be placed only at lane level", kernel.span)
-        for message in placement_faults(kernel, self.values.buffers.values()):
+        for message in placement_faults(kernel, self.values.buffers.values()) if kernel.memory else ():
             self.fault(message, kernel.span)
 
     def param(self, param: ir_params.Param) -> None:
