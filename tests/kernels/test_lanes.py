@@ -174,7 +174,7 @@ def test_a_value_that_all_hold_may_decide_about_a_barrier(scope, dtype, where):
 def test_that_all_hold_a_value_is_checked(scope, turn, schedule):
     x = np.full((3, 128), 2, np.int64)
     x[turn, 70] += 1 << 40
-    with pytest.raises(tj.SimulationError, match=f"another in another thread of the {scope}"):
+    with pytest.raises(tj.SimulationError, match=f"differs in another thread of the {scope}"):
         tj.simulate(agreed, 1, x, np.zeros(128, np.int32), scope=scope, schedule=schedule)
 
 
