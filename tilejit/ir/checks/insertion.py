@@ -12,11 +12,9 @@ from ..nodes import TRUE, Assert, Expr, For, If, Jump, Kernel, Let, Loop, Stmt
 from .agreement import Agreements
 from .aliases import Aliases
 from .conditions import Conditions
-from .divisions import by_zero
 from .edges import WatchedRegions
+from .failing import failing
 from .flags import WrittenFlags
-from .in_place import overlapping
-from .indices import outside
 
 __all__ = ["Insertion"]
 
@@ -86,10 +84,6 @@ class Insertion:
             self.conditions.add(stmt.cond)
         return replace(stmt, then=then, orelse=orelse)
 
-
-def failing(stmt: Stmt, conditions: Conditions) -> tuple[Assert, ...]:
-    """Return the assertions before a statement that depend on nothing but it and the conditions there."""
-    return (*by_zero(stmt, conditions), *outside(stmt, conditions), *overlapping(stmt, conditions))
 
 
 def at_once(assertions: Sequence[Assert], stmt: Stmt) -> Iterator[Stmt]:

@@ -1,0 +1,16 @@
+"""The assertions that depend on one statement and the conditions before it."""
+
+from __future__ import annotations
+
+from ..nodes import Assert, Stmt
+from .conditions import Conditions
+from .divisions import by_zero
+from .in_place import overlapping
+from .indices import outside
+
+__all__ = ["failing"]
+
+
+def failing(stmt: Stmt, conditions: Conditions) -> tuple[Assert, ...]:
+    """Return the assertions to insert before a statement."""
+    return (*by_zero(stmt, conditions), *outside(stmt, conditions), *overlapping(stmt, conditions))
