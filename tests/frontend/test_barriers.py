@@ -172,7 +172,7 @@ BY_TWO = ("if tj.warpgroup_id() > 0:", *(f"    {line}" for line in RELEASE))
 MISCOUNTED = [
     (BY_TWO, {}, "2 warpgroups release each step of ring, which was allocated for 1: the", "consumers=2"),
     (RELEASE, {"consumers": 2}, "3 warpgroups release each step of ring, which was allocated for 2", "consumers=3"),
-    (BY_TWO, {"consumers": 3}, "2 warpgroups release each step of ring, which was allocated for 3: threads that wait", ""),
+    (BY_TWO, {"consumers": 3}, "2 warpgroups release each step of ring, which was allocated for 3: threads", ""),
     (
         ("if tj.warp_id() == 0:", "    for k in range(n):", "        tj.warp.commit(ring[k])"), {"producers": 2},
         "1 warp commits each step of ring, which was allocated for 2: threads that wait", "producers=1",

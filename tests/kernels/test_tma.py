@@ -129,7 +129,7 @@ def test_a_store_in_front_of_its_tensor_is_told_where_it_stands() -> None:
     assert str(stored.compile(a, 0).lane_ir).count("but not before the start") == 1
     simulate(stored, 1, a, 12)
     assert a[:8].all() and a[12:].all() and not a[8:12].any()
-    with pytest.raises(OutOfBoundsError, match="begins at -4 in dimension 0 of A: it may extend past the end") as caught:
+    with pytest.raises(OutOfBoundsError, match="begins at -4 in dimension 0 of A: it may extend past") as caught:
         simulate(stored, 1, a, -4)
     assert caught.value.span is not None and "tj.warp.copy_async(A[n : n + 8" in caught.value.span.text
     assert "tj.cta.copy" in str(caught.value.hint)
