@@ -56,9 +56,7 @@ class _NumberParam:
     def size_bytes(self) -> int:
         return self.var.dtype.bytes
 
-    @property
-    def align_bytes(self) -> int:
-        return self.var.dtype.bytes
+    align_bytes = size_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,13 +128,6 @@ def statements(body: Block) -> Block:
     return inventory(body).statements
 
 
-@remembered
-def _by_kind(body: Block) -> dict[type, list[Any]]:
-    made: dict[type, list[Any]] = defaultdict(list)
-    for stmt in statements(body):
-        made[type(stmt)].append(stmt)
-    return made
-
 
 @remembered
 def _numbered_by_kind(body: Block) -> dict[type, list[tuple[int, Any]]]:
@@ -151,7 +144,7 @@ def numbered(body: Block, kind: type[S]) -> Sequence[tuple[int, S]]:
 
 def each(body: Block, kind: type[S]) -> list[S]:
     """Return the statements of a class, including nested ones, in program order."""
-    return list(_by_kind(body).get(kind, ()))
+    return [stmt for _, stmt in _numbered_by_kind(body).get(kind, ())]
 
 
 def size(stmt: ir.Stmt) -> int:

@@ -91,7 +91,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
         if folded is not None:
             return folded
     if args[0].dtype.is_float:
-        # only constants are folded
+        # float operations on other operands aren't simplified
         return _plain(name, args)
     constructor = _CONSTRUCTORS.get(name)
     return constructor(*args) if constructor is not None else _plain(name, args)

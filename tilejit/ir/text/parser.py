@@ -426,24 +426,23 @@ class _Reader:
         dtype = dtype_name(line)
         line.expect("[")
         shape = tuple(line.separated(lambda: self._size(line), "]"))
-        slots = self._slots(line) if line.accept("in") else ()
+        slots: tuple[int, ...] = ()
+        if line.accept("in"):
+            line.expect("[")
+            slots = tuple(line.separated(line.integer, "]"))
         layout = self._layout(line)
         line.expect("align")
         align = line.integer()
-        base = looked_up(line, self.names.buffers) if self._is_view(line) and line.accept("of") else None
+        is_view = line.tokens[0].text == "view"
+        base = looked_up(line, self.names.buffers) if is_view and line.accept("of") else None
         buffer = ir.Buffer(name, space, dtype, shape, layout, align, base, slots=slots)
         self.names.buffers[name] = buffer
         return buffer
 
-    def _is_view(self, line: Line) -> bool:
-        return line.tokens[0].text == "view"
 
     def _size(self, line: Line) -> int | ir.Var:
         return line.integer() if line.peek.kind == "int" or line.sees("-") else looked_up(line, self.names.vars)
 
-    def _slots(self, line: Line) -> tuple[int, ...]:
-        line.expect("[")
-        return tuple(line.separated(line.integer, "]"))
 
     def _layout(self, line: Line) -> TileLayout | ir.Strided | ir.Open:
         if line.sees("strides", "("):

@@ -47,7 +47,7 @@ from .placements import placement_faults
 from .values import Values
 from .violation import Violation, Violations
 
-#: tiles may be open; all tiles have layouts; the view of one thread
+#: in order of lowering: tiles may be open, all tiles have layouts, the view of one thread
 LEVELS = ("open", "tile", "lane")
 
 

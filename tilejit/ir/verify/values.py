@@ -21,7 +21,7 @@ class Values:
     """The names that the kernel has defined and used so far."""
 
     def __init__(self, violations: Violations, is_tile: bool, *, takes_open: bool) -> None:
-        #: above lane level
+        #: open or tile level
         self.is_tile = is_tile
         self.takes_open = takes_open
         self.violations, self.fault = violations, violations.fault
