@@ -172,7 +172,7 @@ def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Condition
 
 
 def _ways(several: Sequence[_Facts], decided: _Facts) -> Iterator[_Facts]:
-    """Yield the run-time decisions that let any subset of the given sets of facts hold."""
+    """Yield sets of run-time decisions that cover all ways in which the given sets of facts may hold or not."""
     if not several:
         yield decided
         return
