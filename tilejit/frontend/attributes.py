@@ -26,7 +26,7 @@ __all__ = ["OF_MEMORY", "OF_ROWS", "OF_SCALAR", "attribute"]
 
 _MISSING = object()
 
-#: the attributes of each kind of value; `annotations` has them for type checkers
+#: the attributes of each kind of value; `annotations` declares them for type checkers
 OF_MEMORY = ("T", "astype", "at", "dtype", "layout", "ndim", "permute", "registers", "reshape", "scope", "shape",
              "size", "strides", "tile", "view")
 _METHODS_OF_MEMORY = ("astype", "at", "permute", "reshape", "tile", "view")
@@ -36,7 +36,7 @@ _METHODS_OF_SCALAR = ("astype", "view")
 
 
 def attribute(ctx: Context, node: ast.Attribute) -> Value:
-    """`base.name`."""
+    """Translate `base.name`."""
     base = ctx.evaluate(node.value)
     if isinstance(base, Constant):
         known = ctx.attributes.get((id(base), node.attr))
@@ -45,14 +45,14 @@ def attribute(ctx: Context, node: ast.Attribute) -> Value:
         return known[1]
     handler = _ATTRIBUTES.get(type(base))
     if handler is None:
-        hint = "tensors, tiles and scalars have some"
+        hint = "tensors, tiles and scalars have attributes"
         raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", hint)
     return handler(ctx, node, base)
 
 
-#: an attribute that isn't there yet -> what there is
+#: attribute that is not implemented yet -> the hint
 _NOT_YET = {
-    "in_cta": "other CTAs' shared memory is filled by copies only: copy_async(..., barrier=ring[i], multicast=0), of "
+    "in_cta": "only copies fill the shared memory of other CTAs: copy_async(..., barrier=ring[i], multicast=0), with "
     "ring = tj.alloc_ring(..., multicast=0)",
 }
 
@@ -60,7 +60,7 @@ _NOT_YET = {
 def _missing(ctx: Context, node: ast.Attribute, what: str, names: tuple[str, ...]) -> Exception:
     hint = _NOT_YET.get(node.attr) or guessed(node.attr, names, f"it has {', '.join(names)}")
     if node.attr in CALLS and CTA in CALLS[node.attr].scopes:
-        hint = f"call it on the threads that carry it out: tj.cta.{node.attr}({ast.unparse(node.value)}, ...)"
+        hint = f"call it on the scope that executes it: tj.cta.{node.attr}({ast.unparse(node.value)}, ...)"
     return ctx.type_error(node, f"{what} has no attribute {node.attr}", foreign.instead(node.attr) or hint)
 
 
@@ -82,7 +82,7 @@ def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exc
     namespaces = [member for member in members if isinstance(member, vocabulary.ScopeNamespace)]
     scopes = dict.fromkeys(str(namespace) for namespace in namespaces if node.attr in namespace.operations)
     if scopes:
-        hint = f"call it on the threads that carry it out: {', '.join(f'{scope}.{node.attr}' for scope in scopes)}"
+        hint = f"call it on the scope that executes it: {', '.join(f'{scope}.{node.attr}' for scope in scopes)}"
         return ctx.type_error(node, f"{module.__name__} has no {node.attr}", hint)
     return ctx.type_error(node, f"{module.__name__} has no {node.attr}", foreign.instead(node.attr) or hint)
 
@@ -167,7 +167,7 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
     raise foreign.no_attribute(ctx, node, value)
 
 
-#: what gives the attributes of a kind of value but constants
+#: kind of value -> the handler of its attributes; constants have their own
 _ATTRIBUTES: Mapping[type[Value], Callable[[Context, ast.Attribute, Any], Value]] = {
     Memory: _of_memory,
     Rows: _of_rows,

@@ -1,4 +1,4 @@
-"""Blocks: statements that run once and may be left early, and what names stand for behind them."""
+"""Blocks: statements that run once and may be left early, and the bindings of names after them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ def run_block(
     names: Sequence[str],
     body: Callable[[], bool],
 ) -> bool:
-    """Read statements that run once.
+    """Translate statements that run once.
 
-    They become straight code, or, where run-time conditions leave them early, a loop that ends in `Break`.
-    step: see `Enclosure`. names: those that the body assigns. body: reads it; returns whether control reaches its end.
-    returns: whether control can reach what follows.
+    They become straight-line code, or a loop that ends in `Break` if run-time conditions leave them early.
+
+    step: see `Enclosure`. names: the names that the body assigns.
+    body: translates the statements; returns True if control reaches their end.
+    returns: True if control can reach the statement after the block.
     """
     span = ctx.span(node)
     before = dict(ctx.frame.env)
@@ -36,7 +38,7 @@ def run_block(
             leave(ctx, enclosure, Way.BREAK, span)
     if enclosure.is_straight:
         if enclosure.exits:
-            # what follows the only exit is what follows the block
+            # the code after the only exit is the code after the block
             last = block.pop()
             assert last is enclosure.exits[0].late
         ctx.block.extend(block)

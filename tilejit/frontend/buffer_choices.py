@@ -1,8 +1,8 @@
-"""Names that hold a buffer on one path and another on the other: they can be read, until somebody writes a buffer.
+"""Names that hold different buffers on different paths: they can be read until one of the buffers is written.
 
-Where two local tiles meet in one name, it is a slot of its own (see `slots`), into which each path copies its tile.
-That shows what Python would show until somebody writes the buffer that was copied; a read after that is refused. Where
-regions of shared or global memory meet, it is an either (see `places`), of which the language says the same.
+Local tiles are copied into a slot (see `slots`) on each path. The copy shows what Python would show until its source is
+written; a later read is refused. Regions of shared or global memory become an either (see `places`), to which the same
+rule applies.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ REMEDY = f"{ONE_BUFFER}, or another name"
 
 @dataclass(frozen=True, slots=True)
 class BufferChoice:
-    """A slot into which a buffer is copied, or an either.
+    """A slot into which buffers are copied, or an either."""
 
-    name: of the variable. sources: the buffers, with where each is made.
-    """
-
+    #: the name in the kernel
     name: str
+    #: each buffer and the place of its allocation
     sources: tuple[tuple[str, Span | None], ...]
     is_either: bool = False
 
@@ -40,15 +39,14 @@ class BufferChoice:
         return f"{self.name} is {' on one path, '.join(made)} on {'another' if len(made) > 1 else 'one path only'}"
 
 
-#: (slot, buffer): the slot stands for the buffer
+#: (slot, buffer): the slot holds a copy of the buffer, or may be the buffer
 _Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """stands: which slots stand for which buffers. stale: (slot, buffer, line) of those that were written since."""
-
     stands: frozenset[_Pair] = frozenset()
+    #: (slot, buffer, line): line wrote the buffer after it was put into the slot
     stale: frozenset[tuple[str, str, int]] = frozenset()
 
 
@@ -58,10 +56,11 @@ def check(
     made_in: Mapping[str, tuple[Span, ...]],
     alternatives: Sequence[Buffer],
 ) -> None:
-    """Refuse reads of slots that stand for a buffer which has been written since the slot was given it.
+    """Refuse reads of slots whose buffer has been written since it was put into the slot.
 
-    stand_ins: the slots, by their buffers' names. made_in: the buffers that the kernel's text makes, each with the
-    loops around it: each turn of these makes a new one. alternatives: the buffers of eithers, by number.
+    stand_ins: the slots, by buffer name.
+    made_in: the allocations of the kernel, each with the loops around it: every iteration makes a new buffer.
+    alternatives: the buffers of eithers, by number.
     raises: KernelTypeError.
     """
     if not stand_ins:
@@ -73,8 +72,8 @@ def check(
         for place, buffer, line in _stale_reads(stmt, state):
             stand_in = stand_ins[place.buffer.root.name]
             raise KernelTypeError(
-                f"{stand_in}, and line {line} writes {buffer} before {stand_in.name} is read here: "
-                "a name that differs between paths can be read only until then",
+                f"{stand_in}, and line {line} writes {buffer} before {stand_in.name} is read here: a name that differs "
+                "between paths can be read only until one of its buffers is written",
                 span=place.span or stmt.span, hint=REMEDY,
             )
 
@@ -87,7 +86,7 @@ def _stale_reads(stmt: Stmt, state: _Choices) -> Iterator[tuple[Place, str, int]
 
 
 def _target(stmt: Stmt, stand_ins: Mapping[str, BufferChoice]) -> str | None:
-    """The slot into which a statement copies a tile: nothing else writes slots."""
+    """Return the slot into which the statement copies a tile; no other statement writes slots."""
     if not isinstance(stmt, TileOp) or stmt.name != CAST.name:
         return None
     name = stmt.region("dst").buffer.root.name
@@ -126,7 +125,7 @@ class _Copies(Analysis[_Choices]):
         return slot in self.stand_ins and not self.stand_ins[slot].is_either
 
     def repeat(self, loop: For | Loop, head: _Choices, ends: _Choices) -> _Choices:
-        # a copy is of the last turn's buffer; an either stands for whatever the buffer is
+        # a copy holds the buffer of the last iteration, an either the current one
         stands = {
             (slot, buffer) for slot, buffer in ends.stands
             if not self.is_copy(slot) or loop.span not in self.made_in.get(buffer, ())
@@ -135,10 +134,7 @@ class _Copies(Analysis[_Choices]):
 
 
 def _given(state: _Choices, slot: str, source: str, *, is_new: bool) -> _Choices:
-    """A slot is given another buffer: what it stood for before is over; it stands for what its source does.
-
-    is_new: the source is a buffer itself.
-    """
+    """Return the state after a slot is assigned a buffer (`is_new`) or the content of another slot."""
     stands = {pair for pair in state.stands if pair[0] != slot}
     stale = {entry for entry in state.stale if entry[0] != slot}
     if is_new:
