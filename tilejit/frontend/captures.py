@@ -1,4 +1,4 @@
-"""What a kernel reads from outside, as a key: it changes whenever a captured value does."""
+"""Cache keys of the values that a kernel captures from outside."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ __all__ = ["captures", "changes", "functions", "token"]
 
 _MISSING = object()
 
-#: types whose values are told apart by ==
+#: types whose values are compared with ==
 _COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 
 
 def captures(source: KernelSource) -> Hashable:
-    """The captured values and, transitively, the text of every `@tj.function` among them.
+    """Return a key of the captured values and of the text of every `@tj.function` that they reach.
 
-    Numbers are told apart by type and bits; other values as a set tells them apart, and what can't be in one by its
-    type only.
+    Numbers are compared by type and bits, other hashable values by equality, and unhashable ones by type alone.
     """
     return _captures(source, ())
 
@@ -37,11 +36,11 @@ def _captures(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 
 def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
-    """The values that a function reads from outside, by the chains of names that lead to them."""
+    """Return the values that a function reads from outside, by the name chains that it reads them through."""
     values: dict[tuple[str, ...], Any] = {}
     for chain in source.references:
         exists, head = source.lookup(chain[0])
-        # the language itself doesn't change
+        # the library itself doesn't change
         used = chain[:1] if exists and isinstance(head, ModuleType) and head.__name__ == "tilejit" else chain
         if used not in values:
             values[used] = _resolve(exists, head, used[1:])
@@ -49,7 +48,7 @@ def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
 
 
 def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
-    """The value that a chain of attributes leads to through modules; `_MISSING` where an attribute doesn't exist."""
+    """Follow a chain of attributes through modules; `_MISSING` if one doesn't exist."""
     if not exists:
         return _MISSING
     for name in attributes:
@@ -60,7 +59,7 @@ def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
 
 
 def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
-    """What tells a captured value from others. inside: the functions through which it is captured."""
+    """Return the key of a captured value. inside: the functions that are being keyed, to detect recursion."""
     if value is _MISSING:
         return "missing"
     if isinstance(value, Function):
@@ -91,7 +90,7 @@ def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
 
 
 def _exact(number: Any) -> Hashable:
-    """A number of NumPy's, whose array's text has eight digits; that of a scalar which Python lacks has all."""
+    """Return the key of a NumPy scalar; `repr` shows all digits of a scalar, but only eight of an array."""
     return token(number) if isinstance(number, (bool, int, float)) else repr(number)
 
 
@@ -103,7 +102,7 @@ def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 
 def functions(source: KernelSource, values: Iterable[Any] = ()) -> tuple[KernelSource, ...]:
-    """The function itself and every `@tj.function` that it or one of the values leads to, once each, in their order."""
+    """Return the function and every `@tj.function` that it or one of `values` reaches, in order, without duplicates."""
     met: dict[KernelSource, None] = {}
     _meet(source, met)
     for value in values:
@@ -130,7 +129,7 @@ def _meet_value(value: Any, met: dict[KernelSource, None]) -> None:
 
 
 def changes(old: Hashable, new: Hashable) -> list[str]:
-    """What differs between two keys of one function: each captured value by name, with the new and the old one."""
+    """Describe how two keys of one function differ, one line per captured value."""
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
     lines: list[str] = []
     for chain in now.keys() | was.keys():
@@ -142,14 +141,14 @@ def changes(old: Hashable, new: Hashable) -> list[str]:
 
 def _changed(name: str, was: Any, now: Any) -> list[str]:
     if was[:2] == now[:2] and was[0] == "function" and was[2] == now[2]:
-        # the same helper, which captures something else
+        # the same helper with other captured values
         return [f"{change} (in {name})" for change in changes(was[3], now[3])]
     before, after = _described(was), _described(now)
-    return [f"{name}, whose text is another" if before == after else f"{name} {after}, compiled was {before}"]
+    return [f"{name}, whose text has changed" if before == after else f"{name} {after}, compiled with {before}"]
 
 
 def _described(token: Any) -> str:
-    """A captured value's token in words."""
+    """Return a description of the captured value with this key."""
     if token == "missing":
         return "without a value"
     kind, *parts = token

@@ -1,7 +1,8 @@
-"""Names that start as literals and are carried round a loop: one type for the whole loop, in which they are kept.
+"""The types of loop-carried names that start as literals.
 
-It is the promotion of every typed value that the loop assigns, raised so that sums don't lose: narrow integers to
-int32, float16 and bfloat16 to float32. A float literal makes it a float.
+Such a name has one type in the whole loop: the promotion of the typed values that the loop assigns to it, widened so
+that sums keep their precision. Narrow integers become int32, float16 and bfloat16 become float32, and a float literal
+makes an integer type float32.
 """
 
 from __future__ import annotations
@@ -18,22 +19,21 @@ __all__ = ["Carried", "is_literal", "raised"]
 
 @dataclass(slots=True)
 class Carried:
-    """A name that starts as a literal, while a loop's body is read.
+    """A loop-carried name that starts as a literal, while the loop's body is translated."""
 
-    dtype: its type in the loop; None as long as only literals were seen. assigned: the types that it was given.
-    """
-
+    #: its type in the loop; None while only literals have been assigned
     dtype: DType | None
+    #: the types that have been assigned
     assigned: set[DType] = field(default_factory=set)
 
 
 def is_literal(value: Value) -> bool:
-    """Whether a value has no type of its own yet."""
+    """True if the value has no type yet."""
     return value.weak if isinstance(value, Scalar) else is_number(value)
 
 
 def raised(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
-    """The type of a name that is given these literals and values of these types; None where there is none."""
+    """Return the type of a name that takes these literals and types; None if there is no such type."""
     kinds = {_default(literal).kind for literal in literals}
     listed = sorted(set(types), key=lambda t: t.name)
     if "bool" in kinds:

@@ -1,7 +1,7 @@
-"""What `break`, `continue` and `return` leave, and how.
+"""Exits: `break`, `continue` and `return`.
 
-Reading goes on past the place that leaves. The statements that leave (moves of names' values, flags for the loops in
-between, the `Break` itself) are written once the whole enclosure has been read: only then are all its exits known.
+Translation continues after an exit. The statements that leave (moves into slots, flags for the loops in between, the
+`Break` itself) are written once the whole enclosure has been translated, when all its exits are known.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["Inside", "close", "exit_kinds", "innermost", "leave"]
 
 
 def innermost(ctx: Context, *constructs: Construct) -> Enclosure | None:
-    """The enclosure of one of these constructs in which statements are read now."""
+    """Return the innermost enclosure of one of these constructs around the current position."""
     return next((e for e in reversed(ctx.enclosures) if e.construct in constructs), None)
 
 
 @dataclass(slots=True)
 class Inside:
-    """Reads what an enclosure holds into a block of its own, in a `with`."""
+    """Context manager that translates the content of an enclosure into a block of its own."""
 
     ctx: Context
     enclosure: Enclosure
@@ -41,7 +41,7 @@ class Inside:
         ctx = self.ctx
         ctx.enclosures.append(self.enclosure)
         self.outer, ctx.block = ctx.block, []
-        # of all enclosures only a loop doesn't always run
+        # of all enclosures, only a loop may not run
         ctx.depth = self.enclosure.depth + self.enclosure.is_loop
         return ctx.block
 
@@ -51,7 +51,7 @@ class Inside:
 
 
 def leave(ctx: Context, enclosure: Enclosure, way: Way, span: Span) -> None:
-    """End this path: leave an enclosure."""
+    """End the current path by leaving an enclosure."""
     between = tuple(ctx.enclosures[ctx.enclosures.index(enclosure) + 1 :])
     for inner in between:
         if enclosure not in inner.passing:
@@ -71,10 +71,10 @@ def close(
     kinds: Mapping[str, Kind],
     kept: Mapping[str, Slot] | None = None,
 ) -> None:
-    """Emit an enclosure that has been read as a loop of the IR, write its exits, and bind names for what follows.
+    """Emit a translated enclosure as a loop of the IR, write its exits, and bind names for the code after it.
 
-    names: those that it assigns. before: what names stand for at its head. kinds: what `exit_kinds` gave.
-    kept: the slots of names that a loop keeps round by round.
+    names: the names that it assigns. before: the bindings at its head. kinds: the result of `exit_kinds`.
+    kept: the slots of the loop-carried names.
     """
     span = enclosure.span
     slots = dict(kept or {}) | {name: make_slot(ctx, name, kind, None, span) for name, kind in kinds.items()}
@@ -108,9 +108,9 @@ def _needs_flag(enclosure: Enclosure) -> bool:
 def exit_kinds(
     ctx: Context, names: Sequence[str], before: Mapping[str, Binding], ends: Sequence[Mapping[str, Binding]]
 ) -> dict[str, Kind]:
-    """The kinds of the names that an enclosure changes, for what follows it.
+    """Return the kinds of the names that an enclosure changes, for the code after it.
 
-    ends: what names stand for on each path that goes on behind it.
+    ends: the bindings on each path that reaches that code.
     """
     kinds: dict[str, Kind] = {}
     for name in names:
@@ -125,12 +125,12 @@ def exit_kinds(
 def _behind(
     names: Sequence[str], before: Mapping[str, Binding], slots: Mapping[str, Slot], span: Span
 ) -> dict[str, Binding]:
-    """What names stand for behind an enclosure."""
+    """Return the bindings after an enclosure."""
     env = dict(before)
     for name in names:
         if name in slots:
             env[name] = Binding(value_of(slots[name], typed=True), before[name].span if name in before else span)
         elif name not in before:
-            problem = f"may have no value here: it is assigned only inside the loop of line {span.line}"
-            env[name] = Binding(Unset(name, problem, "give it a value before the loop"), span)
+            problem = f"may have no value here: only the loop of line {span.line} assigns it"
+            env[name] = Binding(Unset(name, problem, "assign it before the loop"), span)
     return env
