@@ -1,4 +1,4 @@
-"""Expressions: one function per kind of syntax."""
+"""Translation of expressions, one function per kind of syntax."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _combined(ctx: Context, node: ast.BoolOp, operands: Sequence[ast.expr]) -> V
 
 
 def _and_then(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value]) -> Value:
-    """`left and right`: the right side is evaluated only where the left one holds."""
+    """Return `left and right`; the right side is evaluated only if the left one holds."""
     return _short_circuit(ctx, node, left, right, stops_on=False)
 
 

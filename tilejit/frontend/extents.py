@@ -1,4 +1,4 @@
-"""What a kernel sees of extents: `A.shape`, `A.size`, `len(A)`, of regions, tiles and gathered rows."""
+"""Extents as kernels see them: `A.shape`, `A.size` and `len(A)` of regions, tiles and gathered rows."""
 
 from __future__ import annotations
 
@@ -14,18 +14,15 @@ from .values import Constant, Items, Scalar, Value
 
 __all__ = ["length", "shape", "size"]
 
-
 #: None for a dimension that an index dropped
 Extents: TypeAlias = Sequence[int | Expr | None]
 
 
 def shape(extents: Extents) -> Items:
-    """The extents that there are."""
     return Items(tuple([Constant(e) if isinstance(e, int) else Scalar(e) for e in extents if e is not None]))
 
 
 def size(ctx: Context, node: ast.AST, extents: Extents) -> Value:
-    """Their product."""
     product: Value = Constant(1)
     for extent in shape(extents).items:
         folded = fold(ctx, node, operator.mul, (product, extent))
@@ -34,5 +31,5 @@ def size(ctx: Context, node: ast.AST, extents: Extents) -> Value:
 
 
 def length(extents: Extents) -> Value | None:
-    """The first of them; None where there is none."""
+    """Return the first extent; None for rank 0."""
     return next(iter(shape(extents).items), None)

@@ -27,7 +27,6 @@ __all__ = ["HANDLERS", "call_intrinsic"]
 
 
 def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
-    """What a call of `tj.<name>` gives."""
     arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
     handler = HANDLERS.get(callee.name)
     if handler is not None:
@@ -45,7 +44,7 @@ def _axis(name: str) -> Handler:
         axis = optional(ctx, arguments.get("axis"))
         number = 0 if axis is None else ctx.integer(axis, node, "the axis")
         if number not in (0, 1, 2):
-            raise ctx.type_error(node, f"axis {number} of the grid; there are 0, 1 and 2", "a grid has three axes")
+            raise ctx.type_error(node, f"axis {number} of the grid", "write 0, 1 or 2: a grid has three axes")
         return Scalar(Special(f"{name}.{number}", ctx.span(node)))
 
     return handler
@@ -73,7 +72,7 @@ def _sync(scope: str) -> Handler:
 def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     if not ctx.is_cooperative:
         raise ctx.type_error(
-            node, "tj.grid_sync() waits for CTAs that may start only when others have ended",
+            node, "tj.grid_sync() would wait for CTAs that can't start until others have ended",
             "write @tj.kernel(cooperative=True): then all CTAs run at the same time",
         )
     ctx.emit(Sync(GRID.name, ctx.span(node)))
@@ -81,7 +80,7 @@ def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _asynchronous(row: Row) -> Handler:
-    """A commit of asynchronous work, or a wait for it, which may leave groups unfinished."""
+    """Return the handler of a commit of asynchronous work, or of a wait for it."""
 
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         if row.only == TENSOR_MEMORY_TARGETS:
@@ -96,7 +95,7 @@ def _asynchronous(row: Row) -> Handler:
 def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
     if groups < 0:
-        raise ctx.type_error(argument, f"{groups} groups can't be unfinished", "wait(0) waits for all")
+        raise ctx.type_error(argument, f"the number of unfinished groups can't be {groups}", "write wait(0) to wait for all groups")
     among = None if row.leaves is None else row.arguments[row.leaves].among
     if among is not None and groups not in among:
         raise ctx.type_error(
@@ -105,7 +104,7 @@ def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     return groups
 
 
-#: name -> what a call of it gives; the others are operations
+#: name -> handler; the other names are tile operations
 HANDLERS: dict[str, Handler] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},

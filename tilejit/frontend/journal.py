@@ -1,4 +1,4 @@
-"""A journal of changes: whatever reading a kernel has built up can be put back as it was."""
+"""An undo log of changes to the translation state."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ _V = TypeVar("_V")
 
 @dataclass(slots=True)
 class Journal:
-    """Lists, tables and fields that outlive a trial are changed through it alone.
-
-    undo: what takes each change back, in the order of the changes.
-    """
+    """The changes to lists, dicts and fields, each with the call that undoes it."""
 
     undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = field(default_factory=list)
 
@@ -34,12 +31,11 @@ class Journal:
         table[key] = value
 
     def set(self, owner: object, name: str, value: object) -> None:
-        """Give a field of an object another value."""
         self.undo.append((setattr, (owner, name, getattr(owner, name))))
         setattr(owner, name, value)
 
     def back(self, changes: int) -> None:
-        """Undo all but the first `changes`."""
+        """Undo all but the first `changes` changes."""
         while len(self.undo) > changes:
             restore, arguments = self.undo.pop()
             restore(*arguments)
