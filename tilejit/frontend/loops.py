@@ -1,9 +1,10 @@
-"""Run-time loops: the kinds of the names that are carried round them.
+"""Run-time loops, and the kinds of their loop-carried names.
 
-What a body emits depends on what its names hold at its head, and that is known only once the body has been read. So a
-body is read on trial, with a guess: that no literal takes another type, and that nothing else changes its kind.
-Where the guess proves wrong, the trial is dropped and the body read again with what it showed. An inner loop then
-starts with the kinds that it ended with. So no reading is in vain: each follows from a change of some name's kind.
+The code of a body depends on the kinds of its names at the head, which are known only after the body has been
+translated. So a body is translated speculatively, on the guess that no literal takes another type and that no other
+name changes its kind. If the guess is wrong, the result is discarded and the body is translated again with the kinds
+that it showed. An inner loop then starts with its final kinds, so every further translation follows from the change of
+a kind.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .values import Binding
 
 __all__ = ["run_loop"]
 
-#: a body is read at most this often, and this often more for each of its names
+#: the limit on translations of a body: a constant, and a number per loop-carried name
 _READINGS = 12
 _READINGS_PER_NAME = 2
 
@@ -38,11 +39,12 @@ def run_loop(
     *,
     only_breaks: bool = False,
 ) -> bool:
-    """Read a run-time loop.
+    """Translate a run-time loop.
 
-    names: those that the body assigns. body: reads it; returns whether control reaches its end.
-    make: the statement, given its body. only_breaks: it ends by `break` alone.
-    returns: whether control can reach what follows.
+    names: the names that the body assigns.
+    body: translates it; returns True if control reaches its end.
+    make: builds the loop statement from its body. only_breaks: the loop ends only by `break`.
+    returns: True if control can reach the statement after the loop.
     """
     entry = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}
     inner_names = [name for name in names if name not in entry]
@@ -61,7 +63,7 @@ def run_loop(
                 return bool(reading.ends)
             shown = through_copies(ctx, shown, entry, reading)
         guess = guess.corrected(shown)
-    raise ctx.type_error(node, "the types of this loop's variables don't settle", "give them types before the loop")
+    raise ctx.type_error(node, "the types of this loop's variables don't converge", "give them types before the loop")
 
 
 def _read(
