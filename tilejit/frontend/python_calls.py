@@ -1,4 +1,4 @@
-"""Python's own functions in kernels: those that Python runs on compile-time values, and those with code of ours."""
+"""Python's builtins in kernels: run at compile time, or translated."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from .vocabulary import LAYOUTS
 
 __all__ = ["BUILTINS", "python_call", "runs_in_python"]
 
-#: builtins that run in Python on compile-time values
+#: functions that run in Python on compile-time values
 _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
     round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype,
     language.cdiv, language.next_power_of_2,
     *(function for functions in LAYOUTS.values() for function in functions),
 )
-#: what is called may be nothing that a set takes
+#: compared by id, because a callee may be unhashable
 _PURE_IDS = frozenset(map(id, _PURE))
 
 
 def runs_in_python(callee: Any) -> bool:
-    """Whether Python computes a function's result while the kernel is compiled."""
+    """True if Python evaluates the function while the kernel is compiled."""
     if id(callee) in _PURE_IDS or callee in (TileLayout, Swizzle):
         return True
     if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
@@ -46,7 +46,7 @@ def runs_in_python(callee: Any) -> bool:
 
 
 def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
-    """What a function of Python's makes of compile-time values."""
+    """Evaluate a Python function of compile-time values."""
     return computed(ctx, node, callee, positional_values(ctx, node, has_keywords=True))
 
 
@@ -63,7 +63,7 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
         if any(isinstance(v, Memory) for v in values):
             raise ctx.type_error(
                 node, f"{python.__name__} takes scalars; this is {describe(values[0])}",
-                f"of one tile there is tj.{python.__name__}(x), of several element by element tj.{name}(a, b)",
+                f"write tj.{python.__name__}(x) for one tile, or tj.{name}(a, b) for several, element by element",
             )
         extreme = values[0]
         for value in values[1:]:
@@ -87,7 +87,7 @@ def _abs(ctx: Context, node: ast.Call) -> Value:
 def _of_two(
     python: Callable[..., Any], run_time: Callable[[Context, ast.AST, list[Value]], Value]
 ) -> Callable[[Context, ast.Call], Value]:
-    """A function of two values: what Python's gives of constants, else what `run_time` makes of them."""
+    """Return the handler of a function of two values, which is folded if both are constants."""
 
     def handler(ctx: Context, node: ast.Call) -> Value:
         values = positional_values(ctx, node)
@@ -103,15 +103,13 @@ def _of_two(
 
 
 def _divmod(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
-    """(a // b, a % b)."""
     return Items(tuple([tiles.apply(ctx, node, name, values) for name in ("floordiv", "mod")]))
 
 
 def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
     """Return a / b, rounded up.
 
-    Where b is known to be positive, a + b - 1 stays positive if a is, and is cheap to divide. Neither a + b - 1 nor -a
-    is computed where it may overflow.
+    For a positive constant b, a + b - 1 is cheap to divide. Neither a + b - 1 nor -a is computed if it may overflow.
     """
     a, b = values
     if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
@@ -127,7 +125,7 @@ def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
 
 
 def _has_room(x: Expr, more: int) -> bool:
-    """True if x + more provably doesn't overflow; of int64 without data by assumption."""
+    """True if x + more provably doesn't overflow; an int64 that isn't data is assumed not to."""
     if x.dtype is int64 and not facts.is_data(x):
         return True
     if not x.dtype.is_integer:
@@ -137,9 +135,9 @@ def _has_room(x: Expr, more: int) -> bool:
 
 
 def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callable[[Context, ast.Call], Value]:
-    """int(x), float(x), bool(x): run-time scalars are converted to `dtype`, those of 64 bits to `wide`.
+    """Return the handler of int(x), float(x) or bool(x), which converts to `dtype`, or to `wide` from 64 bits.
 
-    An integer stays what it is in int(x), as does a float in float(x).
+    int(x) of an integer and float(x) of a float keep the type.
     """
 
     def handler(ctx: Context, node: ast.Call) -> Value:
@@ -162,7 +160,7 @@ def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callab
 
 
 def _round(ctx: Context, node: ast.Call) -> Value:
-    """round(x): the nearest integer, half to even, of the type that int(x) has."""
+    """Translate round(x): the nearest integer, ties to even, in the type of int(x)."""
     values = positional_values(ctx, node, has_keywords=True)
     if values and isinstance(values[0], Scalar) and len(values) + len(node.keywords) > 1:
         raise ctx.type_error(node, "round of a run-time scalar takes no number of digits; it gives an integer",
@@ -175,7 +173,7 @@ def _round(ctx: Context, node: ast.Call) -> Value:
     return Scalar(build.cast(build.op("round", x), int64 if x.dtype.bits == 64 else int32))
 
 
-#: a function of Python's, or of ours that the host can call too -> what a call of it becomes
+#: Python builtin, or host function of tilejit -> handler
 BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     min: _extreme("minimum", min),
     max: _extreme("maximum", max),

@@ -1,4 +1,4 @@
-"""`tj.set_registers(n)`: how many registers the threads of a warpgroup have from here on."""
+"""`tj.set_registers(n)`: reallocation of registers between warpgroups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["set_registers"]
 
 
 def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.set_registers(n)`; whether the CTA has as many is asked where all warpgroups are known."""
+    """Translate `tj.set_registers(n)`; the total for the CTA is checked once all warpgroups are known."""
     argument = arguments["n"]
     count = ctx.integer(ctx.evaluate(argument), argument, "the number of registers")
     if not LEAST <= count <= MOST or count % STEP:
@@ -26,10 +26,10 @@ def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             argument, f"{count} registers; a thread has {LEAST} to {MOST}, in steps of {STEP}", "give a multiple of 8"
         )
     if any(each.construct is Construct.LOOP for each in ctx.enclosures):
-        raise ctx.type_error(node, "a warpgroup sets its registers once, and not in a loop", "put it before the loop")
+        raise ctx.type_error(node, "a warpgroup sets its registers once, outside loops", "move it before the loop")
     if any(not isinstance(stmt, (Let, Declare)) for stmt in ctx.block):
         raise ctx.type_error(
-            node, "set_registers is the first statement of its branch", "put it before what else the branch does"
+            node, "set_registers must be the first statement of its branch", "move it to the start of the branch"
         )
     row = SET_REGISTERS[count > entry_registers(ctx.threads, ctx.max_registers)]
     row.need(ctx.target, ctx.span(node))
