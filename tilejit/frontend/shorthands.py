@@ -1,4 +1,4 @@
-"""`s.load`, `s.store`, `s.zeros`, `s.full`, `s.indices`: calls that make tiles, or take them to memory."""
+"""`s.load`, `s.store`, `s.zeros`, `s.full`, `s.indices`: calls that create tiles, or store them to memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["SHORTHANDS"]
 
 
 def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
-    place = placed(ctx, arguments["place"], "what is loaded", is_written=False)
+    place = placed(ctx, arguments["place"], "the source", is_written=False)
     src = place.pop("place")
     assert isinstance(src, Region)
     layout = layout_argument(ctx, arguments.get("layout"), src.shape, "local")
@@ -38,7 +38,7 @@ def _moved(
     ctx: Context, node: ast.Call, operation: ScopedOperation, operands: dict[str, Region | Expr],
     arguments: dict[str, ast.expr],
 ) -> None:
-    """Emit the copy between memory and a local tile, with the mask and the attributes that the call gives."""
+    """Emit the copy between memory and a local tile, with the mask and the attributes of the call."""
     mask = _mask(ctx, operation, arguments.get("mask"))
     if mask is not None:
         operands["mask"] = mask
@@ -49,7 +49,7 @@ def _moved(
 
 
 def _mask(ctx: Context, operation: ScopedOperation, argument: ast.expr | None) -> Region | None:
-    """The mask that a call gives as a tile; None where it gives none, or one that always holds."""
+    """Return the mask in a call as a tile; None if it is missing or True."""
     value = optional(ctx, argument)
     if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
         return None
@@ -70,7 +70,7 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
         hint = "copy memory with copy(dst, src)"
         if not isinstance(value, Memory):
             scope = f"tj.{operation.scope}"
-            hint = f"fill a region: {scope}.fill(region, value); with a mask store {scope}.full(shape, value, dtype)"
+            hint = f"fill a region with {scope}.fill(region, value); with a mask, store {scope}.full(shape, value, dtype)"
         raise ctx.type_error(arguments["tile"], f"store takes a local tile; this is {describe(value)}", hint)
     src = value.region(ctx.span(arguments["tile"]))
     _moved(ctx, node, operation, {"dst": place.pop("place"), "src": src, **place}, arguments)
@@ -109,7 +109,7 @@ def _indices(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments
     return result
 
 
-#: name -> what a call that stands for a tile operation becomes, from its arguments by name
+#: name -> handler of a call on a scope
 SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, dict[str, ast.expr]], Value]] = {
     **barriers.CALLS,
     "load": _load,

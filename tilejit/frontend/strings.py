@@ -1,4 +1,4 @@
-"""f-strings: text of compile-time values."""
+"""f-strings of compile-time values."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ __all__ = ["F_STRINGS"]
 
 
 def _joined(ctx: Context, node: ast.JoinedStr) -> Value:
-    """An f-string."""
     parts = [str(ctx.constant(ctx.evaluate(part), part, "an f-string's part")) for part in node.values]
     return from_python("".join(parts))
 
 
 def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:
-    """What stands in an f-string's braces, as text."""
     shown = ctx.evaluate(node.value)
     if isinstance(shown, Scalar):
         raise ctx.type_error(
-            node.value, f"an f-string shows what is known at compile time; this is {describe(shown)}",
-            "give print the value by itself: print('x =', x)",
+            node.value, f"f-strings take only compile-time values; this is {describe(shown)}",
+            "pass the value to print: print('x =', x)",
         )
-    value = ctx.constant(shown, node.value, "what an f-string shows")
+    value = ctx.constant(shown, node.value, "a value in an f-string")
     spec = "" if node.format_spec is None else ctx.constant(ctx.evaluate(node.format_spec), node, "a format")
     converted = {115: str(value), 114: repr(value), 97: ascii(value)}.get(node.conversion, value)
     text = fold(ctx, node, format, (from_python(converted), from_python(spec)))

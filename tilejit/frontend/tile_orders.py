@@ -1,4 +1,4 @@
-"""`tj.tile_order(t, shape, group)` of numbers that are known only at run time."""
+"""Translation of `tj.tile_order(t, shape, group)` of run-time numbers."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def tile_of(ctx: Context, node: ast.Call) -> Value:
-    """Return the row and the column as the host's function does.
+    """Return the row and the column that the host function returns.
 
-    With `q = t // columns` no step leaves the range of t and the shape; `group * columns` may, and is computed only
-    where it fits.
+    With `q = t // columns`, no intermediate value leaves the range of t and the shape. `group * columns` may, and is
+    used only if it provably fits.
     """
     arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)
     shape = ctx.evaluate(arguments["shape"])
     if not isinstance(shape, Items) or len(shape.items) != 2:
         raise ctx.type_error(
-            arguments["shape"], f"tiles are counted in (rows, columns); this is {describe(shape)}", "give two numbers"
+            arguments["shape"], f"tile_order takes a shape (rows, columns); this is {describe(shape)}", "give two numbers"
         )
     group = optional(ctx, arguments.get("group")) or Constant(8)
     if not isinstance(group, Scalar):
         place = arguments.get("group", node)
         number = ctx.integer(group, place, "the number of rows of a group")
         if number < 1:
-            raise ctx.type_error(place, f"groups of {number} rows", "give at least 1")
+            raise ctx.type_error(place, f"a group can't have {number} rows", "give at least 1")
     t, (rows, columns) = ctx.evaluate(arguments["t"]), shape.items
 
-    def made(name: str, a: Value, b: Value) -> Value:
+    def compute(name: str, a: Value, b: Value) -> Value:
         folded = fold(ctx, node, _FOLDED[name], (a, b))
         return apply(ctx, node, name, (a, b)) if folded is None else folded
 
     if _fits(group, columns, t):
-        tiles = made("mul", group, columns)
-        first = made("mul", made("floordiv", t, tiles), group)
-        within = made("mod", t, tiles)
+        tiles = compute("mul", group, columns)
+        first = compute("mul", compute("floordiv", t, tiles), group)
+        within = compute("mod", t, tiles)
     else:
-        first = made("mul", made("floordiv", made("floordiv", t, columns), group), group)
-        within = made("sub", t, made("mul", first, columns))
-    height = made("minimum", made("sub", rows, first), group)
-    return Items((made("add", first, made("mod", within, height)), made("floordiv", within, height)))
+        first = compute("mul", compute("floordiv", compute("floordiv", t, columns), group), group)
+        within = compute("sub", t, compute("mul", first, columns))
+    height = compute("minimum", compute("sub", rows, first), group)
+    return Items((compute("add", first, compute("mod", within, height)), compute("floordiv", within, height)))
 
 
 def _fits(group: Value, columns: Value, t: Value) -> bool:
-    """True if group * columns provably fits its type, or that of `t` where both are constants."""
+    """True if group * columns provably fits its type, or the type of `t` if both are constants."""
     if isinstance(group, Constant) and isinstance(columns, Constant):
         return not isinstance(t, Scalar) or group.value * columns.value <= facts.full_range(t.dtype)[1]
     exprs = [v.expr if isinstance(v, Scalar) else build.const(v.value, int64) for v in (group, columns)

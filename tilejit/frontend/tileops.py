@@ -1,4 +1,4 @@
-"""`tj.<scope>.<operation>(...)`: tile operations with a destination; `shorthands` has those that make tiles."""
+"""Tile operations with a destination, `tj.<scope>.<operation>(...)`; those that create tiles are in `shorthands`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ __all__ = ["call_operation"]
 
 
 def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> Value:
-    """A call of an operation on a scope."""
     call = CALLS[operation.name]
     if isinstance(call, TileOperation):
         return _tile_operation(ctx, node, call, operation.scope)
@@ -45,7 +44,7 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
 def _operands(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
 ) -> dict[str, Region | Expr]:
-    """The operands that are given, by name; scalars have the type of the tile before them."""
+    """Return the given operands, by name; a scalar takes the type of the preceding tile."""
     operands: dict[str, Region | Expr] = {}
     tile_type: DType | None = None
     for rule in record.operands:
@@ -78,7 +77,7 @@ def _operands(
 def _elementwise(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
 ) -> dict[str, Region | Expr]:
-    """The operands, by name; any but the destination may be a scalar, whose type the operation decides."""
+    """Return the operands, by name; any input may be a scalar, whose type the operation decides."""
     to, *inputs = record.operands
     dst = destination(ctx, arguments[to.name])
     values = [ctx.evaluate(arguments[rule.name]) for rule in inputs]
@@ -92,5 +91,5 @@ def _has_tile(values: list[Value]) -> bool:
 
 
 def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> list[Value]:
-    """Scalars only: literals take the destination's type where its kind is not lower."""
+    """Return scalar inputs as typed scalars; literals take the type of the destination unless its kind is lower."""
     return [Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, Scalar) or is_number(v) else v for v in values]
