@@ -70,7 +70,7 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
         hint = "copy memory with copy(dst, src)"
         if not isinstance(value, Memory):
             scope = f"tj.{operation.scope}"
-            hint = f"fill a region with {scope}.fill(region, value); with a mask, store {scope}.full(shape, value, dtype)"
+            hint = f"write {scope}.fill(region, value); with a mask, store {scope}.full(shape, value, dtype)"
         raise ctx.type_error(arguments["tile"], f"store takes a local tile; this is {describe(value)}", hint)
     src = value.region(ctx.span(arguments["tile"]))
     _moved(ctx, node, operation, {"dst": place.pop("place"), "src": src, **place}, arguments)

@@ -79,7 +79,7 @@ class KernelSource:
             ) from None
         node = _definition(tree, code)
         if isinstance(node, ast.AsyncFunctionDef):
-            raise KernelSyntaxError(f"{code.co_name} is an async function; a kernel must be a plain function", hint="write def")
+            raise KernelSyntaxError(f"{code.co_name} is an async function; kernels can't be async", hint="write def")
         if node is None or not _is_compiled_from(code, text):
             raise KernelSyntaxError(
                 f"the source of {code.co_name} in {code.co_filename} differs from the compiled function",

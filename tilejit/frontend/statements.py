@@ -62,7 +62,7 @@ def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
 def _no_else(ctx: Context, node: ast.While | ast.For) -> None:
     if node.orelse:
         raise ctx.syntax_error(
-            node.orelse[0], "else of a loop can't be used in a kernel", "set a flag before break, and test it after the loop"
+            node.orelse[0], "else of a loop can't be used in a kernel", "set a flag before break and test it later"
         )
 
 
@@ -89,7 +89,7 @@ def _return(ctx: Context, node: ast.Return) -> bool:
     function = innermost(ctx, Construct.FUNCTION)
     if function is None:
         if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
-            raise ctx.syntax_error(node.value, "a kernel can't return a value", "store the result into an array argument")
+            raise ctx.syntax_error(node.value, "kernels return no value", "store the result to an array argument")
         ctx.emit(Return(ctx.span(node)))
         return False
     value = Constant(None) if node.value is None else ctx.evaluate(node.value)

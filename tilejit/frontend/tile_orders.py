@@ -33,7 +33,7 @@ def tile_of(ctx: Context, node: ast.Call) -> Value:
     shape = ctx.evaluate(arguments["shape"])
     if not isinstance(shape, Items) or len(shape.items) != 2:
         raise ctx.type_error(
-            arguments["shape"], f"tile_order takes a shape (rows, columns); this is {describe(shape)}", "give two numbers"
+            arguments["shape"], f"the shape must be (rows, columns); this is {describe(shape)}", "give two numbers"
         )
     group = optional(ctx, arguments.get("group")) or Constant(8)
     if not isinstance(group, Scalar):
