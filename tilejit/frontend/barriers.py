@@ -20,7 +20,7 @@ from ..layout import TileLayout
 from ..target import TENSOR_MEMORY_TARGETS, WARP
 from ..wording import counted
 from .arguments import Arguments, bind, optional
-from .clusters import along
+from .clusters import ring_multicast
 from .context import Context
 from .index_types import as_index
 from .values import (
@@ -39,8 +39,7 @@ from .values import (
 
 __all__ = [
     "CALLS", "INDEXED", "METHODS", "OF_BARRIER", "OF_NAMED", "OF_RING", "OF_STEP", "WITH_ATTRIBUTES", "alloc_barrier",
-    "alloc_ring", "attribute", "named", "named_barrier", "number_of", "region", "subscript",
-    "turns_of",
+    "alloc_ring", "attribute", "named", "named_barrier", "region", "ring_loop_hint", "ring_number_hint", "subscript",
 ]
 
 #: the attributes of each kind of value; `annotations` declares them for type checkers
@@ -70,7 +69,7 @@ def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     stages = _count(ctx, arguments, "stages", "the number of stages")
     producers = _count(ctx, arguments, "producers", "the number of producers")
     consumers = _count(ctx, arguments, "consumers", "the number of consumers")
-    axis, ctas = along(ctx, arguments)
+    axis, ctas = ring_multicast(ctx, arguments)
     name = ctx.hint or "ring"
     return Ring(
         _allocated(ctx, node, f"{name}.full", stages, producers, "commit", axis),
@@ -179,7 +178,7 @@ def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingSt
     return RingStep(ring, stage, phase, counters, node.slice)
 
 
-def number_of(value: Value) -> str | None:
+def ring_number_hint(value: Value) -> str | None:
     """Return the hint for a ring or a step where a number is needed; None for other values."""
     if isinstance(value, Ring):
         return f"take the stage of a step: {value.name}[i].stage"
@@ -188,7 +187,7 @@ def number_of(value: Value) -> str | None:
     return None
 
 
-def turns_of(value: Value) -> str | None:
+def ring_loop_hint(value: Value) -> str | None:
     """Return the hint for a loop over a ring, which has no length; None for other values."""
     if not isinstance(value, Ring):
         return None

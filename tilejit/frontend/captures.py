@@ -103,29 +103,29 @@ def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 def functions(source: KernelSource, values: Iterable[Any] = ()) -> tuple[KernelSource, ...]:
     """Return the function and every `@tj.function` that it or one of `values` reaches, in order, without duplicates."""
-    met: dict[KernelSource, None] = {}
-    _meet(source, met)
+    visited: dict[KernelSource, None] = {}
+    _visit(source, visited)
     for value in values:
-        _meet_value(value, met)
-    return tuple(met)
+        _visit_value(value, visited)
+    return tuple(visited)
 
 
-def _meet(source: KernelSource, met: dict[KernelSource, None]) -> None:
-    if source in met:
+def _visit(source: KernelSource, visited: dict[KernelSource, None]) -> None:
+    if source in visited:
         return
-    met[source] = None
+    visited[source] = None
     for value in _referenced(source).values():
-        _meet_value(value, met)
+        _visit_value(value, visited)
     for value in source.defaults.values():
-        _meet_value(value, met)
+        _visit_value(value, visited)
 
 
-def _meet_value(value: Any, met: dict[KernelSource, None]) -> None:
+def _visit_value(value: Any, visited: dict[KernelSource, None]) -> None:
     if isinstance(value, Function):
-        _meet(value.source, met)
+        _visit(value.source, visited)
     elif type(value) is tuple:
         for item in value:
-            _meet_value(item, met)
+            _visit_value(item, visited)
 
 
 def changes(old: Hashable, new: Hashable) -> list[str]:

@@ -14,7 +14,7 @@ from ..dtypes import DType, float32, int32, promote
 from ..errors import KernelTypeError
 from .values import Constant, Scalar, Value, default_type, is_number
 
-__all__ = ["Carried", "is_literal", "raised"]
+__all__ = ["Carried", "is_literal", "loop_type"]
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ def is_literal(value: Value) -> bool:
     return value.weak if isinstance(value, Scalar) else is_number(value)
 
 
-def raised(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
+def loop_type(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
     """Return the type of a name that takes these literals and types; None if there is no such type."""
     kinds = {_default(literal).kind for literal in literals}
     listed = sorted(set(types), key=lambda t: t.name)

@@ -23,7 +23,7 @@ from .arguments import Arguments, Handler, optional
 from .context import Context
 from .values import Constant, Scalar, Value
 
-__all__ = ["CALLS", "along", "check_steps", "multicast"]
+__all__ = ["CALLS", "check_steps", "multicast", "ring_multicast"]
 
 _AXES = range(3)
 
@@ -67,7 +67,7 @@ def _count(ctx: Context, axis: int | None = None) -> int:
     return math.prod(ctx.cluster or ()) if axis is None else ctas_along(ctx.cluster, axis)
 
 
-def along(ctx: Context, arguments: Arguments) -> tuple[int | None, int]:
+def ring_multicast(ctx: Context, arguments: Arguments) -> tuple[int | None, int]:
     """Return the axis in `multicast=` of a ring, or None, and the number of CTAs that release each stage."""
     axis = _axis(ctx, arguments, "multicast")
     return axis, ctas_along(ctx.cluster, axis)

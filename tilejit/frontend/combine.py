@@ -163,7 +163,7 @@ class _Reading:
             case ir.Break():
                 return ir.FALSE
             case _:
-                self.refuse(_WORDS.get(type(stmt), with_article(type(stmt).__name__.lower())), stmt.span)
+                self.refuse(_STATEMENT_NAMES.get(type(stmt), with_article(type(stmt).__name__.lower())), stmt.span)
         return holds
 
     def branch(self, stmt: ir.If, holds: ir.Expr) -> ir.Expr:
@@ -209,7 +209,7 @@ class _Reading:
         return value
 
 
-_WORDS: dict[type[ir.Stmt], str] = {
+_STATEMENT_NAMES: dict[type[ir.Stmt], str] = {
     ir.For: "a loop",
     ir.Loop: "a loop",
     ir.TileOp: "a tile operation",

@@ -91,7 +91,7 @@ class Located:
 
 
 @dataclass(slots=True)
-class Elsewhere:
+class EmitInto:
     """Context manager of `Context.into` and `Context.nested`. deeper: the number of run-time branches it adds.
 
     A class takes 0.6 µs to enter and leave, a generator 2.0.
@@ -160,7 +160,7 @@ class Context:
     #: the variable that new memory is named after
     hint: str | None = None
     #: the iterations translated so far in the outermost unrolled loop, nested ones included; None outside such loops
-    rounds: int | None = None
+    unrolled: int | None = None
 
     journal: Journal = field(default_factory=Journal)
     #: buffers and views, which come first in the kernel
@@ -170,16 +170,16 @@ class Context:
     #: the values of integer `Let`s
     definitions: dict[str, Expr] = field(default_factory=dict)
     #: the slots and phis of buffers, by buffer name (see `buffer_choices.check`)
-    stand_ins: dict[str, BufferChoice] = field(default_factory=dict)
+    buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
     #: the buffers that phis can be, by name, in the order of their numbers (see `places`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
     #: allocated buffer -> the loops around the allocation
-    made_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
+    allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     #: the layouts of open tiles that the kernel has asked for, by buffer name
     fixed: dict[str, Projection] = field(default_factory=dict)
 
     #: the kinds of loop-carried names, by the path to the loop (see `loops`)
-    learnt: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
+    loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
     #: the number of times that a variable of literals took another type than its default
     converted_literals: int = 0
     #: the values of names from outside the kernel
@@ -244,13 +244,13 @@ class Context:
         if not isinstance(statement, TileOp) or not is_idle(statement):
             self.block.append(statement)
 
-    def into(self, block: Draft) -> Elsewhere:
+    def into(self, block: Draft) -> EmitInto:
         """Emit into a block."""
-        return Elsewhere(self, block)
+        return EmitInto(self, block)
 
-    def nested(self) -> Elsewhere:
+    def nested(self) -> EmitInto:
         """Emit into a new block, which runs under a condition."""
-        return Elsewhere(self, [], deeper=1)
+        return EmitInto(self, [], deeper=1)
 
     def allocate(self, statement: Alloc | BufferView) -> None:
         """Emit a buffer or a view at the kernel's entry, unless it has no elements."""
@@ -325,10 +325,10 @@ class Context:
         self.allocate(Alloc(buffer, span=span))
         return Memory.whole(buffer, writable=False)
 
-    def either(self, buffer: Buffer) -> BufferChoice | None:
+    def phi(self, buffer: Buffer) -> BufferChoice | None:
         """Return the record of the phi that the buffer is, or is a view of; None if it is neither."""
-        stand_in = self.stand_ins.get(buffer.root.name)
-        return stand_in if stand_in is not None and stand_in.is_either else None
+        choice = self.buffer_choices.get(buffer.root.name)
+        return choice if choice is not None and choice.is_phi else None
 
     def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
         """Count a literal that takes `dtype`, if it is a variable of literals of another type or `matters`."""

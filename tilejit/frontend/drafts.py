@@ -40,12 +40,12 @@ def drafted(block: Draft) -> Iterator[Stmt]:
 
 def sealed(block: Draft) -> tuple[Stmt, ...]:
     """Return the finished statements, with every placeholder filled in."""
-    made: list[Stmt] = []
+    statements: list[Stmt] = []
     for item in block:
         if not isinstance(item, (Late, Nest)):
-            made.append(item)
+            statements.append(item)
         elif isinstance(item, Late):
-            made += sealed(item.block)
+            statements += sealed(item.block)
         else:
-            made.append(item.make(*map(sealed, item.bodies)))
-    return tuple(made)
+            statements.append(item.make(*map(sealed, item.bodies)))
+    return tuple(statements)

@@ -17,7 +17,7 @@ from .drafts import Draft, Late, Nest
 from .enclosures import Construct, Enclosure, Exit, Way
 from .joins import merge
 from .kinds import Kind, Same, settled
-from .memory_joins import outlived
+from .memory_joins import kind_outside
 from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Unset
 
@@ -98,7 +98,7 @@ def close(
     ctx.emit(Nest((block,), make))
     for late in enclosure.passing.values():
         ctx.emit(late)
-    ctx.rebind(_behind(names, before, slots, span))
+    ctx.rebind(_bindings_after(names, before, slots, span))
 
 
 def _needs_flag(enclosure: Enclosure) -> bool:
@@ -118,11 +118,11 @@ def exit_kinds(
             continue
         kind = merge(ctx, name, [env[name] for env in ends])
         if name not in before or kind != Same(before[name].value):
-            kinds[name] = settled(outlived(ctx, name, kind, ends[0][name]))
+            kinds[name] = settled(kind_outside(ctx, name, kind, ends[0][name]))
     return kinds
 
 
-def _behind(
+def _bindings_after(
     names: Sequence[str], before: Mapping[str, Binding], slots: Mapping[str, Slot], span: Span
 ) -> dict[str, Binding]:
     """Return the bindings after an enclosure."""

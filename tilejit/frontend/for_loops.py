@@ -10,7 +10,7 @@ from ..dtypes import DType, int32, promote, signed
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Assert, Const, Expr, For, Var
 from .assignments import assign_to
-from .barriers import turns_of
+from .barriers import ring_loop_hint
 from .blocks import run_block
 from .context import Context, Located
 from .enclosures import Construct, Enclosure
@@ -25,7 +25,7 @@ __all__ = ["for_loop", "how_to_loop", "static_range"]
 _ITERABLE = "a for loop goes over range(...), tj.static_range(...) or a tuple"
 _MAX_UNROLLED = 4096
 #: a nest with this many iterations takes some seconds to compile
-_MAX_ROUNDS = 16_384
+_MAX_ITERATIONS = 16_384
 
 
 def for_loop(ctx: Context, node: ast.For) -> bool:
@@ -47,7 +47,7 @@ def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
     if isinstance(value, Scalar) or isinstance(value, Constant) and type(value.value) is int:
         return f"loop over range({written})"
     bindings = [ctx.frame.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)]
-    hints = [turns_of(binding.value) for binding in bindings if binding is not None]
+    hints = [ring_loop_hint(binding.value) for binding in bindings if binding is not None]
     return next(filter(None, hints), "make it a tuple")
 
 
@@ -187,25 +187,25 @@ def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
     """Translate an unrolled loop; `break` leaves the loop, and `continue` leaves one iteration."""
     names = sorted(assigned_names(node))
 
-    def rounds() -> bool:
+    def unrolled() -> bool:
         for k, item in enumerate(items):
-            _count_round(ctx, node)
+            _count_iteration(ctx, node)
             assign_to(ctx, node.target, item)
             if not run_block(ctx, node, Construct.ITERATION, k, names, lambda: ctx.execute(node.body)):
                 return False
         return True
 
-    before = ctx.rounds
-    ctx.rounds = before or 0
-    ends = run_block(ctx, node, Construct.STATIC, node, names, rounds)
-    ctx.rounds = None if before is None else ctx.rounds
+    before = ctx.unrolled
+    ctx.unrolled = before or 0
+    ends = run_block(ctx, node, Construct.STATIC, node, names, unrolled)
+    ctx.unrolled = None if before is None else ctx.unrolled
     return ends
 
 
-def _count_round(ctx: Context, node: ast.For) -> None:
-    ctx.rounds = (ctx.rounds or 0) + 1
-    if ctx.rounds > _MAX_ROUNDS:
+def _count_iteration(ctx: Context, node: ast.For) -> None:
+    ctx.unrolled = (ctx.unrolled or 0) + 1
+    if ctx.unrolled > _MAX_ITERATIONS:
         raise ctx.type_error(
-            node.iter, f"nested unrolled loops have more than {_MAX_ROUNDS:,} iterations",
+            node.iter, f"nested unrolled loops have more than {_MAX_ITERATIONS:,} iterations",
             "make one of them a loop over range(...)",
         )

@@ -10,7 +10,7 @@ from ..ir.arithmetic.facts import full_range, is_data
 from ..ir.nodes import TRUE, Assert, Buffer, Expr
 from .context import Context
 
-__all__ = ["as_index", "as_start", "need_kept"]
+__all__ = ["as_index", "as_start", "check_index_fits"]
 
 
 def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
@@ -20,7 +20,7 @@ def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
     """
     dtype = buffer.index_dtype
     if dtype is int32 and number.dtype.bits == 64 and is_data(number):
-        need_kept(ctx, node, number, full_range(dtype), buffer)
+        check_index_fits(ctx, node, number, full_range(dtype), buffer)
     return build.cast(number, dtype)
 
 
@@ -34,7 +34,7 @@ def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer
     return as_index(ctx, node, start, buffer)
 
 
-def need_kept(ctx: Context, node: ast.AST, number: Expr, limits: tuple[int, int], buffer: Buffer) -> None:
+def check_index_fits(ctx: Context, node: ast.AST, number: Expr, limits: tuple[int, int], buffer: Buffer) -> None:
     """In checked builds, emit a test that an index is within limits beyond which it would wrap."""
     if not ctx.is_checked:
         # in the plain build the test would keep its operands alive

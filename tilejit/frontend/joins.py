@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..dtypes import DType, promote
 from ..ir.arithmetic import build
 from ..ir.nodes import Var
-from .carried import raised
+from .carried import loop_type
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, ScalarKind
 from .memory_joins import conflict, merge_memory
@@ -81,7 +81,7 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
     for other in typed[1:]:
         if weak_type(other.value) != dtype:
             # in a loop that will convert assignments, whose type isn't known yet
-            common = raised([], [dtype, weak_type(other.value)]) if name in ctx.frame.carried else None
+            common = loop_type([], [dtype, weak_type(other.value)]) if name in ctx.frame.carried else None
             if common is not None:
                 dtype = common
                 continue

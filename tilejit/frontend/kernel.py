@@ -66,8 +66,8 @@ def build(
     kernel = Kernel(
         source.name, entry.params, threads, target.name, body, max_registers, cluster, debug, span, cooperative
     )
-    buffer_choices.check(kernel, ctx.stand_ins, ctx.made_in, tuple(ctx.alternatives.values()))
-    body = coalesced(selected(ctx, body), ctx.made_in)
+    buffer_choices.check(kernel, ctx.buffer_choices, ctx.allocated_in, tuple(ctx.alternatives.values()))
+    body = coalesced(selected(ctx, body), ctx.allocated_in)
     kernel = replace(kernel, body=body, params=_with_writes(entry.params, body))
     _verify(kernel)
     collectives.check(kernel)

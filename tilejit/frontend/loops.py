@@ -49,7 +49,7 @@ def run_loop(
     entry = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}
     inner_names = [name for name in names if name not in entry]
     path = (*(enclosure.step for enclosure in ctx.enclosures), node)
-    guess = Heads.expected({name: b.value for name, b in entry.items()}, ctx.learnt.get(path))
+    guess = Heads.expected({name: b.value for name, b in entry.items()}, ctx.loop_kinds.get(path))
     for _ in range(_READINGS + _READINGS_PER_NAME * len(entry)):
         literals = ctx.converted_literals
         with ctx.trial() as trial:
@@ -58,7 +58,7 @@ def run_loop(
             exits = exit_kinds(ctx, inner_names, {}, reading.ends)
             if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
                 close(ctx, reading.loop, reading.block, make, names, reading.before, exits, reading.slots)
-                ctx.learnt[path] = guess
+                ctx.loop_kinds[path] = guess
                 trial.keep()
                 return bool(reading.ends)
             shown = through_copies(ctx, shown, entry, reading)
@@ -89,8 +89,8 @@ def _read(
         if body(loop):
             leave(ctx, loop, Way.END, span)
     ends = [exit_.env for exit_ in loop.by(Way.BREAK)] + ([] if only_breaks else [before])
-    rounds = [exit_.env for exit_ in loop.by(Way.CONTINUE, Way.END)]
-    return Reading(loop, block, slots, before, ends, rounds, carried)
+    continues = [exit_.env for exit_ in loop.by(Way.CONTINUE, Way.END)]
+    return Reading(loop, block, slots, before, ends, continues, carried)
 
 
 @contextmanager

@@ -27,8 +27,8 @@ from .regions import element, load_element, reinterpreted
 from .values import Constant, Items, Memory, Scalar, Value, describe, is_number
 
 __all__ = [
-    "along", "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "axis_of", "element_type", "injective_layout",
-    "need_tensor_memory", "regrouped", "reshape", "shape_of", "static_shape", "view", "view_of_scalar",
+    "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "axis_of", "element_type", "injective_layout",
+    "need_tensor_memory", "regrouped", "reshape", "shape_of", "static_shape", "view", "view_along", "view_of_scalar",
 ]
 
 
@@ -126,7 +126,8 @@ def _allocated(
     align = allocation.alignment(space, dtype, layout)
     buffer = Buffer(ctx.unique(ctx.hint or space), space, dtype, shape, layout, align, None, ctx.span(node))
     ctx.allocate(Alloc(buffer, span=ctx.span(node)))
-    ctx.journal.put(ctx.made_in, buffer.name, tuple(e.span for e in ctx.enclosures if e.construct is Construct.LOOP))
+    loops = tuple([each.span for each in ctx.enclosures if each.construct is Construct.LOOP])
+    ctx.journal.put(ctx.allocated_in, buffer.name, loops)
     return Memory.whole(buffer)
 
 
@@ -200,7 +201,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
     )
 
 
-def along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | None]) -> Memory:
+def view_along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | None]) -> Memory:
     """Return a view of an open tile along these dimensions of its buffer; None is a new one of extent 1."""
     layout = tile.buffer.layout
     assert isinstance(layout, Open) and tile.buffer.space == "local"

@@ -13,7 +13,7 @@ from .places import PlaceKind, Source, difference, place_kind
 from .tiles import shared_scope
 from .values import Binding, Conflict, Constant, Items, Memory, Unset, describe, owner_scope
 
-__all__ = ["conflict", "merge_memory", "outlived"]
+__all__ = ["conflict", "kind_outside", "merge_memory"]
 
 
 def merge_memory(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
@@ -65,31 +65,31 @@ def _merge_places(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     for binding in bindings:
         assert isinstance(binding.value, Memory) and isinstance(first.value, Memory)
         sides = difference(first.value, binding.value)
-        if sides is None and (_is_view_of_either(ctx, first) or _is_view_of_either(ctx, binding)):
+        if sides is None and (_is_view_of_phi(ctx, first) or _is_view_of_phi(ctx, binding)):
             sides = describe(first.value), describe(binding.value)
         if sides is not None:
             return conflict(name, (first, sides[0]), (binding, sides[1]), ONE_BUFFER)
         places.append(binding.value)
     sources = dict(source for binding in bindings for source in _sources(ctx, binding))
-    is_either = len({place.buffer.name for place in places}) > 1 or ctx.either(places[0].buffer) is not None
-    return place_kind(places, tuple(sources.items()), is_either=is_either)
+    is_phi = len({place.buffer.name for place in places}) > 1 or ctx.phi(places[0].buffer) is not None
+    return place_kind(places, tuple(sources.items()), is_phi=is_phi)
 
 
-def _is_view_of_either(ctx: Context, binding: Binding) -> bool:
+def _is_view_of_phi(ctx: Context, binding: Binding) -> bool:
     assert isinstance(binding.value, Memory)
     buffer = binding.value.buffer
-    return ctx.either(buffer) is not None and buffer.base is not None
+    return ctx.phi(buffer) is not None and buffer.base is not None
 
 
 def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
     """Return the buffers that a name bound to memory may be."""
     assert isinstance(binding.value, Memory)
     root = binding.value.buffer.root
-    stand_in = ctx.stand_ins.get(root.name)
-    return ((root.name, root.span or binding.span),) if stand_in is None else stand_in.sources
+    choice = ctx.buffer_choices.get(root.name)
+    return ((root.name, root.span or binding.span),) if choice is None else choice.sources
 
 
-def outlived(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
+def kind_outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
     """Return the kind of a value for use after the loop or block that created it. last: one of its bindings.
 
     Its parts may change when the next iteration begins, or when the loop ends.
@@ -97,7 +97,7 @@ def outlived(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
     if isinstance(kind, ItemsKind):
         assert isinstance(last.value, Items)
         pairs = enumerate(zip(kind.items, last.value.items, strict=True))
-        items = [outlived(ctx, f"{name}[{k}]", inner, Binding(item, last.span)) for k, (inner, item) in pairs]
+        items = [kind_outside(ctx, f"{name}[{k}]", inner, Binding(item, last.span)) for k, (inner, item) in pairs]
         return next((i for i in items if isinstance(i, Same) and isinstance(i.value, Unset)), ItemsKind(tuple(items)))
     if isinstance(kind, PlaceKind):
         return kind.moving()
@@ -105,14 +105,14 @@ def outlived(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
         return kind
     value = kind.value
     if isinstance(value, Items):
-        return outlived(ctx, name, ItemsKind(tuple(map(Same, value.items))), Binding(value, last.span))
+        return kind_outside(ctx, name, ItemsKind(tuple(map(Same, value.items))), Binding(value, last.span))
     if not isinstance(value, Memory) or value.is_value:
         return kind_of(value)
-    if value.constant_indices or not _has_known_extents(value) or _is_view_of_either(ctx, Binding(value, last.span)):
+    if value.constant_indices or not _has_known_extents(value) or _is_view_of_phi(ctx, Binding(value, last.span)):
         problem = "is a region whose place is known only inside the loop or helper that created it"
         return Same(Unset(name, problem, "take the region again where it is used"))
-    is_either = ctx.either(value.buffer) is not None
-    place = place_kind((value,), _sources(ctx, Binding(value, last.span)), is_either=is_either).moving()
+    is_phi = ctx.phi(value.buffer) is not None
+    place = place_kind((value,), _sources(ctx, Binding(value, last.span)), is_phi=is_phi).moving()
     return place if place.varying else kind
 
 

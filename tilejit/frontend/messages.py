@@ -10,7 +10,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Assert, Expr, Print
 from ..scopes import THREAD
 from .arguments import bind, optional
-from .barriers import number_of
+from .barriers import ring_number_hint
 from .context import Context
 from .scalars import truth
 from .singles import as_scalar
@@ -63,7 +63,7 @@ def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[s
 def _printable(node: ast.AST, value: Value) -> str:
     """Return the hint for printing a value that can't be printed as a whole."""
     if not isinstance(value, Memory):
-        return number_of(value) or "call it, and print the result"
+        return ring_number_hint(value) or "call it, and print the result"
     if not value.is_local:
         return "index it: print(A[i, j])"
     if owner_scope(value.buffer) == THREAD.name:

@@ -56,12 +56,12 @@ class PlaceKind:
     sources: tuple[Source, ...] = field(compare=False, repr=False)
 
     @property
-    def is_either(self) -> bool:
+    def is_phi(self) -> bool:
         return (PlacePart.BUFFER, 0) in self.varying
 
     def moving(self) -> PlaceKind:
         """Return the kind in which everything that isn't constant varies."""
-        parts = (*_parts(self.like, self.is_either), (PlacePart.BUFFER, 0))
+        parts = (*_parts(self.like, self.is_phi), (PlacePart.BUFFER, 0))
         changing = {part for part in parts[:-1] if not isinstance(_held(self.like, part), (int, Const))}
         return replace(self, varying=tuple(part for part in parts if part in changing or part in self.varying))
 
@@ -95,23 +95,23 @@ def _laid_out(buffer: Buffer) -> str:
     return f"in a buffer of shape {buffer.shape} and layout {buffer.layout}"
 
 
-def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_either: bool) -> PlaceKind:
-    """Return the kind of regions that have no `difference`. is_either: they are in several buffers."""
+def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_phi: bool) -> PlaceKind:
+    """Return the kind of regions that have no `difference`. is_phi: they are in several buffers."""
     like = places[0]
-    varying = [part for part in _parts(like, is_either) if len({_held(place, part) for place in places}) > 1]
+    varying = [part for part in _parts(like, is_phi) if len({_held(place, part) for place in places}) > 1]
     in_bounds = all(place.in_bounds for place in places)
     data = any(is_data(start) for place in places for start in place.starts)
-    parts = (*varying, (PlacePart.BUFFER, 0)) if is_either else tuple(varying)
+    parts = (*varying, (PlacePart.BUFFER, 0)) if is_phi else tuple(varying)
     return PlaceKind(like, parts, in_bounds, data, tuple(sources))
 
 
-def _parts(like: Memory, is_either: bool) -> list[Varying]:
+def _parts(like: Memory, is_phi: bool) -> list[Varying]:
     """Return the parts of a region that can vary, except its buffer."""
     dims = range(len(like.starts))
     parts = [(PlacePart.START, d) for d in dims]
-    if is_either:
+    if is_phi:
         parts += [(PlacePart.EXTENT, d) for d in dims]
-    if is_either and isinstance(like.buffer.layout, Strided):
+    if is_phi and isinstance(like.buffer.layout, Strided):
         parts += [(PlacePart.STRIDE, d) for d in dims]
     return parts
 
@@ -145,7 +145,7 @@ def with_parts(kind: PlaceKind, name: str, held: dict[Varying, Var], span: Span)
         if part is PlacePart.STRIDE:
             strides[dim] = var
     buffer = like.buffer
-    if kind.is_either:
+    if kind.is_phi:
         if isinstance(layout, Strided):
             layout = replace(layout, strides=tuple(strides))
         buffer = Buffer(name, buffer.space, buffer.dtype, tuple(shape), layout, buffer.align, None, span)
@@ -153,5 +153,5 @@ def with_parts(kind: PlaceKind, name: str, held: dict[Varying, Var], span: Span)
         whole if isinstance(extent, Var) and extent == before else extent
         for extent, before, whole in zip(like.extents, like.buffer.shape, shape, strict=True)
     )
-    writable = like.writable and not kind.is_either
+    writable = like.writable and not kind.is_phi
     return Memory(buffer, tuple(starts), extents, writable, kind.in_bounds)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..dataclass import dataclass, replace
 from ..dtypes import bool_, int64
 from ..ir.nodes import Assign, Cast, Declare, Expr, Let, Op, Var
-from .carried import Carried, is_literal, raised
+from .carried import Carried, is_literal, loop_type
 from .context import Context
 from .drafts import Draft, drafted
 from .enclosures import Enclosure
@@ -32,7 +32,7 @@ class Reading:
     #: the bindings wherever the code after the loop is reached
     ends: Sequence[Mapping[str, Binding]]
     #: the bindings wherever the next iteration is reached
-    rounds: Sequence[Mapping[str, Binding]]
+    continues: Sequence[Mapping[str, Binding]]
     #: the names that start as literals
     carried: Mapping[str, Carried]
 
@@ -41,7 +41,7 @@ class Reading:
         head = value_of(self.slots[name])
         # the value at the head is no change, except for a name without a value, which remains without one
         kept = None if isinstance(head, Unset) else head
-        return [env[name] for env in (*self.rounds, *self.ends) if env[name].value != kept]
+        return [env[name] for env in (*self.continues, *self.ends) if env[name].value != kept]
 
     def shown(self, ctx: Context, entry: Mapping[str, Binding]) -> dict[str, Kind]:
         """Return the kinds of the names that enter the loop, as the body shows them."""
@@ -83,7 +83,7 @@ class Reading:
         if assigned is not None and all(isinstance(b.value, Scalar) or is_number(b.value) for b in changes):
             literals = [b.value for b in (entry, *changes) if is_literal(b.value)]
             types = {*assigned, *(b.value.dtype for b in changes if isinstance(b.value, Scalar) and not b.value.weak)}
-            dtype = raised(literals, types) if types else None
+            dtype = loop_type(literals, types) if types else None
             if dtype is not None and all(can_take(literal, dtype) for literal in literals):
                 for literal in literals:
                     ctx.takes_type(literal, dtype)

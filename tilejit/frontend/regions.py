@@ -266,7 +266,7 @@ def _other_index(value: Value, buffer: Buffer) -> str:
     if isinstance(value, Constant) and callable(value.value):
         return "call it, and index with the result"
     if not isinstance(value, Memory):
-        return barriers.number_of(value) or "index with integers and slices"
+        return barriers.ring_number_hint(value) or "index with integers and slices"
     if value.dtype == bool_:
         return "select element by element: tj.where(condition, x, y), or mask= of load and store"
     if buffer.space == "local":
@@ -475,7 +475,7 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
             # the start of an outside tile must not wrap to an inside one
             most = (1 << start.dtype.bits - 2) // max(extent, 1)
             if start.dtype is int32:
-                index_types.need_kept(ctx, node, coordinate, (-most, most), memory.buffer)
+                index_types.check_index_fits(ctx, node, coordinate, (-most, most), memory.buffer)
             elif None in bounds(start):
                 start = build.mul(build.minimum(build.maximum(coordinate, -most), most), extent)
         parts.append(_Slice(start, None, node, extent))
@@ -579,10 +579,10 @@ def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, ord
 
 
 def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
-    stand_in = ctx.stand_ins.get(memory.buffer.root.name)
-    if stand_in is not None:
+    choice = ctx.buffer_choices.get(memory.buffer.root.name)
+    if choice is not None:
         raise ctx.type_error(
-            node, f"{stand_in}: a name that differs between paths may only be read, as a value", REMEDY
+            node, f"{choice}: a name that differs between paths may only be read, as a value", REMEDY
         )
     if not memory.writable:
         raise ctx.type_error(

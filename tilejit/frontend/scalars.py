@@ -16,7 +16,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Cast, Const, Expr, Op
 from ..ops.elementwise import ELEMENTWISE, common_type
 from ..ops.elementwise.division import DIVISIONS
-from .barriers import number_of
+from .barriers import ring_number_hint
 from .context import Context
 from .singles import as_scalar
 from .sizes import check_call
@@ -112,7 +112,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
     for value in numbers:
         if not isinstance(value, Scalar) and not is_number(value):
             raise _no_scalar(ctx, node, name, value)
-    common, weak = meeting_type(name, numbers)
+    common, weak = common_operand_type(name, numbers)
     for value in numbers:
         if isinstance(value, Scalar) and not value.weak:
             operands.append(value.expr)
@@ -121,7 +121,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
     return operands, weak
 
 
-def meeting_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
+def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
     """Return the common type of an operation's typed values, or of its literals, and True for literals only.
 
     raises: KernelTypeError, without a place, if the types have no common type.
@@ -178,7 +178,7 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
         expr = value.expr if value.dtype == bool_ else build.op("not_equal", value.expr, build.const(0, value.dtype))
         return bool(expr.value) if isinstance(expr, Const) else expr
     if not isinstance(value, Memory):
-        hint = number_of(value) or "call it, or compare the result"
+        hint = ring_number_hint(value) or "call it, or compare the result"
     elif value.is_local:
         hint = "on tiles use &, |, ~ and tj.where"
     else:

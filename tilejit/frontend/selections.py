@@ -17,18 +17,18 @@ __all__ = ["selected"]
 
 def selected(ctx: Context, body: Block) -> Block:
     """Return the statements of a kernel without phis. Its buffers and views come first."""
-    eithers = {name for name, stand_in in ctx.stand_ins.items() if stand_in.is_either}
-    if not eithers:
+    phis = {name for name, choice in ctx.buffer_choices.items() if choice.is_phi}
+    if not phis:
         return body
-    selection = _Selection(ctx, _possible(body, eithers, tuple(ctx.alternatives.values())))
+    selection = _Selection(ctx, _possible(body, phis, tuple(ctx.alternatives.values())))
     body = walk.rewrite(body, selection.rewritten)
     first = next((k for k, stmt in enumerate(body) if not isinstance(stmt, (Alloc, BufferView))), len(body))
     return (*body[:first], *selection.views, *body[first:])
 
 
-def _possible(body: Block, eithers: Iterable[str], alternatives: tuple[Buffer, ...]) -> dict[str, list[int]]:
+def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]) -> dict[str, list[int]]:
     """Return the numbers of the buffers that each phi can be, in ascending order."""
-    possible: dict[str, set[int]] = {name: set() for name in eithers}
+    possible: dict[str, set[int]] = {name: set() for name in phis}
     # variable -> the variables that are copied to it, which may pass on the number of a buffer
     sources: dict[str, set[str]] = {}
     for stmt in walk.statements(body):
@@ -56,63 +56,63 @@ class _Selection:
     possible: Mapping[str, list[int]]
     #: views of those buffers that replace views of phis
     views: list[BufferView] = field(default_factory=list)
-    made: dict[tuple[str, int], Buffer] = field(default_factory=dict)
+    replaced: dict[tuple[str, int], Buffer] = field(default_factory=dict)
 
     def rewritten(self, stmt: Stmt) -> tuple[Stmt, ...]:
         """Return the statement, or a branch per buffer if it reads a phi."""
         if isinstance(stmt, BufferView):
             return () if stmt.buffer.root.name in self.possible else (stmt,)
-        either = next((p.buffer.root for p in walk.reads(stmt) if p.buffer.root.name in self.possible), None)
-        if either is None:
+        phi = next((p.buffer.root for p in walk.reads(stmt) if p.buffer.root.name in self.possible), None)
+        if phi is None:
             return (stmt,)
         if isinstance(stmt, Let):
-            return Declare(stmt.var, None, stmt.span), *self._branches(either, stmt)
-        assert isinstance(stmt, TileOp), f"{type(stmt).__name__} reads {either.name}"
+            return Declare(stmt.var, None, stmt.span), *self._branches(phi, stmt)
+        assert isinstance(stmt, TileOp), f"{type(stmt).__name__} reads {phi.name}"
         # the branches are rewritten again, because an operation may read several phis
-        return self._branches(either, stmt)
+        return self._branches(phi, stmt)
 
-    def _branches(self, either: Buffer, stmt: TileOp | Let) -> tuple[Stmt, ...]:
-        *numbers, last = self.possible[either.name]
-        chain = self._of(either, last, stmt)
+    def _branches(self, phi: Buffer, stmt: TileOp | Let) -> tuple[Stmt, ...]:
+        *numbers, last = self.possible[phi.name]
+        chain = self._of(phi, last, stmt)
         for number in reversed(numbers):
-            cond = build.op("equal", Var(either.name, int32), build.const(number, int32))
-            chain = (If(cond, self._of(either, number, stmt), chain, either.span),)
+            cond = build.op("equal", Var(phi.name, int32), build.const(number, int32))
+            chain = (If(cond, self._of(phi, number, stmt), chain, phi.span),)
         return chain
 
-    def _of(self, either: Buffer, number: int, stmt: TileOp | Let) -> tuple[Stmt, ...]:
+    def _of(self, phi: Buffer, number: int, stmt: TileOp | Let) -> tuple[Stmt, ...]:
         """Return the statement for one buffer of a phi; a loaded value is assigned to the original variable."""
 
         def buffer(old: Buffer) -> Buffer:
-            return self._instead(old, either, number) if old.root.name == either.name else old
+            return self._instead(old, phi, number) if old.root.name == phi.name else old
 
         if isinstance(stmt, TileOp):
             return (walk.with_buffers(stmt, buffer),)
         loaded = replace(stmt.var, name=self.ctx.unique(stmt.var.name))
         return walk.with_buffers(replace(stmt, var=loaded), buffer), Assign(stmt.var, loaded, stmt.span)
 
-    def _instead(self, old: Buffer, either: Buffer, number: int) -> Buffer:
+    def _instead(self, old: Buffer, phi: Buffer, number: int) -> Buffer:
         """Return the buffer that replaces a phi, or the view that replaces a view of it."""
         alternative = list(self.ctx.alternatives.values())[number]
         if old.base is None:
             return alternative
         key = old.name, number
-        if key not in self.made:
-            base = self._instead(old.base, either, number)
-            extents = _pairs(either, alternative)
+        if key not in self.replaced:
+            base = self._instead(old.base, phi, number)
+            extents = _pairs(phi, alternative)
             shape = tuple(extents.get(e, e) for e in old.shape)
             # layouts that are equal as functions may be spelled differently
             layout = base.layout if old.layout == old.base.layout else old.layout
             if isinstance(layout, Strided):
                 layout = replace(layout, strides=tuple(extents.get(s, s) for s in layout.strides))
             name = self.ctx.unique(f"{alternative.root.name}.view")
-            self.made[key] = replace(old, name=name, shape=shape, layout=layout, align=base.align, base=base)
-            self.views.append(BufferView(self.made[key], old.span))
-        return self.made[key]
+            self.replaced[key] = replace(old, name=name, shape=shape, layout=layout, align=base.align, base=base)
+            self.views.append(BufferView(self.replaced[key], old.span))
+        return self.replaced[key]
 
 
-def _pairs(either: Buffer, alternative: Buffer) -> dict[int | Var, int | Var]:
+def _pairs(phi: Buffer, alternative: Buffer) -> dict[int | Var, int | Var]:
     """Map the variables in a phi's shape and strides to those of one of its buffers."""
-    pairs: dict[int | Var, int | Var] = dict(zip(either.shape, alternative.shape, strict=True))
-    if isinstance(either.layout, Strided) and isinstance(alternative.layout, Strided):
-        pairs |= dict(zip(either.layout.strides, alternative.layout.strides, strict=True))
+    pairs: dict[int | Var, int | Var] = dict(zip(phi.shape, alternative.shape, strict=True))
+    if isinstance(phi.layout, Strided) and isinstance(alternative.layout, Strided):
+        pairs |= dict(zip(phi.layout.strides, alternative.layout.strides, strict=True))
     return {old: new for old, new in pairs.items() if isinstance(old, Var)}

@@ -15,7 +15,7 @@ from ..ops.elementwise import ELEMENTWISE
 from . import memory, tiles
 from .arguments import Arguments, bind, with_one_shape
 from .context import Context
-from .memory import along, axis_of, regrouped
+from .memory import axis_of, regrouped, view_along
 from .regions import reinterpreted
 from .values import Items, Memory, Value, owner_scope
 
@@ -65,7 +65,7 @@ def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
     dims = [None if n == 1 else next(following) for n in shape]
     # a dimension where the part takes one of several elements remains in the view, as a leading dropped dimension
     dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
-    view = along(ctx, node, tile, [*dropped, *dims])
+    view = view_along(ctx, node, tile, [*dropped, *dims])
     zero = Const(0, tile.buffer.index_dtype)
     starts = [tile.starts[d] for d in dropped] + [zero if d is None else tile.starts[d] for d in dims]
     return replace(view, starts=tuple(starts), extents=(*(None for _ in dropped), *shape))

@@ -74,20 +74,20 @@ def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Spa
 
 def _place_slot(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: Span) -> PlaceSlot:
     held: dict[Varying, Var] = {}
-    either = ctx.unique(name) if kind.is_either else ""
-    if either:
-        ctx.journal.put(ctx.stand_ins, either, BufferChoice(name.partition(".")[0], kind.sources, is_either=True))
+    phi = ctx.unique(name) if kind.is_phi else ""
+    if phi:
+        ctx.journal.put(ctx.buffer_choices, phi, BufferChoice(name.partition(".")[0], kind.sources, is_phi=True))
     for part, dim in kind.varying:
         first = _held(ctx, init, (part, dim)) if isinstance(init, Memory) else None
         if part is PlacePart.BUFFER:
-            var = Var(either, int32, span=span)
+            var = Var(phi, int32, span=span)
             ctx.emit(Declare(var, first, span))
         else:
             dtype = part_of(kind.like, (part, dim)).dtype
             data = kind.data and part is PlacePart.START
             var = ctx.declare(f"{name}.{part.value}.{dim}", dtype, first, span, data=data)
         held[part, dim] = var
-    return PlaceSlot(with_parts(kind, either, held, span), tuple(held.items()))
+    return PlaceSlot(with_parts(kind, phi, held, span), tuple(held.items()))
 
 
 def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
@@ -95,7 +95,7 @@ def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
     if varying[0] is not PlacePart.BUFFER:
         return part_of(place, varying)
     name = place.buffer.name
-    if ctx.either(place.buffer) is not None:
+    if ctx.phi(place.buffer) is not None:
         return Var(name, int32)
     if name not in ctx.alternatives:
         ctx.journal.put(ctx.alternatives, name, place.buffer)
@@ -105,11 +105,11 @@ def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
 def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
     """Copy a tile into a slot, and record that the slot may hold the tile's buffer."""
     name, source = slot.buffer.name, value.buffer.root
-    if source.name in ctx.made_in or source.name in ctx.stand_ins or name in ctx.stand_ins:
-        before = ctx.stand_ins.get(name, BufferChoice(name.partition(".")[0], ()))
+    if source.name in ctx.allocated_in or source.name in ctx.buffer_choices or name in ctx.buffer_choices:
+        before = ctx.buffer_choices.get(name, BufferChoice(name.partition(".")[0], ()))
         if source.name not in [tile for tile, _ in before.sources]:
             sources = (*before.sources, (source.name, source.span))
-            ctx.journal.put(ctx.stand_ins, name, BufferChoice(before.name, sources))
+            ctx.journal.put(ctx.buffer_choices, name, BufferChoice(before.name, sources))
     ctx.emit(_tile_move(slot, value, span))
 
 

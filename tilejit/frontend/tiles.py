@@ -19,7 +19,7 @@ from .arguments import bind
 from .context import Context
 from .empties import is_idle, remaining
 from .mixed_signs import WITH_MIXED_SIGNS
-from .scalars import RANK, as_type, convert, meeting_type, operate
+from .scalars import RANK, as_type, common_operand_type, convert, operate
 from .singles import is_single, scalar_of
 from .values import Memory, Scalar, Value, describe, how_to_load, is_number, owner_scope
 
@@ -185,7 +185,7 @@ def inputs(
     if tiled and all(is_single(v) or isinstance(v, Scalar) or is_number(v) for v in values):
         # rank-0 tiles promote with scalars as scalars do
         tiled += [v.dtype for v in values[conditions:] if isinstance(v, Scalar) and not v.weak]
-    common = common_type(name, tuple(tiled)) if tiled else meeting_type(name, values[conditions:])[0]
+    common = common_type(name, tuple(tiled)) if tiled else common_operand_type(name, values[conditions:])[0]
     operands: list[Region | Expr] = []
     dtypes: list[DType] = []
     for k, value in enumerate(values):

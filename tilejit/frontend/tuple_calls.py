@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import extents
-from .barriers import turns_of
+from .barriers import ring_loop_hint
 from .context import Context
 from .for_loops import how_to_loop
 from .foreign import instead
@@ -54,7 +54,7 @@ def _len(ctx: Context, node: ast.Call) -> Value:
     if len(values) == 1 and isinstance(values[0], Items):
         return Constant(len(values[0].items))
     for value in values:
-        instead_of_length = turns_of(value)
+        instead_of_length = ring_loop_hint(value)
         if instead_of_length is not None:
             raise ctx.type_error(node, f"{describe(value)} has no length", instead_of_length)
     extent = extents.length(values[0].extents) if len(values) == 1 and isinstance(values[0], (Memory, Rows)) else None
