@@ -141,9 +141,7 @@ def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
     """Translate `b[i]`, one of several barriers, or `ring[i]`, a step."""
     if isinstance(node.slice, (ast.Slice, ast.Tuple)):
-        raise ctx.type_error(
-                node, f"{describe(base)} takes one index", f"write {ast.unparse(node.value)}[i]"
-        )
+        raise ctx.type_error(node, f"{describe(base)} takes one index", f"write {ast.unparse(node.value)}[i]")
     value = ctx.evaluate(node.slice)
     index = ctx.scalar(value, node.slice, int32, "an index")
     if not index.dtype.is_integer:

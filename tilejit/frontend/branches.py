@@ -24,9 +24,7 @@ from .values import Binding, Conflict, Scalar, Unset, Value
 __all__ = ["branch", "choose", "chosen"]
 
 
-def branch(
-    ctx: Context, cond: Expr, then: Callable[[], bool], orelse: Callable[[], bool], span: Span
-) -> bool:
+def branch(ctx: Context, cond: Expr, then: Callable[[], bool], orelse: Callable[[], bool], span: Span) -> bool:
     """Translate both sides of a run-time condition; return True if control reaches the end of either."""
     before = dict(ctx.frame.env)
     with ctx.nested() as yes:

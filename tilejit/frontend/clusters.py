@@ -138,6 +138,4 @@ def _check_block(body: Block, rings: Mapping[str, int]) -> None:
 
 
 #: name -> its handler
-CALLS: dict[str, Handler] = {
-    "cluster.rank": _rank, "cluster.size": _size, "cluster.id": _id, "cluster_sync": _sync,
-}
+CALLS: dict[str, Handler] = {"cluster.rank": _rank, "cluster.size": _size, "cluster.id": _id, "cluster_sync": _sync}

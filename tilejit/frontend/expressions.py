@@ -78,9 +78,7 @@ def _or_else(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value
     return _short_circuit(ctx, node, left, right, stops_on=True)
 
 
-def _short_circuit(
-    ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value], *, stops_on: bool
-) -> Value:
+def _short_circuit(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value], *, stops_on: bool) -> Value:
     cond = truth(ctx, node, left)
     if isinstance(cond, bool):
         return left if cond is stops_on else right()

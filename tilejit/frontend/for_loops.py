@@ -125,9 +125,7 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
 
     before = ctx.frame.env.get(name)
     names = sorted(assigned_names(node) - {name})
-    reached = run_loop(
-        ctx, node, names, body, lambda block: For(loop_vars[-1], start, stop, step, block, False, span)
-    )
+    reached = run_loop(ctx, node, names, body, lambda block: For(loop_vars[-1], start, stop, step, block, False, span))
     problem = f"has no value after its loop (line {span.line})"
     unset = Unset(name, problem, "copy it to another name inside the loop")
     ctx.bind(name, Binding(unset, before.span if before else span))

@@ -147,6 +147,4 @@ def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
     """Return the parameters with the pointers marked that the kernel may write through."""
     writing = [stmt for stmt in walk.statements(body) if type(stmt) in _WRITING]
     written = {place.buffer.root.name for stmt in writing for place in walk.writes(stmt)}
-    return tuple([
-        replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params
-    ])
+    return tuple([replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params])

@@ -82,9 +82,7 @@ def _uniform(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Scalar(var)
 
 
-def _given(
-    ctx: Context, node: ast.Call, instruction: str, name: str, inputs: tuple[Expr, ...], dtype: DType
-) -> Scalar:
+def _given(ctx: Context, node: ast.Call, instruction: str, name: str, inputs: tuple[Expr, ...], dtype: DType) -> Scalar:
     """Emit an instruction on scalars, and return its result."""
     span = ctx.span(node)
     var = Var(ctx.unique(name), dtype, span=span, data=dtype is int64)

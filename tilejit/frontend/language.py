@@ -139,9 +139,7 @@ else:
     PinnedTensor = Spec
 
 
-def spec(
-    shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence[int] | None = None
-) -> PinnedTensor:
+def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence[int] | None = None) -> PinnedTensor:
     """Describe an array, to pin the type of a parameter or to compile without arrays.
 
     shape: the extents, an integer or a tuple of integers.

@@ -357,9 +357,7 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
     if memory.is_whole:
         return layout
     if isinstance(layout, Strided) or not all(isinstance(s, Const) for s in memory.starts):
-        raise ctx.type_error(
-            node, "a region with run-time starts can't be reinterpreted", "view first, then slice"
-        )
+        raise ctx.type_error(node, "a region with run-time starts can't be reinterpreted", "view first, then slice")
     region = memory.region(ctx.span(node))
     box = [(int(s.value), n) for s, n in zip(region.starts, region.counts, strict=True) if isinstance(s, Const)]
     with Located(ctx, node):

@@ -21,9 +21,7 @@ from .values import Constant, Items, Unset, Value, from_python
 __all__ = ["captured", "lookup"]
 
 #: types whose values are all usable; checking whether a value is an array takes longer
-_USABLE = frozenset((
-    bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function
-))
+_USABLE = frozenset((bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function))
 
 #: types whose values may be too large
 _SIZED = (int, str)

@@ -106,9 +106,7 @@ _PYTHON_TYPES = {int: None, float: float32, bool: bool_}
 _KINDS = "write tj.Tensor, tj.constexpr, or a type such as tj.int32"
 
 
-def _error(
-    source: KernelSource, arg: ast.arg, message: str, hint: str = _KINDS
-) -> KernelTypeError:
+def _error(source: KernelSource, arg: ast.arg, message: str, hint: str = _KINDS) -> KernelTypeError:
     return KernelTypeError(message, span=source.span(arg.annotation or arg), hint=hint)
 
 

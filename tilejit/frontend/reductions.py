@@ -20,9 +20,7 @@ from .values import Items, Memory, Scalar, Value, describe, is_number, owner_sco
 __all__ = ["reduce", "reduced"]
 
 
-def reduced(
-    ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction
-) -> Value:
+def reduced(ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction) -> Value:
     """Translate `tj.<name>(x, axis=None, dtype=None, keepdims=False)`; over all axes, the result has rank 0."""
     tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
     axes = _axes(ctx, arguments.get("axis"), len(tile.shape))

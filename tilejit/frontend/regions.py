@@ -277,9 +277,7 @@ def _other_index(value: Value, buffer: Buffer) -> str:
     return f"a tile of indices selects rows: {rows}; for single elements, index in each thread"
 
 
-def _box(
-    ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At]
-) -> Memory:
+def _box(ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At]) -> Memory:
     """Return the region that indices and slices of the leading dimensions select."""
     starts, extents = list(memory.starts), list(memory.extents)
     inside = memory.in_bounds
@@ -581,9 +579,7 @@ def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, ord
 def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
     choice = ctx.buffer_choices.get(memory.buffer.root.name)
     if choice is not None:
-        raise ctx.type_error(
-            node, f"{choice}: a name that differs between paths may only be read, as a value", REMEDY
-        )
+        raise ctx.type_error(node, f"{choice}: a name that differs between paths may only be read, as a value", REMEDY)
     if not memory.writable:
         raise ctx.type_error(
             node, f"{memory.buffer.root.name} is the result of an expression: it can't be written",

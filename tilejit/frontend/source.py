@@ -131,9 +131,7 @@ def _no_function(value: Any) -> KernelSyntaxError:
             hint="write the kernel's decorator below @staticmethod, directly above the def"
             if kind == "staticmethod" else "define it outside the class",
         )
-    return KernelSyntaxError(
-        f"{shown(value)} is not a Python function", hint="put the decorator directly above a def"
-    )
+    return KernelSyntaxError(f"{shown(value)} is not a Python function", hint="put the decorator directly above a def")
 
 
 def _characters(text: str, utf8_column: int) -> int:
