@@ -17,14 +17,12 @@ Arguments = dict[str, ast.expr]
 #: translates a call of an intrinsic, from its arguments
 Handler = Callable[[Context, ast.Call, Arguments], Value]
 
-
 #: parameter that is not implemented yet -> the hint
 NOT_YET = {
     "cta": "arrive at a barrier of this CTA; of a ring with multicast= a release reaches the other CTAs",
     "cache": "copy, load and store take it: asynchronous copies have no cache hints",
     "reduce": "add a tile in registers with tj.atomic.add(place, tile)",
 }
-
 
 #: parameter of Triton or PyTorch -> the one here
 ELSEWHERE = {

@@ -14,9 +14,9 @@ from .context import Context
 from .joins import can_take
 from .operators import binary
 from .products import accumulated
-from .scalars import convert, weak_type
+from .scalars import convert
 from .singles import as_scalar
-from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
+from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope, weak_type
 
 __all__ = ["annotated", "assign", "assign_to", "augmented", "named"]
 

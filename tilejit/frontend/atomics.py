@@ -103,7 +103,9 @@ def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | 
     value = as_scalar(ctx, node, ctx.evaluate(node))
     if not isinstance(value, Memory):
         expr = held(ctx, node, value, region.dtype).expr
-        return _negated(expr) if name == "sub" else expr
+        if name == "sub":
+            expr = build.op("neg", expr) if expr.dtype.is_float else build.sub(build.const(0, expr.dtype), expr)
+        return expr
     if not region.shape:
         raise ctx.type_error(node, f"one element takes a scalar; this is {describe(value)}", "index it, as in x[i, j]")
     tile = tiles.local_tile(ctx, node, f"atomic.{name}", value)
@@ -132,11 +134,6 @@ def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
     if dtype.is_float and dtype.bits in (32, 64) and op == "cas":
         hint += f"; compare the bits: A.view(tj.int{dtype.bits})"
     raise ctx.type_error(node, f"atomic {name} does not support {dtype}", hint)
-
-
-def _negated(value: Expr) -> Expr:
-    """Return the addend that subtracts `value`; unsigned integers wrap."""
-    return build.op("neg", value) if value.dtype.is_float else build.sub(build.const(0, value.dtype), value)
 
 
 def _order(ctx: Context, node: ast.Call, argument: ast.expr | None) -> str:

@@ -72,7 +72,8 @@ def _joined(
         if first is None or second is None:
             given = first or second
             assert given is not None
-            env[name] = Binding(_one_sided(name, given.span), span)
+            problem = f"has a value on one path only: line {given.span.line} assigns it inside a branch"
+            env[name] = Binding(Unset(name, problem, "assign it before the branch, or on both sides"), span)
             continue
         slot = make_slot(ctx, name, settled(merge(ctx, name, (first, second))), None, span)
         slots.append((slot, first.value, second.value))
@@ -82,11 +83,6 @@ def _joined(
     with ctx.into(no):
         move(ctx, [(slot, value) for slot, _, value in slots], span)
     return env
-
-
-def _one_sided(name: str, span: Span) -> Unset:
-    problem = f"has a value on one path only: line {span.line} assigns it inside a branch"
-    return Unset(name, problem, "assign it before the branch, or on both sides")
 
 
 def choose(

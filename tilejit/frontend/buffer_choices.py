@@ -7,14 +7,13 @@ same rule applies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ..dataclass import dataclass
 from ..errors import KernelTypeError
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
 from ..ir.nodes import Assign, Buffer, Const, Declare, For, Jump, Kernel, Let, Loop, Simple, Stmt, TileOp, Var
-from ..ir.walk import Place
 from ..ops.copies import CAST
 from ..source import Span
 
@@ -69,20 +68,17 @@ def check(
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
         if state is None or not state.stale or _target(stmt, buffer_choices) is not None:
             continue
-        for place, buffer, line in _stale_reads(stmt, state):
-            choice = buffer_choices[place.buffer.root.name]
+        for place in walk.reads(stmt):
+            stale = sorted(entry for entry in state.stale if entry[0] == place.buffer.root.name)
+            if not stale:
+                continue
+            slot, buffer, line = stale[0]
+            choice = buffer_choices[slot]
             raise KernelTypeError(
                 f"{choice}, and line {line} writes {buffer} before {choice.name} is read here: a name that differs "
                 "between paths can be read only until one of its buffers is written",
                 span=place.span or stmt.span, hint=REMEDY,
             )
-
-
-def _stale_reads(stmt: Stmt, state: _Choices) -> Iterator[tuple[Place, str, int]]:
-    for place in walk.reads(stmt):
-        for slot, buffer, line in sorted(state.stale):
-            if slot == place.buffer.root.name:
-                yield place, buffer, line
 
 
 def _target(stmt: Stmt, buffer_choices: Mapping[str, BufferChoice]) -> str | None:

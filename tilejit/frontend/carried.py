@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from ..dataclass import dataclass, field
 from ..dtypes import DType, float32, int32, promote
 from ..errors import KernelTypeError
-from .values import Constant, Scalar, Value, default_type, is_number
+from .values import Scalar, Value, is_number, weak_type
 
 __all__ = ["Carried", "is_literal", "loop_type"]
 
@@ -34,7 +34,7 @@ def is_literal(value: Value) -> bool:
 
 def loop_type(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
     """Return the type of a name that takes these literals and types; None if there is no such type."""
-    kinds = {_default(literal).kind for literal in literals}
+    kinds = {weak_type(literal).kind for literal in literals}
     listed = sorted(set(types), key=lambda t: t.name)
     if "bool" in kinds:
         return listed[0] if kinds == {"bool"} and all(t.kind == "bool" for t in listed) else None
@@ -47,7 +47,3 @@ def loop_type(literals: Sequence[Value], types: Iterable[DType]) -> DType | None
     if not common.is_float and "float" in kinds:
         return float32
     return int32 if not common.is_float and common.bits < 32 else common
-
-
-def _default(literal: Value) -> DType:
-    return default_type(literal.value) if isinstance(literal, Constant) else literal.dtype  # type: ignore[union-attr]

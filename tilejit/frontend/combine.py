@@ -41,9 +41,10 @@ def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DT
     env = {
         name: Binding(_value(side, is_tuple=is_tuple), ctx.span(node)) for name, side in zip(names, sides, strict=True)
     }
+    defaults = {name: Binding(value, ctx.span(node)) for name, value in closure.defaults.items()}
     block, allocated = Draft(), len(ctx.allocations)
     with ctx.into(block):
-        result = run(ctx, node, closure, _defaults(ctx, node, closure) | env)
+        result = run(ctx, node, closure, defaults | env)
     reading = _Reading(ctx, closure.node.name, ctx.span(node), {v.name: v for side in sides for v in side})
     if len(ctx.allocations) > allocated:
         reading.refuse("an allocation", ctx.allocations[allocated].span)
@@ -74,10 +75,6 @@ def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, st
             "the lower value and the higher one; of several tiles each of the two is a tuple",
         )
     return names[0], names[1]
-
-
-def _defaults(ctx: Context, node: ast.AST, closure: Closure) -> dict[str, Binding]:
-    return {name: Binding(value, ctx.span(node)) for name, value in closure.defaults.items()}
 
 
 def _variables(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from ..dataclass import dataclass, field
 from ..dtypes import DType, bool_, int64
@@ -28,15 +28,45 @@ from .carried import Carried
 from .drafts import Draft, Late, Nest
 from .empties import is_idle
 from .enclosures import Enclosure
-from .journal import Journal
 from .kinds import Heads
 from .source import KernelSource, local_names
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, is_number, unsuitable
 
-__all__ = ["ELECTED", "Context", "Frame", "Located", "Tentative", "fitting"]
+__all__ = ["Context", "ELECTED", "Frame", "Located", "Tentative", "fitting"]
 
 #: true in each warp's leader; defined at the kernel's entry if `Context.elects`
 ELECTED = Var("warp.elected", bool_)
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+@dataclass(slots=True)
+class Journal:
+    """The changes to lists, dicts and fields, each with the call that undoes it."""
+
+    undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = field(default_factory=list)
+
+    def append(self, items: list[_V], item: _V) -> None:
+        items.append(item)
+        self.undo.append((items.pop, ()))
+
+    def put(self, table: dict[_K, _V], key: _K, value: _V) -> None:
+        if key in table:
+            self.undo.append((table.__setitem__, (key, table[key])))
+        else:
+            self.undo.append((table.__delitem__, (key,)))
+        table[key] = value
+
+    def set(self, owner: object, name: str, value: object) -> None:
+        self.undo.append((setattr, (owner, name, getattr(owner, name))))
+        setattr(owner, name, value)
+
+    def back(self, changes: int) -> None:
+        """Undo all but the first `changes` changes."""
+        while len(self.undo) > changes:
+            restore, arguments = self.undo.pop()
+            restore(*arguments)
 
 
 @dataclass(slots=True, eq=False)

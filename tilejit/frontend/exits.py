@@ -1,4 +1,4 @@
-"""Exits: `break`, `continue` and `return`.
+"""Exits, `break`, `continue` and `return`, and blocks that run once and may be left early.
 
 Translation continues after an exit. The statements that leave (moves into slots, flags for the loops in between, the
 `Break` itself) are written once the whole enclosure has been translated, when all its exits are known.
@@ -6,22 +6,22 @@ Translation continues after an exit. The statements that leave (moves into slots
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 
 from ..dataclass import dataclass, field
 from ..dtypes import bool_
-from ..ir.nodes import FALSE, TRUE, Assign, Break, Continue, Declare, If, Stmt, Var
+from ..ir.nodes import FALSE, TRUE, Assign, Break, Continue, Declare, If, Loop, Stmt, Var
 from ..source import Span
 from .context import Context
 from .drafts import Draft, Late, Nest
 from .enclosures import Construct, Enclosure, Exit, Way
-from .joins import merge
+from .joins import kind_outside, merge
 from .kinds import Kind, Same, settled
-from .memory_joins import kind_outside
 from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Unset
 
-__all__ = ["Inside", "close", "exit_kinds", "innermost", "leave"]
+__all__ = ["Inside", "close", "exit_kinds", "innermost", "leave", "run_block"]
 
 
 def innermost(ctx: Context, *constructs: Construct) -> Enclosure | None:
@@ -79,7 +79,8 @@ def close(
     span = enclosure.span
     slots = dict(kept or {}) | {name: make_slot(ctx, name, kind, None, span) for name, kind in kinds.items()}
     enclosure.is_loop = True
-    flag = Var(ctx.unique("leaving"), bool_, span=enclosure.exits[0].span) if _needs_flag(enclosure) else None
+    needs_flag = any(inner.is_loop for exit_ in enclosure.exits for inner in exit_.between)
+    flag = Var(ctx.unique("leaving"), bool_, span=enclosure.exits[0].span) if needs_flag else None
     for exit_ in enclosure.exits:
         loops = [e for e in exit_.between if e.is_loop]
         with ctx.into(exit_.late.block):
@@ -99,10 +100,6 @@ def close(
     for late in enclosure.passing.values():
         ctx.emit(late)
     ctx.rebind(_bindings_after(names, before, slots, span))
-
-
-def _needs_flag(enclosure: Enclosure) -> bool:
-    return any(inner.is_loop for exit_ in enclosure.exits for inner in exit_.between)
 
 
 def exit_kinds(
@@ -134,3 +131,38 @@ def _bindings_after(
             problem = f"may have no value here: only the loop of line {span.line} assigns it"
             env[name] = Binding(Unset(name, problem, "assign it before the loop"), span)
     return env
+
+
+def run_block(
+    ctx: Context,
+    node: ast.AST,
+    construct: Construct,
+    step: ast.AST | int,
+    names: Sequence[str],
+    body: Callable[[], bool],
+) -> bool:
+    """Translate statements that run once.
+
+    They become straight-line code, or a loop that ends in `Break` if run-time conditions leave them early.
+
+    step: see `Enclosure`. names: the names that the body assigns.
+    body: translates the statements; returns True if control reaches their end.
+    returns: True if control can reach the statement after the block.
+    """
+    span = ctx.span(node)
+    before = dict(ctx.frame.env)
+    enclosure = Enclosure(construct, step, span, ctx.depth)
+    with Inside(ctx, enclosure) as block:
+        reached = body()
+        if reached and enclosure.exits:
+            leave(ctx, enclosure, Way.BREAK, span)
+    if enclosure.is_straight:
+        if enclosure.exits:
+            # the code after the only exit is the code after the block
+            last = block.pop()
+            assert last is enclosure.exits[0].late
+        ctx.block.extend(block)
+        return reached or bool(enclosure.exits)
+    kinds = exit_kinds(ctx, names, before, [e.env for e in enclosure.exits])
+    close(ctx, enclosure, block, lambda statements: Loop(statements, span), names, before, kinds)
+    return True

@@ -11,9 +11,9 @@ from ..ir.arithmetic import build, facts
 from ..ir.nodes import Assert, Const, Expr, For, Var
 from .assignments import assign_to
 from .barriers import ring_loop_hint
-from .blocks import run_block
 from .context import Context, Located
 from .enclosures import Construct, Enclosure
+from .exits import run_block
 from .loops import run_loop
 from .mixed_signs import signed_stop
 from .singles import as_scalar
@@ -187,7 +187,12 @@ def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
 
     def unrolled() -> bool:
         for k, item in enumerate(items):
-            _count_iteration(ctx, node)
+            ctx.unrolled = (ctx.unrolled or 0) + 1
+            if ctx.unrolled > _MAX_ITERATIONS:
+                raise ctx.type_error(
+                    node.iter, f"nested unrolled loops have more than {_MAX_ITERATIONS:,} iterations",
+                    "make one of them a loop over range(...)",
+                )
             assign_to(ctx, node.target, item)
             if not run_block(ctx, node, Construct.ITERATION, k, names, lambda: ctx.execute(node.body)):
                 return False
@@ -198,12 +203,3 @@ def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
     ends = run_block(ctx, node, Construct.STATIC, node, names, unrolled)
     ctx.unrolled = None if before is None else ctx.unrolled
     return ends
-
-
-def _count_iteration(ctx: Context, node: ast.For) -> None:
-    ctx.unrolled = (ctx.unrolled or 0) + 1
-    if ctx.unrolled > _MAX_ITERATIONS:
-        raise ctx.type_error(
-            node.iter, f"nested unrolled loops have more than {_MAX_ITERATIONS:,} iterations",
-            "make one of them a loop over range(...)",
-        )

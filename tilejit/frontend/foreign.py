@@ -19,7 +19,6 @@ __all__ = ["hint_for_name", "instead", "is_kernel", "launched", "no_attribute", 
 #: packages whose functions users can't decorate
 _LIBRARIES = frozenset(("cupy", "cutlass", "jax", "numba", "numpy", "scipy", "torch", "triton", "warp"))
 
-
 #: their usual aliases, and the names of their submodules
 _ALIASES = _LIBRARIES | frozenset((
     "cp", "ct", "cuda", "cute", "gl", "jit", "jnp", "libdevice", "math", "nb", "np", "tl", "ttgl", "wp",

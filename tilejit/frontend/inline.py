@@ -6,9 +6,9 @@ import ast
 
 from ..dataclass import replace
 from .arguments import bind
-from .blocks import run_block
 from .context import Context, Frame
 from .enclosures import Construct
+from .exits import run_block
 from .language import Function
 from .names import captured
 from .values import Binding, Closure, Constant, Unset, Value

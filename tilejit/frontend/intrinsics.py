@@ -6,18 +6,20 @@ import ast
 
 from ..dtypes import int32
 from ..ir.arithmetic import build
-from ..ir.nodes import Instruction, Special, Sync
+from ..ir.nodes import Declare, Instruction, Let, Special, Sync
 from ..isa import ASYNC_CALLS, Row
 from ..isa.barriers import BARRIERS
+from ..isa.registers import LEAST, MOST, SET_REGISTERS, STEP
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import GRID
-from ..target import TENSOR_MEMORY_TARGETS
-from . import barriers, clusters, operands, reductions, registers, shapes, tiles
+from ..target import TENSOR_MEMORY_TARGETS, entry_registers
+from . import barriers, clusters, operands, reductions, shapes, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, bind, optional
 from .atomics import ATOMIC_CALLS
 from .context import Context
+from .enclosures import Construct
 from .lanes import LANE_CALLS
 from .language import Intrinsic
 from .ordered import ORDERED
@@ -104,6 +106,26 @@ def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     return groups
 
 
+def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.set_registers(n)`; the total for the CTA is checked once all warpgroups are known."""
+    argument = arguments["n"]
+    count = ctx.integer(ctx.evaluate(argument), argument, "the number of registers")
+    if not LEAST <= count <= MOST or count % STEP:
+        raise ctx.type_error(
+            argument, f"{count} registers; a thread has {LEAST} to {MOST}, in steps of {STEP}", "give a multiple of 8"
+        )
+    if any(each.construct is Construct.LOOP for each in ctx.enclosures):
+        raise ctx.type_error(node, "a warpgroup sets its registers once, outside loops", "move it before the loop")
+    if any(not isinstance(stmt, (Let, Declare)) for stmt in ctx.block):
+        raise ctx.type_error(
+            node, "set_registers must be the first statement of its branch", "move it to the start of the branch"
+        )
+    row = SET_REGISTERS[count > entry_registers(ctx.threads, ctx.max_registers)]
+    row.need(ctx.target, ctx.span(node))
+    ctx.emit(Instruction(row.name, (), (build.const(count, int32),), ctx.span(node)))
+    return Constant(None)
+
+
 #: name -> handler; the other names are tile operations
 HANDLERS: dict[str, Handler] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
@@ -123,7 +145,7 @@ HANDLERS: dict[str, Handler] = {
     "alloc_barrier": barriers.alloc_barrier,
     "alloc_ring": barriers.alloc_ring,
     "named_barrier": barriers.named_barrier,
-    "set_registers": registers.set_registers,
+    "set_registers": set_registers,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,
     "alloc_tmem": mem.alloc_tmem,

@@ -10,8 +10,8 @@ from . import barriers, regions, shapes, tiles
 from . import memory as mem
 from .arguments import bind, optional
 from .context import Context
+from .python_calls import positional_values
 from .scalars import convert
-from .tuple_calls import positional_values
 from .values import Items, Memory, Scalar, Value, describe
 
 __all__ = ["METHODS"]

@@ -16,7 +16,6 @@ from .values import Constant, Items, Scalar, Value, describe
 
 __all__ = ["binary", "comparison", "unary"]
 
-
 #: operator -> (elementwise operation, the function that folds it)
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("add", operator.add),
@@ -33,13 +32,11 @@ _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.RShift: ("right_shift", operator.rshift),
 }
 
-
 _UNARY: dict[type[ast.unaryop], tuple[str, Callable[[Any], Any]]] = {
     ast.USub: ("neg", operator.neg),
     ast.Invert: ("bitwise_not", operator.invert),
     ast.UAdd: ("", operator.pos),
 }
-
 
 _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Eq: ("equal", operator.eq),

@@ -74,8 +74,9 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
     """Return the hint for a product of float32 tiles."""
     warps = SCOPES[scope].threads(ctx.threads) // 32
     rows, columns = shape
+    grids = [(n, warps // n) for n in range(1, warps + 1) if warps % n == 0]
     # prefer square blocks, of multiples of 16 rows and 8 columns
-    blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in _factored(warps)
+    blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in grids
                     if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
     convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
     if not blocks:
@@ -86,10 +87,6 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
         f'ask for it: acc = tj.alloc_local({shape}, tj.float32, {layout}); tj.{scope}.fill(acc, 0); '
         f'tj.{scope}.gemm(acc, a, b, precision="tf32"); or {convert}'
     )
-
-
-def _factored(number: int) -> list[tuple[int, int]]:
-    return [(n, number // n) for n in range(1, number + 1) if number % n == 0]
 
 
 def _shape(a: Memory, b: Memory) -> tuple[int, int]:

@@ -27,19 +27,17 @@ from .values import (
     Scalar,
     Value,
     as_python,
-    default_type,
     describe,
     from_python,
     how_to_load,
     is_number,
+    weak_type,
 )
 
-__all__ = ["RANK", "convert", "fold", "held", "operate", "settle", "truth", "weak_type"]
-
+__all__ = ["RANK", "convert", "fold", "held", "operate", "settle", "truth"]
 
 #: the ranks of kinds in promotion
 RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
-
 
 _NO_KEYWORDS: Mapping[str, Any] = {}
 
@@ -146,11 +144,6 @@ def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
         return build.cast(value.expr, dtype)
     assert isinstance(value, Constant)
     return ctx.literal(value.value, dtype, node)
-
-
-def weak_type(value: Value) -> DType:
-    """Return a scalar's type, or a literal's default type."""
-    return value.dtype if isinstance(value, Scalar) else default_type(value.value)  # type: ignore[union-attr]
 
 
 def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTypeError:

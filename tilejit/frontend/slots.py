@@ -9,7 +9,7 @@ from ..dtypes import DType, int32
 from ..errors import KernelTypeError
 from ..ir.arithmetic import build
 from ..ir.names import names_in
-from ..ir.nodes import Assign, Declare, Expr, Let, Stmt, TileOp, Var
+from ..ir.nodes import Assign, Declare, Expr, Let, TileOp, Var
 from ..ops.copies import CAST
 from ..source import Span
 from .buffer_choices import BufferChoice
@@ -110,7 +110,7 @@ def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
         if source.name not in [tile for tile, _ in before.sources]:
             sources = (*before.sources, (source.name, source.span))
             ctx.journal.put(ctx.buffer_choices, name, BufferChoice(before.name, sources))
-    ctx.emit(_tile_move(slot, value, span))
+    ctx.emit(TileOp(CAST.name, owner_scope(slot.buffer), (slot.region(span), value.region(span)), (), span))
 
 
 def value_of(slot: Slot, *, typed: bool = False) -> Value:
@@ -151,7 +151,7 @@ def move(ctx: Context, pairs: Sequence[tuple[Slot, Value]], span: Span) -> None:
     tiles = [(dst, src) for dst, src in tiles if dst.buffer != src.buffer]
     changed = {var.name for var, _ in scalars}
     for k, (var, expr) in enumerate(scalars):
-        if _mentions(expr, changed - {var.name}):
+        if len(changed) > 1 and not (changed - {var.name}).isdisjoint(names_in(expr)):
             held = Var(ctx.unique(f"{var.name}.next"), expr.dtype, span=span)
             ctx.emit(Let(held, expr, span))
             scalars[k] = (var, held)
@@ -187,12 +187,3 @@ def _flatten(
         assert isinstance(value, Items)
         for inner, item in zip(slot.items, value.items, strict=True):
             _flatten(ctx, inner, item, scalars, tiles, span)
-
-
-def _tile_move(dst: Memory, src: Memory, span: Span) -> Stmt:
-    """Return the move of a tile into a slot, which takes the slot's layout."""
-    return TileOp(CAST.name, owner_scope(dst.buffer), (dst.region(span), src.region(span)), (), span)
-
-
-def _mentions(expr: Expr, names: set[str]) -> bool:
-    return bool(names) and not names.isdisjoint(names_in(expr))

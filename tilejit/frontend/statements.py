@@ -106,14 +106,6 @@ def _expression(ctx: Context, node: ast.Expr) -> bool:
     return True
 
 
-def _assert(ctx: Context, node: ast.Assert) -> bool:
-    return assert_holds(ctx, node)
-
-
-def _pass(ctx: Context, node: ast.Pass) -> bool:
-    return True
-
-
 def _nested_function(ctx: Context, node: ast.FunctionDef) -> bool:
     for decorator in node.decorator_list:
         value = ctx.evaluate(decorator)
@@ -136,7 +128,7 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Context, Any], bool]] = {
     ast.Continue: _continue,
     ast.Return: _return,
     ast.Expr: _expression,
-    ast.Assert: _assert,
-    ast.Pass: _pass,
+    ast.Assert: assert_holds,
+    ast.Pass: lambda ctx, node: True,
     ast.FunctionDef: _nested_function,
 }

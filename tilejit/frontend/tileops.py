@@ -24,12 +24,8 @@ def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> 
     call = CALLS[operation.name]
     if isinstance(call, TileOperation):
         return _tile_operation(ctx, node, call, operation.scope)
-    arguments = bind(ctx, node, _spelled(operation), call.parameters, call.required)
+    arguments = bind(ctx, node, f"tj.{operation.scope}.{operation.name}", call.parameters, call.required)
     return SHORTHANDS[call.name](ctx, node, operation, arguments)
-
-
-def _spelled(operation: ScopedOperation) -> str:
-    return f"tj.{operation.scope}.{operation.name}"
 
 
 def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: str) -> Value:
@@ -81,13 +77,10 @@ def _elementwise(
     to, *inputs = record.operands
     dst = destination(ctx, arguments[to.name])
     values = [ctx.evaluate(arguments[rule.name]) for rule in inputs]
-    typed = values if _has_tile(values) else _typed(ctx, node, values, dst)
+    has_tile = any(isinstance(v, Memory) for v in values)
+    typed = values if has_tile else _typed(ctx, node, values, dst)
     operands, _ = tiles.inputs(ctx, node, record.name, typed)
     return dict(zip((rule.name for rule in record.operands), (dst, *operands), strict=True))
-
-
-def _has_tile(values: list[Value]) -> bool:
-    return any(isinstance(v, Memory) for v in values)
 
 
 def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> list[Value]:

@@ -347,6 +347,11 @@ def default_type(number: bool | int | float) -> DType:
     return int32 if isinstance(number, int) else float32
 
 
+def weak_type(value: Value) -> DType:
+    """Return a scalar's type, or a literal's default type."""
+    return value.dtype if isinstance(value, Scalar) else default_type(value.value)  # type: ignore[union-attr]
+
+
 def is_number(value: Value) -> bool:
     return isinstance(value, Constant) and isinstance(value.value, (bool, int, float))
 
