@@ -199,8 +199,8 @@ REFUSED = [
     (("tj.set_registers(«n»)",), "the number of registers must be known"),
     (("tj.set_registers(«28»)",), "28 registers; a thread has 24 to 256, in steps of 8"),
     (("tj.set_registers(«16»)",), "16 registers"),
-    (("if tj.warpgroup_id() == 0:", "    A[0] = 1.0", "    «tj.set_registers(24)»"), "is the first statement"),
-    (("for i in range(n):", "    «tj.set_registers(24)»"), "and not in a loop"),
+    (("if tj.warpgroup_id() == 0:", "    A[0] = 1.0", "    «tj.set_registers(24)»"), "must be the first statement"),
+    (("for i in range(n):", "    «tj.set_registers(24)»"), "outside loops"),
     (
         ("w = tj.warpgroup_id()", "if w < 2:", "    tj.set_registers(24)", "if w > 0:", "    tj.set_registers(32)"),
         "warpgroup 1 sets its registers twice",

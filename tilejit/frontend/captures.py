@@ -144,7 +144,7 @@ def _changed(name: str, was: Any, now: Any) -> list[str]:
         # the same helper with other captured values
         return [f"{change} (in {name})" for change in changes(was[3], now[3])]
     before, after = _described(was), _described(now)
-    return [f"{name}, whose text has changed" if before == after else f"{name} {after}, compiled with {before}"]
+    return [f"{name}, whose text has changed" if before == after else f"{name} {after}, compiled was {before}"]
 
 
 def _described(token: Any) -> str:

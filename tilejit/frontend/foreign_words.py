@@ -336,7 +336,7 @@ _TRITON = {
     "view": "x.reshape(shape)",
     "histogram": ("tj.atomic.add(place, 1)", _COUNTED),
     "softmax": "tj.exp(x - tj.max(x)) / tj.sum(tj.exp(x - tj.max(x)))",
-    "libdevice": ("tj.exp(x)", "the functions are named as in NumPy"),
+    "libdevice": ("tj.exp(x)", "tj.tanh(x) and the others have NumPy's names"),
     "to": "x.astype(dtype)",
     "numel": "x.size",
     "debug_barrier": "tj.cta_sync()",
