@@ -294,8 +294,8 @@ def _elementwise(name: str, op: Elementwise) -> Intrinsic:
 
 def _reduction(reduction: Reduction) -> Intrinsic:
     axis = CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None", None)
-    of_result = CallParameter("dtype", f"{_TYPES} | None", "the type of the result, to which elements are converted; "
-                              "float16 and bfloat16 are still accumulated in float32", None)
+    of_result = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as those "
+                              "of this type are", None)
     dtype = (of_result,) if reduction.grows else ()
     parameters = (CallParameter("x", "Tile", "the tile"), axis, *dtype, parameter("keepdims", optional=True))
     meaning = f"over axes of a tile: {reduction.meaning}"
