@@ -17,7 +17,7 @@ from .arguments import Arguments, Handler, optional
 from .context import Context
 from .operands import placed
 from .ordered import memory_scope, need_shared
-from .scalars import held, truth
+from .scalars import condition, held
 from .singles import as_scalar, scalar_of
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
 from .words import ATOMICS
@@ -61,7 +61,6 @@ def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments)
 
 
 def _of_element(ctx: Context, node: ast.Call, name: str, region: Region, values: list[Expr], order: str) -> Scalar:
-    """Emit the update of one element by the calling thread."""
     span = ctx.span(node)
     var = Var(ctx.unique(f"{region.buffer.root.name}.before"), region.dtype, span=span, data=region.dtype is int64)
     ctx.emit(Atomic(ATOMICS[name], Element(region.buffer, region.starts, span), tuple(values), order, var, span))
@@ -121,8 +120,7 @@ def _mask(ctx: Context, argument: ast.expr | None) -> Memory | Expr | None:
         return None
     if isinstance(value, Memory):
         return tiles.local_tile(ctx, argument, "mask=", value)
-    holds = truth(ctx, argument, value)
-    return build.const(holds, bool_) if isinstance(holds, bool) else holds
+    return condition(ctx, argument, value)
 
 
 def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:

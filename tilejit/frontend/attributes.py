@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, EnumMeta
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..dtypes import DType
-from ..ir.nodes import Strided
+from ..ir.nodes import Expr, Strided
 from ..layout import TileLayout
 from ..ops.tile import CALLS
 from ..scopes import CTA, SCOPES
 from ..wording import guessed
-from . import barriers, extents, foreign, vocabulary
+from . import barriers, foreign, vocabulary
 from . import memory as mem
 from .context import Context
 from .fixing import fixed_layout
 from .names import captured
 from .regions import strides_of
+from .scalars import fold, operate
 from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Value, describe, owner_scope
 
-__all__ = ["OF_MEMORY", "OF_ROWS", "OF_SCALAR", "attribute"]
+__all__ = ["OF_MEMORY", "OF_ROWS", "OF_SCALAR", "attribute", "length"]
 
 _MISSING = object()
 
@@ -33,6 +35,28 @@ _METHODS_OF_MEMORY = ("astype", "at", "permute", "reshape", "tile", "view")
 OF_ROWS = ("dtype", "ndim", "shape", "size")
 OF_SCALAR = ("astype", "dtype", "view")
 _METHODS_OF_SCALAR = ("astype", "view")
+
+#: None for a dimension that an index dropped
+Extents: TypeAlias = Sequence[int | Expr | None]
+
+
+def shape_of(extents: Extents) -> Items:
+    """Return the extents of the dimensions that no index dropped."""
+    return Items(tuple([Constant(e) if isinstance(e, int) else Scalar(e) for e in extents if e is not None]))
+
+
+def size_of(ctx: Context, node: ast.AST, extents: Extents) -> Value:
+    """Return the product of the extents."""
+    product: Value = Constant(1)
+    for extent in shape_of(extents).items:
+        folded = fold(ctx, node, operator.mul, (product, extent))
+        product = operate(ctx, node, "mul", (product, extent)) if folded is None else folded
+    return product
+
+
+def length(extents: Extents) -> Value | None:
+    """Return the first extent; None for rank 0."""
+    return next(iter(shape_of(extents).items), None)
 
 
 def attribute(ctx: Context, node: ast.Attribute) -> Value:
@@ -90,9 +114,9 @@ def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exc
 def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
     name = node.attr
     if name == "shape":
-        return extents.shape(base.extents)
+        return shape_of(base.extents)
     if name == "size":
-        return extents.size(ctx, node, base.extents)
+        return size_of(ctx, node, base.extents)
     if name == "strides":
         return Items(strides_of(ctx, node, base))
     if name == "dtype":
@@ -114,13 +138,13 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
 
 def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
     if node.attr == "shape":
-        return extents.shape(base.extents)
+        return shape_of(base.extents)
     if node.attr == "dtype":
         return Constant(base.dtype)
     if node.attr == "ndim":
         return Constant(len(base.extents))
     if node.attr == "size":
-        return extents.size(ctx, node, base.extents)
+        return size_of(ctx, node, base.extents)
     if node.attr in OF_MEMORY and node.attr != "at":
         raise ctx.type_error(
             node, f"{describe(base)} has no attribute {node.attr}",

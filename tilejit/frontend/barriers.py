@@ -78,7 +78,6 @@ def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _count(ctx: Context, arguments: Arguments, name: str, what: str) -> int:
-    """Return a count that the call passes; 1 if it doesn't."""
     argument = arguments.get(name)
     value = optional(ctx, argument)
     if value is None or argument is None:

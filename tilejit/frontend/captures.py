@@ -148,7 +148,6 @@ def _changed(name: str, was: Any, now: Any) -> list[str]:
 
 
 def _described(token: Any) -> str:
-    """Return a description of the captured value with this key."""
     if token == "missing":
         return "without a value"
     kind, *parts = token

@@ -63,7 +63,6 @@ def _sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _count(ctx: Context, axis: int | None = None) -> int:
-    """Return the number of CTAs in the cluster, along an axis or in total."""
     return math.prod(ctx.cluster or ()) if axis is None else ctas_along(ctx.cluster, axis)
 
 

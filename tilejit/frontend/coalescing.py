@@ -51,7 +51,6 @@ def _ends(move: TileOp) -> tuple[Buffer, Buffer]:
 
 
 def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
-    """Return the moves with their nesting depth."""
     found: list[tuple[int, TileOp]] = []
     for stmt in block:
         if isinstance(stmt, TileOp):

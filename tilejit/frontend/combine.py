@@ -66,7 +66,6 @@ def _closure(ctx: Context, node: ast.expr, value: Value) -> Closure:
 
 
 def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, str]:
-    """Return the names of its two parameters without defaults."""
     a = closure.node.args
     names = [arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs) if arg.arg not in closure.defaults]
     if len(names) != 2:

@@ -122,7 +122,6 @@ def exit_kinds(
 def _bindings_after(
     names: Sequence[str], before: Mapping[str, Binding], slots: Mapping[str, Slot], span: Span
 ) -> dict[str, Binding]:
-    """Return the bindings after an enclosure."""
     env = dict(before)
     for name in names:
         if name in slots:

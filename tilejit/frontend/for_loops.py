@@ -101,7 +101,6 @@ def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: boo
 
 
 def _need_step(ctx: Context, node: ast.Call, step: Expr) -> None:
-    """Emit the check of a step that may be 0."""
     if isinstance(step, Const):
         raise ctx.type_error(node, "range with a step of 0", "give a step other than 0")
     message = f"range with a step of 0: {ctx.frame.source.segment(node)}"

@@ -29,6 +29,7 @@ __all__ = ["HANDLERS", "call_intrinsic"]
 
 
 def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
+    """Translate a call of `tj.<name>`."""
     arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
     handler = HANDLERS.get(callee.name)
     if handler is not None:
@@ -82,7 +83,6 @@ def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _asynchronous(row: Row) -> Handler:
-    """Return the handler of a commit of asynchronous work, or of a wait for it."""
 
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         if row.only == TENSOR_MEMORY_TARGETS:

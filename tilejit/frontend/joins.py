@@ -66,7 +66,6 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
 
 
 def _written(number: float) -> str:
-    """Return the source text of a number in a kernel."""
     name = repr(abs(number))
     return repr(number) if math.isfinite(number) else repr(number).replace(name, f"tj.{name}")
 

@@ -13,7 +13,7 @@ from ..scopes import SCOPES, THREAD
 from ..target import WARP as WARP_THREADS
 from .arguments import Arguments, Handler
 from .context import ELECTED, Context
-from .scalars import truth
+from .scalars import condition
 from .singles import as_scalar
 from .values import Memory, Scalar, Value, describe
 from .vocabulary import ScopeNamespace
@@ -43,9 +43,7 @@ def _vote(name: str) -> Handler:
 
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         argument = arguments["condition"]
-        holds = truth(ctx, argument, ctx.evaluate(argument))
-        condition = build.const(holds, bool_) if isinstance(holds, bool) else holds
-        return _given(ctx, node, row.name, name, (condition,), dtype)
+        return _given(ctx, node, row.name, name, (condition(ctx, argument, ctx.evaluate(argument)),), dtype)
 
     return handler
 
@@ -83,7 +81,6 @@ def _uniform(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _given(ctx: Context, node: ast.Call, instruction: str, name: str, inputs: tuple[Expr, ...], dtype: DType) -> Scalar:
-    """Emit an instruction on scalars, and return its result."""
     span = ctx.span(node)
     var = Var(ctx.unique(name), dtype, span=span, data=dtype is int64)
     ctx.emit(Instruction(instruction, (), inputs, span, var))

@@ -61,7 +61,6 @@ def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[s
 
 
 def _printable(node: ast.AST, value: Value) -> str:
-    """Return the hint for printing a value that can't be printed as a whole."""
     if not isinstance(value, Memory):
         return ring_number_hint(value) or "call it, and print the result"
     if not value.is_local:
@@ -72,7 +71,6 @@ def _printable(node: ast.AST, value: Value) -> str:
 
 
 def _merged(parts: list[str | Expr]) -> tuple[str | Expr, ...]:
-    """Merge neighbouring strings."""
     merged: list[str | Expr] = []
     for part in parts:
         if isinstance(part, str) and merged and isinstance(merged[-1], str):

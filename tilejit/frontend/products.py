@@ -71,7 +71,6 @@ def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Me
 
 
 def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
-    """Return the hint for a product of float32 tiles."""
     warps = SCOPES[scope].threads(ctx.threads) // 32
     rows, columns = shape
     grids = [(n, warps // n) for n in range(1, warps + 1) if warps % n == 0]

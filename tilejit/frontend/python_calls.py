@@ -14,8 +14,9 @@ from ..dtypes import DType, bool_, float32, float64, int32, int64, promote
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Expr
 from ..layout import R, S, Swizzle, TileLayout
-from . import extents, language, messages, tiles
+from . import language, messages, tiles
 from .arguments import bind, optional
+from .attributes import length
 from .barriers import ring_loop_hint
 from .context import Context
 from .for_loops import how_to_loop
@@ -94,7 +95,7 @@ def _len(ctx: Context, node: ast.Call) -> Value:
         instead_of_length = ring_loop_hint(value)
         if instead_of_length is not None:
             raise ctx.type_error(node, f"{describe(value)} has no length", instead_of_length)
-    extent = extents.length(values[0].extents) if len(values) == 1 and isinstance(values[0], (Memory, Rows)) else None
+    extent = length(values[0].extents) if len(values) == 1 and isinstance(values[0], (Memory, Rows)) else None
     return computed(ctx, node, len, values) if extent is None else extent
 
 

@@ -104,14 +104,12 @@ def unloaded(ctx: Context, node: ast.expr) -> Value:
 
 
 def _layout(ctx: Context, node: ast.Subscript, builder: Any) -> Constant:
-    """Translate `S[extents : strides]` or `R[...]` of compile-time values."""
     parts = [node.slice.lower, node.slice.upper] if isinstance(node.slice, ast.Slice) else [node.slice]
     ends = [None if p is None else ctx.constant(ctx.evaluate(p), p, "a layout's extents and strides") for p in parts]
     return Constant(builder[ends[0]] if len(ends) == 1 else builder[ends[0] : ends[1]])
 
 
 def _places(ctx: Context, node: ast.Subscript, what: str, length: int) -> int | slice:
-    """Return the compile-time index or slice of a tuple or string."""
     if isinstance(node.slice, ast.Slice):
         ends = [None if e is None else ctx.integer(ctx.evaluate(e), e, f"an end of {what}'s slice")
                 for e in (node.slice.lower, node.slice.upper, node.slice.step)]
@@ -260,7 +258,6 @@ def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
 
 
 def _other_index(value: Value, buffer: Buffer) -> str:
-    """Return the hint for an index that isn't an integer."""
     if isinstance(value, Scalar):
         return "convert it: int(x)"
     if isinstance(value, Constant) and callable(value.value):

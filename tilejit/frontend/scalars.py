@@ -34,7 +34,7 @@ from .values import (
     weak_type,
 )
 
-__all__ = ["RANK", "convert", "fold", "held", "operate", "settle", "truth"]
+__all__ = ["RANK", "condition", "convert", "fold", "held", "operate", "settle", "truth"]
 
 #: the ranks of kinds in promotion
 RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
@@ -104,8 +104,8 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
     """Return the operands as expressions, literals in the type of the others, and True if none has a type yet."""
     leading = ELEMENTWISE[name].conditions
     operands: list[Expr] = []
-    for condition in values[:leading]:
-        operands.append(_condition(ctx, node, condition))
+    for value in values[:leading]:
+        operands.append(condition(ctx, node, value))
     numbers = values[leading:]
     for value in numbers:
         if not isinstance(value, Scalar) and not is_number(value):
@@ -155,11 +155,6 @@ def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTy
     return ctx.type_error(node, f"{name} takes scalars and local tiles; got {describe(value)}", hint)
 
 
-def _condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
-    holds = truth(ctx, node, value)
-    return build.const(holds, bool_) if isinstance(holds, bool) else holds
-
-
 def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
     """Return the truth value: a bool if it is known, else an expression of bool_."""
     value = as_scalar(ctx, node, value)
@@ -177,6 +172,12 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
     else:
         hint = f"compare an element, or test for the argument: {value.buffer.root.name} is not None"
     raise ctx.type_error(node, f"a condition must be a scalar; this is {describe(value)}", hint)
+
+
+def condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
+    """Return the truth value as an expression of bool_."""
+    holds = truth(ctx, node, value)
+    return build.const(holds, bool_) if isinstance(holds, bool) else holds
 
 
 def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Scalar:

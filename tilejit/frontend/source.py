@@ -119,7 +119,6 @@ class KernelSource:
 
 
 def _no_function(value: Any) -> KernelSyntaxError:
-    """Return the error for a decorated object that isn't a function."""
     if isinstance(value, MethodType):
         return KernelSyntaxError(
             f"{value.__qualname__} is a method: a kernel can't have self", hint="define it outside the class"
@@ -140,7 +139,6 @@ def _characters(text: str, utf8_column: int) -> int:
 
 
 def _read(fn: FunctionType) -> tuple[tuple[str, ...], str]:
-    """Return the lines and the text of the file that defines a function."""
     file = fn.__code__.co_filename
     linecache.checkcache(file)
     lines = linecache.getlines(file, fn.__globals__)
@@ -217,7 +215,6 @@ def _holds(code: CodeType, module: CodeType) -> bool:
 
 @lru_cache(maxsize=64)
 def _codes(module: CodeType) -> tuple[CodeType, ...]:
-    """Return the code object of a module and all nested ones."""
     inner = [constant for constant in module.co_consts if isinstance(constant, CodeType)]
     return (module, *[code for each in inner for code in _codes(each)])
 

@@ -107,7 +107,6 @@ class Namespace(LanguageName):
 
 
 def _group(group: object, what: str, members: str, example: str) -> str:
-    """Return the docstring of a group of names."""
     example = "\n".join(["Example:", *(f"    {line}" for line in example.splitlines())])
     return "\n\n".join([f"{group!r}: {what}" if what else f"{group!r}", members, example])
 
@@ -226,7 +225,6 @@ _REGISTERS = re.compile(r"layout|alloc_local|alloc_ring")
 
 @functools.cache
 def _operation(scope: Scope, name: str) -> Intrinsic:
-    """Return `tj.<scope>.<name>`."""
     call = CALLS[name]
     parameters = tuple(_parameter(call, p) for p in call.parameters)
     gives = "Tile" if isinstance(call, Shorthand) and call.makes_tile else "None"
