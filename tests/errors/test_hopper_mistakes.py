@@ -153,14 +153,14 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a barrier instead of a step": Mistake(
         PREPARED + "tj.warp.commit(full)", KernelTypeError, "commit takes a step of a ring; products on sm_100a "
-        "report to a barrier", "full", "tj.warp.arrive(b)",
+        "or sm_103a or sm_110a report to a barrier", "full", "tj.warp.arrive(b)",
     ),
     "arrivals known at run time": Mistake(
         "b = tj.alloc_barrier(arrivals=tj.cta_id(0))", KernelTypeError, "the number of arrivals", "tj.cta_id(0)",
         "use a literal, a captured constant",
     ),
     "a hardware barrier that isn't there": Mistake(
-        "tj.named_barrier(9, 128).sync()", ResourceError, "named barriers are 1 to 7", "tj.named_barrier(9, 128).sync()",
+        "tj.named_barrier(9, 128).sync()", ResourceError, "barriers are 1 to 7", "tj.named_barrier(9, 128).sync()",
         "use a barrier in shared memory, tj.alloc_barrier()",
     ),
     # rings

@@ -16,8 +16,9 @@ from ..source import Span
 from .context import Context
 from .drafts import Draft, Late, Nest
 from .enclosures import Construct, Enclosure, Exit, Way
-from .joins import kind_outside, merge
+from .joins import merge
 from .kinds import Kind, Same, settled
+from .memory_joins import kind_outside
 from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Unset
 

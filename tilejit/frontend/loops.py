@@ -13,159 +13,21 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ..dataclass import dataclass, replace
-from ..dtypes import bool_, int64
-from ..ir.nodes import Assign, Cast, Declare, Expr, Let, Op, Stmt, Var
-from .carried import Carried, is_literal, loop_type
+from ..ir.nodes import Stmt
+from .carried import Carried, is_literal
 from .context import Context
-from .drafts import Draft, drafted
 from .enclosures import Construct, Enclosure, Way
 from .exits import Inside, close, exit_kinds, leave
-from .joins import can_take, merge
-from .kinds import Heads, Kind, ScalarKind
-from .slots import ScalarSlot, Slot, make_slot, value_of
-from .values import Binding, Scalar, Unset, is_number
+from .kinds import Heads, ScalarKind
+from .readings import Trial, through_copies
+from .slots import make_slot, value_of
+from .values import Binding
 
 __all__ = ["run_loop"]
 
 #: the limit on translations of a body: a constant, and a number per loop-carried name
 _TRIALS = 12
 _TRIALS_PER_NAME = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One trial translation of a loop body."""
-
-    loop: Enclosure
-    block: Draft
-    #: the slots of the loop-carried names
-    slots: Mapping[str, Slot]
-    #: the bindings at the head of the loop
-    before: Mapping[str, Binding]
-    #: the bindings wherever the code after the loop is reached
-    ends: Sequence[Mapping[str, Binding]]
-    #: the bindings wherever the next iteration is reached
-    continues: Sequence[Mapping[str, Binding]]
-    #: the names that start as literals
-    carried: Mapping[str, Carried]
-
-    def changes(self, name: str) -> list[Binding]:
-        """Return the bindings of a name wherever an iteration ends with another value than it began with."""
-        head = value_of(self.slots[name])
-        # the value at the head is no change, except for a name without a value, which remains without one
-        kept = None if isinstance(head, Unset) else head
-        return [env[name] for env in (*self.continues, *self.ends) if env[name].value != kept]
-
-    def shown(self, ctx: Context, entry: Mapping[str, Binding]) -> dict[str, Kind]:
-        """Return the kinds of the names that enter the loop, as the body shows them."""
-        return {name: self.kind(ctx, name, entry[name], self.changes(name)) for name in entry}
-
-    def kind(self, ctx: Context, name: str, entry: Binding, changes: Sequence[Binding]) -> Kind:
-        """Return the kind of a name with these bindings before the loop and at the ends of iterations."""
-        kind = self._merged(ctx, name, entry, changes)
-        if isinstance(kind, ScalarKind) and kind.dtype is int64 and not kind.data and self._grows(name, changes):
-            return replace(kind, data=True)
-        return kind
-
-    def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
-        """True if iterations multiply the value of a name or double it, so that it outgrows indices and wraps."""
-        slot = self.slots[name]
-        if not isinstance(slot, ScalarSlot):
-            return False
-        degrees, defined = {slot.var.name: 1}, list(self._definitions())
-        before: dict[str, int] = {}
-        while before != degrees:
-            before = dict(degrees)
-            for var, value in defined:
-                degrees[var.name] = max(degrees.get(var.name, 0), _degree(value, degrees))
-        return any(isinstance(b.value, Scalar) and _degree(b.value.expr, degrees) > 1 for b in changes)
-
-    def _definitions(self) -> Iterator[tuple[Var, Expr]]:
-        """Yield the scalars that the body defines or carries, with each of their values."""
-        for stmt in drafted(self.block):
-            if isinstance(stmt, (Let, Assign)) or isinstance(stmt, Declare) and stmt.init is not None:
-                value = stmt.init if isinstance(stmt, Declare) else stmt.value
-                if isinstance(value, (Var, Op, Cast)):
-                    yield stmt.var, value
-        for name, slot in self.slots.items():
-            if isinstance(slot, ScalarSlot):
-                yield from ((slot.var, b.value.expr) for b in self.changes(name) if isinstance(b.value, Scalar))
-
-    def _merged(self, ctx: Context, name: str, entry: Binding, changes: Sequence[Binding]) -> Kind:
-        assigned = self.carried[name].assigned if name in self.carried else None
-        if assigned is not None and all(isinstance(b.value, Scalar) or is_number(b.value) for b in changes):
-            literals = [b.value for b in (entry, *changes) if is_literal(b.value)]
-            types = {*assigned, *(b.value.dtype for b in changes if isinstance(b.value, Scalar) and not b.value.weak)}
-            dtype = loop_type(literals, types) if types else None
-            if dtype is not None and all(can_take(literal, dtype) for literal in literals):
-                for literal in literals:
-                    ctx.takes_type(literal, dtype)
-                return ScalarKind.holding(dtype, [b.value for b in changes])
-        return merge(ctx, name, [entry, *changes])
-
-
-def through_copies(
-    ctx: Context, shown: Mapping[str, Kind], entry: Mapping[str, Binding], result: Trial
-) -> dict[str, Kind]:
-    """Propagate the shown kinds through copies: a name that takes another's value also takes its type.
-
-    Without this, a chain `a = b`, `b = c`, ... would need one translation per name.
-    """
-    heads: dict[Expr, str] = {slot.var: name for name, slot in result.slots.items() if isinstance(slot, ScalarSlot)}
-    sources = {
-        name: [heads.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in result.changes(name)]
-        for name in entry
-    }
-    takers: dict[str, list[str]] = {}
-    for name, copied in sources.items():
-        for source in filter(None, copied):
-            takers.setdefault(source, []).append(name)
-    kinds = dict(shown)
-    pending = list(takers)
-    while pending:
-        for name in takers.get(pending.pop(), ()):
-            changes = [
-                _as_shown(binding, kinds[source] if source else None)
-                for binding, source in zip(result.changes(name), sources[name], strict=True)
-            ]
-            kind = result.kind(ctx, name, entry[name], changes)
-            # a conflict is final, which guarantees termination
-            if isinstance(kinds[name], ScalarKind) and kind != kinds[name]:
-                kinds[name] = kind
-                pending.append(name)
-    return kinds
-
-
-def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
-    """Return a binding to another name's value at the head, in the type that the body showed for that name."""
-    value = binding.value
-    if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
-        return binding
-    if kind.dtype == value.dtype and kind.data == value.expr.data:
-        return binding
-    return Binding(Scalar(Var(value.expr.name, kind.dtype, data=kind.data), kind.weak), binding.span)
-
-
-#: operations whose result is no further from zero than one of their operands
-_SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "bitwise_and")
-
-
-def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
-    """Return the degree of a value in one variable: 0 if independent, 1 if at most a term of a sum, else 2.
-
-    degrees: those of variables.
-    """
-    if isinstance(expr, Var):
-        return degrees.get(expr.name, 0)
-    if isinstance(expr, Cast):
-        return _degree(expr.x, degrees)
-    if not isinstance(expr, Op) or expr.dtype is bool_:
-        return 0
-    of_operands = [_degree(x, degrees) for x in expr.args]
-    if expr.name in _SHRINKING:
-        return max(of_operands)
-    return min(2, sum(of_operands) if expr.name in ("add", "sub") else 2 * max(of_operands))
 
 
 def run_loop(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -16,19 +16,14 @@ from ..ir.nodes import Expr
 from ..layout import R, S, Swizzle, TileLayout
 from . import language, messages, tiles
 from .arguments import bind, optional
-from .attributes import length
-from .barriers import ring_loop_hint
 from .context import Context
-from .for_loops import how_to_loop
-from .foreign import instead
-from .operators import binary
 from .scalars import fold, operate, truth
 from .singles import as_scalar
-from .tiles import apply
-from .values import Constant, Items, Memory, Rows, Scalar, Value, describe
+from .tuple_calls import ON_TUPLES, computed, positional_values
+from .values import Constant, Items, Memory, Scalar, Value, describe
 from .vocabulary import LAYOUTS
 
-__all__ = ["BUILTINS", "ON_TUPLES", "computed", "positional_values", "python_call", "runs_in_python"]
+__all__ = ["BUILTINS", "python_call", "runs_in_python"]
 
 #: functions that run in Python on compile-time values
 _PURE: tuple[Any, ...] = (
@@ -54,113 +49,6 @@ def runs_in_python(callee: Any) -> bool:
 def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
     """Evaluate a Python function of compile-time values."""
     return computed(ctx, node, callee, positional_values(ctx, node, has_keywords=True))
-
-
-def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = False) -> list[Value]:
-    """Return the positional arguments. has_keywords: the caller handles the keyword arguments."""
-    for argument in node.args:
-        if isinstance(argument, ast.Starred):
-            raise ctx.syntax_error(argument, "* can't be used in calls in a kernel", "write the arguments out")
-    if node.keywords and not has_keywords:
-        name = node.keywords[0].arg
-        raise ctx.type_error(node, f"{ast.unparse(node.func)} takes no argument by name; got {name or '**'}",
-                             "give its arguments by position")
-    return [ctx.evaluate(argument) for argument in node.args]
-
-
-def computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: Sequence[Value]) -> Value:
-    """Evaluate a Python function of compile-time values.
-
-    values: the positional arguments, evaluated once by the caller, because a call among them may have side effects.
-    """
-    keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
-    folded = fold(ctx, node, callee, values, keywords)
-    if folded is None:
-        other = next(v for v in values if not isinstance(v, Constant))
-        name = getattr(callee, "__name__", repr(callee))
-        raise ctx.type_error(
-            node, f"{name} runs at compile time; this is {describe(other)}",
-            "index its items, or loop over them" if isinstance(other, Items)
-            else instead(name) or "give it compile-time values",
-        )
-    return folded
-
-
-def _len(ctx: Context, node: ast.Call) -> Value:
-    """Return the first extent of memory or gathered rows, or the number of items in a tuple."""
-    values = positional_values(ctx, node)
-    if len(values) == 1 and isinstance(values[0], Items):
-        return Constant(len(values[0].items))
-    for value in values:
-        instead_of_length = ring_loop_hint(value)
-        if instead_of_length is not None:
-            raise ctx.type_error(node, f"{describe(value)} has no length", instead_of_length)
-    extent = length(values[0].extents) if len(values) == 1 and isinstance(values[0], (Memory, Rows)) else None
-    return computed(ctx, node, len, values) if extent is None else extent
-
-
-def _of_tuples(python: Callable[..., Iterable[Any]]) -> Callable[[Context, ast.Call], Value]:
-    """Return the handler of a Python function that only rearranges the items of tuples."""
-
-    def handler(ctx: Context, node: ast.Call) -> Value:
-        arguments: list[Any] = []
-        for value, argument in zip(positional_values(ctx, node, has_keywords=True), node.args, strict=True):
-            if isinstance(value, Items):
-                arguments.append(value.items)
-            elif isinstance(value, Constant) and arguments:
-                # the start of `enumerate`
-                arguments.append(value.value)
-            else:
-                raise ctx.type_error(
-                    argument, f"{python.__name__} takes tuples; this is {describe(value)}",
-                    how_to_loop(ctx, argument, value),
-                )
-        keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
-        try:
-            return Items(tuple(map(_arranged, python(*arguments, **keywords))))
-        except (TypeError, ValueError) as error:
-            raise ctx.type_error(node, f"{python.__name__}: {error}", "call it as in Python") from None
-
-    return handler
-
-
-def _arranged(part: Any) -> Value:
-    """Return an item, an index from `enumerate`, or a tuple of these as a value."""
-    if type(part) is tuple:
-        return Items(tuple(map(_arranged, part)))
-    value: Value = Constant(part) if type(part) is int else part
-    return value
-
-
-def _tuple(ctx: Context, node: ast.Call) -> Value:
-    values = positional_values(ctx, node)
-    is_one = len(values) == 1 and isinstance(values[0], Items) and not node.keywords
-    return values[0] if is_one else computed(ctx, node, tuple, values)
-
-
-def _sum(ctx: Context, node: ast.Call) -> Value:
-    """Add the items of a tuple, from the left."""
-    values = positional_values(ctx, node, has_keywords=True)
-    if [keyword.arg for keyword in node.keywords] == ["start"]:
-        values.append(ctx.evaluate(node.keywords[0].value))
-    elif node.keywords:
-        return computed(ctx, node, sum, values)
-    folded = fold(ctx, node, sum, values)
-    if folded is not None or len(values) > 2 or not isinstance(values[0], Items):
-        return folded or computed(ctx, node, sum, values)
-    total = values[1] if len(values) > 1 else Constant(0)
-    for item in values[0].items:
-        total = binary(ctx, node, ast.Add(), total, item)
-    return total
-
-
-#: functions of tuples whose items may be run-time values
-ON_TUPLES: dict[Any, Callable[[Context, ast.Call], Value]] = {
-    len: _len,
-    tuple: _tuple,
-    sum: _sum,
-    **{python: _of_tuples(python) for python in (enumerate, reversed, zip)},
-}
 
 
 def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Call], Value]:
@@ -314,12 +202,12 @@ def tile_of(ctx: Context, node: ast.Call) -> Value:
 
     def compute(name: str, a: Value, b: Value) -> Value:
         folded = fold(ctx, node, _FOLDED[name], (a, b))
-        return apply(ctx, node, name, (a, b)) if folded is None else folded
+        return tiles.apply(ctx, node, name, (a, b)) if folded is None else folded
 
     if _fits(group, columns, t):
-        tiles = compute("mul", group, columns)
-        first = compute("mul", compute("floordiv", t, tiles), group)
-        within = compute("mod", t, tiles)
+        per_group = compute("mul", group, columns)
+        first = compute("mul", compute("floordiv", t, per_group), group)
+        within = compute("mod", t, per_group)
     else:
         first = compute("mul", compute("floordiv", compute("floordiv", t, columns), group), group)
         within = compute("sub", t, compute("mul", first, columns))
