@@ -136,7 +136,7 @@ WRONG = {
     ),
     "too many results": (
         "«def f(a, b):»\n    return a, b", "tj.reduce(x, 1, f)",
-        "f returns a tuple of 2; it must return one value, as the tile has",
+        "f returns a tuple of 2; it must return one value",
     ),
     "too few results": (
         "«def f(a, b):»\n    return a[0]", "tj.reduce((x, x), 1, f)",
@@ -144,7 +144,7 @@ WRONG = {
     ),
     "no result": (
         "«def f(a, b):»\n    c = a + b", "tj.reduce(x, 1, f)",
-        "f returns nothing; it must return one value, as the tile has",
+        "f returns nothing; it must return one value",
     ),
     "a load": (
         "def f(a, b):\n    return a + «A[0, 0]»", "tj.reduce(x, 1, f)",

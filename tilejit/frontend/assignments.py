@@ -125,7 +125,7 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
         hint = "use one name; the index along each axis is tj.cta_id(0), tj.cta_id(1)"
         if isinstance(value, Memory):
             hint = "use one name; tj.split(x, 2, axis) splits a tile, tj.argmax(x) finds its maximum"
-        raise ctx.type_error(target, f"{describe(value)} can't be unpacked; a tuple can", hint)
+        raise ctx.type_error(target, f"only a tuple can be unpacked; this is {describe(value)}", hint)
     if ast.Starred in map(type, target.elts):
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")
     if len(value.items) != len(target.elts):

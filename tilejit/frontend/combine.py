@@ -71,7 +71,7 @@ def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, st
     if len(names) != 2:
         raise ctx.type_error(
             node, f"{closure.node.name} takes {counted(len(names), 'argument')}; combine is called with two",
-            "the lower value and the higher one; of several tiles each of the two is a tuple",
+            "the lower and the higher value, which are tuples for several tiles",
         )
     return names[0], names[1]
 
@@ -96,7 +96,7 @@ def _results(
     values = result.items if isinstance(result, Items) else (result,)
     if result == Constant(None) or isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
         returns = "nothing" if result == Constant(None) else describe(result)
-        wanted = f"a tuple of {len(dtypes)}, one value for each tile" if is_tuple else "one value, as the tile has"
+        wanted = f"a tuple of {len(dtypes)}, one value for each tile" if is_tuple else "one value"
         raise ctx.type_error(closure.node, f"{closure.node.name} returns {returns}; it must return {wanted}", _CALLED)
     results = []
     for value, dtype in zip(values, dtypes, strict=True):
@@ -109,7 +109,7 @@ def _results(
     return results
 
 
-_CALLED = "the next call takes what it returns as an argument"
+_CALLED = "its result is an argument of the next call"
 
 
 @dataclass(slots=True)

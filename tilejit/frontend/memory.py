@@ -288,8 +288,8 @@ def shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
         return static_shape(ctx, given, value)
     if extents.count(-1) > 1 or others < 1 or size % others:
         raise ctx.type_error(
-            given, f"{size} elements have no shape {shown(tuple(extents))}",
-            "one extent may be -1, where the others' product divides the number of elements",
+            given, f"can't reshape {size} elements to {shown(tuple(extents))}",
+            "one extent may be -1, if the product of the others divides the number of elements",
         )
     return tuple(size // others if n == -1 else n for n in extents)
 

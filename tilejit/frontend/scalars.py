@@ -68,7 +68,7 @@ def fold(
         raise ctx.type_error(
             node, f"{type(error).__name__} in a compile-time expression: {error}",
             _usage(compute, arguments, keywords)
-            or "Python computes this when the kernel is compiled: change its operands",
+            or "Python evaluates this at compile time: change its operands",
         ) from None
 
 

@@ -50,7 +50,7 @@ class ScopeNamespace(LanguageName):
         """Return the error for an operation that this scope doesn't support."""
         if operation in CALLS:
             others = [str(scope) for scope in CALLS[operation].scopes]
-            return Fault(f"{self} has no {operation}", f"it is called on a {' or '.join(others)}")
+            return Fault(f"{self} has no {operation}", f"call it on a {' or '.join(others)}")
         word = foreign_word(operation)
         hint = word.hint if word else guessed(operation, self.operations, f"it has {', '.join(self.operations)}")
         return Fault(f"{self} has no attribute {operation}", hint)
