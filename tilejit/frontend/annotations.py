@@ -165,7 +165,7 @@ class Region:
         """Store a scalar to an element."""
 
     def tile(self, shape: int | Sequence[int], index: int | Sequence[int]) -> Region:
-        """Return the tile number `index` of a grid of tiles of `shape`; parts past a tensor's edge are masked."""
+        """Return the tile at `index` in a grid of tiles of `shape`; elements past a tensor's edge are masked."""
 
     def at(self, index: Tile | int, axis: int = 0) -> Gather:
         """Return the rows that a tile of indices names along `axis`, for load, store and `tj.atomic`."""
@@ -314,7 +314,7 @@ class Tile:
         """Return the same registers with another shape and layout, or as another element type."""
 
     def tile(self, shape: int | Sequence[int], index: int | Sequence[int]) -> Tile:
-        """Return the tile number `index` of a grid of tiles of `shape`."""
+        """Return the part at `index` in a grid of tiles of `shape`."""
 
     if TYPE_CHECKING:
         def __hash__(self) -> int: ...

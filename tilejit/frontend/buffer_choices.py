@@ -50,9 +50,7 @@ class _Choices:
 
 
 def check(
-    kernel: Kernel,
-    buffer_choices: Mapping[str, BufferChoice],
-    allocated_in: Mapping[str, tuple[Span, ...]],
+    kernel: Kernel, buffer_choices: Mapping[str, BufferChoice], allocated_in: Mapping[str, tuple[Span, ...]],
     alternatives: Sequence[Buffer],
 ) -> None:
     """Refuse reads of slots whose buffer has been written since it was put into the slot.

@@ -43,7 +43,7 @@ _V = TypeVar("_V")
 
 @dataclass(slots=True)
 class Journal:
-    """The changes to lists, dicts and fields, each with the call that undoes it."""
+    """An undo log of changes to lists, dicts and fields."""
 
     undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = field(default_factory=list)
 

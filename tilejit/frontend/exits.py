@@ -63,14 +63,8 @@ def leave(ctx: Context, enclosure: Enclosure, way: Way, span: Span) -> None:
 
 
 def close(
-    ctx: Context,
-    enclosure: Enclosure,
-    block: Draft,
-    make: Callable[[tuple[Stmt, ...]], Stmt],
-    names: Sequence[str],
-    before: Mapping[str, Binding],
-    kinds: Mapping[str, Kind],
-    kept: Mapping[str, Slot] | None = None,
+    ctx: Context, enclosure: Enclosure, block: Draft, make: Callable[[tuple[Stmt, ...]], Stmt], names: Sequence[str],
+    before: Mapping[str, Binding], kinds: Mapping[str, Kind], kept: Mapping[str, Slot] | None = None,
 ) -> None:
     """Emit a translated enclosure as a loop of the IR, write its exits, and bind names for the code after it.
 
@@ -134,11 +128,7 @@ def _bindings_after(
 
 
 def run_block(
-    ctx: Context,
-    node: ast.AST,
-    construct: Construct,
-    step: ast.AST | int,
-    names: Sequence[str],
+    ctx: Context, node: ast.AST, construct: Construct, step: ast.AST | int, names: Sequence[str],
     body: Callable[[], bool],
 ) -> bool:
     """Translate statements that run once.

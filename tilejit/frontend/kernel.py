@@ -32,16 +32,8 @@ __all__ = ["build"]
 
 
 def build(
-    source: KernelSource,
-    signature: Signature,
-    *,
-    threads: int,
-    target: Target,
-    max_registers: int | None = None,
-    cluster: Cluster | None = None,
-    nonportable_cluster: bool = False,
-    cooperative: bool = False,
-    debug: bool = False,
+    source: KernelSource, signature: Signature, *, threads: int, target: Target, max_registers: int | None = None,
+    cluster: Cluster | None = None, nonportable_cluster: bool = False, cooperative: bool = False, debug: bool = False,
 ) -> Kernel:
     """Return the verified tile IR of a kernel, for one signature.
 

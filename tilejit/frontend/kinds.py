@@ -120,7 +120,7 @@ def _is_one(kind: Kind) -> bool:
 
 
 def _resumed(kind: Kind, value: Value) -> Kind:
-    """Return the kind, with the values of the current translation."""
+    """Return the kind for another translation: a kind of one value takes the current value."""
     if isinstance(kind, Same) and not isinstance(kind.value, Unset):
         return Same(value)
     if isinstance(kind, ItemsKind) and isinstance(value, Items):

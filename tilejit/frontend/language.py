@@ -232,10 +232,12 @@ def cdiv(a: int, b: int) -> int:
 def tile_order(t: int, shape: Sequence[int], group: int = 8) -> tuple[int, int]:
     """Return the (row, column) of tile `t` in an order where tiles with close numbers are close in the grid.
 
+    Tiles are numbered column by column within a group of rows, then in the next group; the last group may have fewer
+    rows. CTAs that run at the same time therefore share rows and columns in the cache.
+
     t: the number of the tile, from 0 to rows * columns - 1.
     shape: the (rows, columns) of the grid of tiles.
-    group: the number of rows in a group. Tiles are numbered down the columns of one group, then of the next; the last
-    group may have fewer rows. CTAs that run at the same time therefore share rows and columns in the cache.
+    group: the number of rows in a group.
 
     Example:
         assert [tj.tile_order(t, (3, 2), group=2) for t in range(6)] == [

@@ -31,13 +31,8 @@ _TRIALS_PER_NAME = 2
 
 
 def run_loop(
-    ctx: Context,
-    node: ast.AST,
-    names: Sequence[str],
-    body: Callable[[Enclosure], bool],
-    make: Callable[[tuple[Stmt, ...]], Stmt],
-    *,
-    only_breaks: bool = False,
+    ctx: Context, node: ast.AST, names: Sequence[str], body: Callable[[Enclosure], bool],
+    make: Callable[[tuple[Stmt, ...]], Stmt], *, only_breaks: bool = False,
 ) -> bool:
     """Translate a run-time loop.
 
@@ -67,11 +62,7 @@ def run_loop(
 
 
 def _translate(
-    ctx: Context,
-    node: ast.AST,
-    entry: Mapping[str, Binding],
-    guess: Heads,
-    body: Callable[[Enclosure], bool],
+    ctx: Context, node: ast.AST, entry: Mapping[str, Binding], guess: Heads, body: Callable[[Enclosure], bool],
     only_breaks: bool,
 ) -> Trial:
     span = ctx.span(node)

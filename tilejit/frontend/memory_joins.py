@@ -118,9 +118,7 @@ def kind_outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
 
 
 def conflict(
-    name: str,
-    first: tuple[Binding, str],
-    second: tuple[Binding, str],
+    name: str, first: tuple[Binding, str], second: tuple[Binding, str],
     remedy: str = "convert one of them, for example with .astype(...)",
 ) -> Same:
     """Return the kind of a name whose bindings don't agree, with a description of each."""

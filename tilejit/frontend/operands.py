@@ -32,7 +32,7 @@ def assume_in_bounds(ctx: Context, node: ast.Call, arguments: Arguments) -> Valu
 
 
 def as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
-    """Return a value that must be memory."""
+    """Return the value as memory; KernelTypeError for anything else."""
     if isinstance(value, Rows):
         raise ctx.type_error(
             node, f"{what} can't be {describe(value)}", "load it first: only load, store and tj.atomic take it"

@@ -455,7 +455,7 @@ def expanded(ctx: Context, expr: Expr) -> Expr:
 
 
 def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: Sequence[Expr]) -> Memory:
-    """Return the tile of this shape at these tile coordinates."""
+    """Return the tile at coordinates `at` in a grid of tiles of `shape`."""
     dims = memory.dims
     if len(shape) != len(dims) or len(at) != len(dims):
         raise ctx.type_error(

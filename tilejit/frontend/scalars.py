@@ -43,10 +43,7 @@ _NO_KEYWORDS: Mapping[str, Any] = {}
 
 
 def fold(
-    ctx: Context,
-    node: ast.AST,
-    compute: Callable[..., Any],
-    values: Sequence[Value],
+    ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Sequence[Value],
     keywords: Mapping[str, Any] = _NO_KEYWORDS,
 ) -> Value | None:
     """Evaluate a function of compile-time values in Python; None if a value is known only at run time."""

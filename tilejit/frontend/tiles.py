@@ -141,7 +141,7 @@ def wide_singles(ctx: Context, tiles: Sequence[Memory]) -> list[Memory]:
 
 
 def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
-    """Return an operand that must be a local tile."""
+    """Return the value as a local tile; KernelTypeError for anything else."""
     if isinstance(value, Memory) and value.is_local:
         return value
     hint = "give it a tile, as x = tj.cta.load(region)"

@@ -135,7 +135,7 @@ class Memory:
         return tuple([extent for extent in self._static_extents(self.span) if extent is not None])
 
     def region(self, span: Span | None = None) -> Region:
-        """Return it as a region of the IR; KernelTypeError for a run-time extent."""
+        """Return the region of the IR; raise KernelTypeError for a run-time extent."""
         place = span or self.span
         return Region(self.buffer, self.starts, self._static_extents(place), self.in_bounds, place)
 
@@ -188,7 +188,7 @@ class Rows:
         return (*self.index_shape, *[extent for extent in self.memory.extents if extent is not None])
 
     def region(self, span: Span | None = None) -> Region:
-        """Return them as a region of the IR; KernelTypeError for a run-time extent."""
+        """Return the region of the IR; raise KernelTypeError for a run-time extent."""
         return replace(self.memory.region(span), gathered=Gathered(self.dim, self.index_shape))
 
     def operand(self, span: Span) -> Region | Expr:
@@ -431,7 +431,7 @@ def as_python(value: Value) -> Any:
 
 
 def from_python(value: Any) -> Value:
-    """Return a compile-time Python value; tuples become `Items`.
+    """Return the `Value` of a Python object; tuples become `Items`.
 
     raises: KernelTypeError, without a place, for a value that is too large.
     """
