@@ -216,7 +216,7 @@ def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | 
     return step.full if node.attr == "full" else step.empty
 
 
-#: the calls of each role, with a placeholder for the step
+#: the calls of producers and consumers, with a placeholder for the step
 _ROLES = (
     "a producer calls {step}.acquire(), fills the stage and calls tj.warp.commit({step}); "
     "a consumer calls {step}.wait(), reads it and calls tj.warp.release({step})"

@@ -52,7 +52,7 @@ class Enclosure:
     """Statements that can be left early."""
 
     construct: Construct
-    #: distinguishes it from its siblings, in each translation of the code around them
+    #: distinguishes it from its siblings within one translation of the surrounding code
     step: ast.AST | int
     span: Span
     #: `Context.depth` outside it

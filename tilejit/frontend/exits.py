@@ -42,7 +42,7 @@ class Inside:
         ctx = self.ctx
         ctx.enclosures.append(self.enclosure)
         self.outer, ctx.block = ctx.block, []
-        # of all enclosures, only a loop may not run
+        # only the body of a loop may be skipped
         ctx.depth = self.enclosure.depth + self.enclosure.is_loop
         return ctx.block
 

@@ -14,9 +14,9 @@ from ..errors import KernelTypeError
 
 __all__ = ["MAX_BITS", "MAX_ELEMENTS", "check_call", "check_elements", "check_value"]
 
-#: the most bits of an integer
+#: the largest number of bits in an integer
 MAX_BITS = 4096
-#: the most characters of a string, or elements of a tuple, nested ones included
+#: the largest number of characters in a string, or of elements in a tuple, nested ones included
 MAX_ELEMENTS = 65_536
 
 _HINT = "use smaller numbers, or compute the value outside the kernel and capture it"

@@ -235,7 +235,7 @@ def _same(actual: CodeType, expected: CodeType) -> bool:
 def _same_constant(a: object, b: object) -> bool:
     if isinstance(a, CodeType) and isinstance(b, CodeType):
         return _same(a, b)
-    # repr distinguishes 0.0 from -0.0, and shows two nans alike
+    # repr distinguishes 0.0 from -0.0, and makes nan equal to itself
     return type(a) is type(b) and repr(a) == repr(b)
 
 

@@ -183,7 +183,7 @@ def inputs(
             raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}", "pass one of these")
     tiled = [v.dtype for v in values[conditions:] if isinstance(v, Memory)]
     if tiled and all(is_single(v) or isinstance(v, Scalar) or is_number(v) for v in values):
-        # rank-0 tiles promote with scalars as scalars do
+        # a rank-0 tile promotes like a scalar
         tiled += [v.dtype for v in values[conditions:] if isinstance(v, Scalar) and not v.weak]
     common = common_type(name, tuple(tiled)) if tiled else common_operand_type(name, values[conditions:])[0]
     operands: list[Region | Expr] = []
