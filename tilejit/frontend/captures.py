@@ -81,17 +81,15 @@ def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
     if isinstance(value, np.dtype):
         return type(value).__qualname__, repr(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return type(value).__qualname__, str(value.dtype), _exact(value.item())
+        # `repr` of a number shows all digits, but that of its array only eight
+        number = value.item()
+        exact = token(number) if isinstance(number, (bool, int, float)) else repr(number)
+        return type(value).__qualname__, str(value.dtype), exact
     try:
         hash(value)
     except TypeError:
         return "opaque", type(value).__qualname__
     return "opaque", type(value).__qualname__, value
-
-
-def _exact(number: Any) -> Hashable:
-    """Return the key of a NumPy scalar; `repr` shows all digits of a scalar, but only eight of an array."""
-    return token(number) if isinstance(number, (bool, int, float)) else repr(number)
 
 
 def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:

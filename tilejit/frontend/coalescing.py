@@ -21,7 +21,8 @@ def coalesced(body: Block, kept: Collection[str]) -> Block:
     moves = _moves(body, kept)
     if not moves:
         return body
-    numbers = _numbers(moves)
+    names = dict.fromkeys(buffer.name for move in moves for buffer in _ends(move))
+    numbers = {name: number for number, name in enumerate(names)}
     touched = touches(body, numbers)
     needs = interference(body, numbers, touched)
     unread = {id(move) for move in needs.unread}
@@ -60,13 +61,6 @@ def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
             for inner in walk.blocks(stmt):
                 found += _moves_by_depth(inner, depth + 1)
     return found
-
-
-def _numbers(moves: list[TileOp]) -> dict[str, int]:
-    numbers: dict[str, int] = {}
-    for buffer in (buffer for move in moves for buffer in _ends(move)):
-        numbers.setdefault(buffer.name, len(numbers))
-    return numbers
 
 
 @dataclass(slots=True)

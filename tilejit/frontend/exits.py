@@ -94,7 +94,14 @@ def close(
     ctx.emit(Nest((block,), make))
     for late in enclosure.passing.values():
         ctx.emit(late)
-    ctx.rebind(_bindings_after(names, before, slots, span))
+    env = dict(before)
+    for name in names:
+        if name in slots:
+            env[name] = Binding(value_of(slots[name], typed=True), before[name].span if name in before else span)
+        elif name not in before:
+            problem = f"may have no value here: only the loop of line {span.line} assigns it"
+            env[name] = Binding(Unset(name, problem, "assign it before the loop"), span)
+    ctx.rebind(env)
 
 
 def exit_kinds(
@@ -112,19 +119,6 @@ def exit_kinds(
         if name not in before or kind != Same(before[name].value):
             kinds[name] = settled(kind_outside(ctx, name, kind, ends[0][name]))
     return kinds
-
-
-def _bindings_after(
-    names: Sequence[str], before: Mapping[str, Binding], slots: Mapping[str, Slot], span: Span
-) -> dict[str, Binding]:
-    env = dict(before)
-    for name in names:
-        if name in slots:
-            env[name] = Binding(value_of(slots[name], typed=True), before[name].span if name in before else span)
-        elif name not in before:
-            problem = f"may have no value here: only the loop of line {span.line} assigns it"
-            env[name] = Binding(Unset(name, problem, "assign it before the loop"), span)
-    return env
 
 
 def run_block(

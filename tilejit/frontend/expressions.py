@@ -41,10 +41,6 @@ def _unary(ctx: Context, node: ast.UnaryOp) -> Value:
     return unary(ctx, node, ctx.evaluate(node.operand))
 
 
-def _compare(ctx: Context, node: ast.Compare) -> Value:
-    return _compared(ctx, node, ctx.evaluate(node.left), node.ops, node.comparators)
-
-
 def _compared(
     ctx: Context, node: ast.Compare, left: Value, ops: Sequence[ast.cmpop], rights: Sequence[ast.expr]
 ) -> Value:
@@ -53,10 +49,6 @@ def _compared(
     if len(rights) == 1:
         return first
     return _short_circuit(ctx, node, first, lambda: _compared(ctx, node, right, ops[1:], rights[1:]), stops_on=False)
-
-
-def _boolean(ctx: Context, node: ast.BoolOp) -> Value:
-    return _combined(ctx, node, node.values)
 
 
 def _combined(ctx: Context, node: ast.BoolOp, operands: Sequence[ast.expr]) -> Value:
@@ -132,8 +124,8 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     ast.Tuple: _tuple,
     ast.BinOp: _binary,
     ast.UnaryOp: _unary,
-    ast.Compare: _compare,
-    ast.BoolOp: _boolean,
+    ast.Compare: lambda ctx, node: _compared(ctx, node, ctx.evaluate(node.left), node.ops, node.comparators),
+    ast.BoolOp: lambda ctx, node: _combined(ctx, node, node.values),
     ast.IfExp: _conditional,
     ast.Call: call,
     **F_STRINGS,

@@ -34,7 +34,16 @@ def for_loop(ctx: Context, node: ast.For) -> bool:
     if isinstance(called, (ast.Name, ast.Attribute)) and ctx.evaluate(called) == Constant(range):
         assert isinstance(node.iter, ast.Call)
         return _range_loop(ctx, node, _range(ctx, node.iter))
-    return _over_tuple(ctx, node, ctx.evaluate(node.iter))
+    value = ctx.evaluate(node.iter)
+    if not isinstance(value, Items):
+        raise ctx.syntax_error(node.iter, _ITERABLE, how_to_loop(ctx, node.iter, value))
+    count = len(value.items)
+    if count > _MAX_UNROLLED:
+        raise ctx.type_error(
+            node.iter, f"a loop over a tuple unrolls {count} iterations; the limit is {_MAX_UNROLLED}",
+            "loop over range(...)",
+        )
+    return _static_loop(ctx, node, value.items)
 
 
 def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
@@ -49,18 +58,6 @@ def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
     bindings = [ctx.frame.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)]
     hints = [ring_loop_hint(binding.value) for binding in bindings if binding is not None]
     return next(filter(None, hints), "make it a tuple")
-
-
-def _over_tuple(ctx: Context, node: ast.For, value: Value) -> bool:
-    if not isinstance(value, Items):
-        raise ctx.syntax_error(node.iter, _ITERABLE, how_to_loop(ctx, node.iter, value))
-    if len(value.items) > _MAX_UNROLLED:
-        raise ctx.type_error(
-            node.iter,
-            f"a loop over a tuple unrolls {len(value.items)} iterations; the limit is {_MAX_UNROLLED}",
-            "loop over range(...)",
-        )
-    return _static_loop(ctx, node, value.items)
 
 
 def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:

@@ -10,7 +10,7 @@ from typing import Any
 from ..dtypes import DTYPES, DType
 from ..wording import shown
 from .context import Context
-from .foreign_words import AXES, HOST, ForeignWord, foreign_word, foreign_word_in
+from .foreign_words import AXES, HOST, foreign_word, foreign_word_in
 from .language import Intrinsic
 from .vocabulary import NOT_YET, intrinsics
 
@@ -110,15 +110,13 @@ def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
     if callable(callee):
         name = ast.unparse(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else shown(callee)
         word = foreign_word(getattr(callee, "__name__", "")) or foreign_word_in(name)
-        hint = _of_ours(name) if word is None else None
-        return ctx.syntax_error(node, f"{name} can't be called in a kernel", hint or _hint(word))
+        hint = "compute it outside and capture the value"
+        if word is not None:
+            hint = f"{word.hint}; or {hint}" if word.of is HOST else word.hint
+        else:
+            hint = _of_ours(name) or hint
+        return ctx.syntax_error(node, f"{name} can't be called in a kernel", hint)
     return ctx.type_error(node, f"{shown(callee)} can't be called", "call a @tj.function or an operation of tilejit")
-
-
-def _hint(word: ForeignWord | None) -> str:
-    if word is None:
-        return "compute it outside and capture the value"
-    return f"{word.hint}; or compute it outside and capture the value" if word.of is HOST else word.hint
 
 
 def is_kernel(callee: Any) -> bool:

@@ -60,10 +60,6 @@ def _special(name: str) -> Handler:
     return handler
 
 
-def _num_threads(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    return Constant(ctx.threads)
-
-
 def _sync(scope: str) -> Handler:
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         ctx.emit(Sync(scope, ctx.span(node)))
@@ -133,7 +129,7 @@ HANDLERS: dict[str, Handler] = {
     **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
     "grid_sync": _grid_sync,
     **clusters.CALLS,
-    "num_threads": _num_threads,
+    "num_threads": lambda ctx, node, arguments: Constant(ctx.threads),
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,
     **ATOMIC_CALLS,

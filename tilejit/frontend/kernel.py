@@ -61,7 +61,12 @@ def build(
     buffer_choices.check(kernel, ctx.buffer_choices, ctx.allocated_in, tuple(ctx.alternatives.values()))
     body = coalesced(selected(ctx, body), ctx.allocated_in)
     kernel = replace(kernel, body=body, params=_with_writes(entry.params, body))
-    _verify(kernel)
+    for violation in verify.verify(kernel, "open"):
+        raise KernelTypeError(
+            violation.message, span=violation.span,
+            hint="only regions of global tensors may extend past the edge: where they are copied, loaded or stored, "
+            "and not assumed in bounds",
+        )
     collectives.check(kernel)
     clusters.check_steps(kernel)
     return kernel
@@ -79,15 +84,6 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
         raise ResourceError(
             f"a cluster of {cluster} has {count} CTAs; more than {PORTABLE_CLUSTER} run only on some GPUs",
             span=span, hint="also pass nonportable_cluster=True to allow that, or use fewer CTAs",
-        )
-
-
-def _verify(kernel: Kernel) -> None:
-    for violation in verify.verify(kernel, "open"):
-        raise KernelTypeError(
-            violation.message, span=violation.span,
-            hint="only regions of global tensors may extend past the edge: where they are copied, loaded or "
-            "stored, and not assumed in bounds",
         )
 
 

@@ -103,10 +103,6 @@ def _of_two(
     return handler
 
 
-def _divmod(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
-    return Items(tuple([tiles.apply(ctx, node, name, values) for name in ("floordiv", "mod")]))
-
-
 def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
     """Return a / b, rounded up.
 
@@ -231,7 +227,9 @@ BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     min: _extreme("minimum", min),
     max: _extreme("maximum", max),
     abs: _abs,
-    divmod: _of_two(divmod, _divmod),
+    divmod: _of_two(divmod, lambda ctx, node, values: Items((
+        tiles.apply(ctx, node, "floordiv", values), tiles.apply(ctx, node, "mod", values),
+    ))),
     **ON_TUPLES,
     language.cdiv: _of_two(language.cdiv, _cdiv),
     language.tile_order: tile_of,

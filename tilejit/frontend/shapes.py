@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
 
 from ..dataclass import replace
-from ..dtypes import DType
 from ..errors import KernelTypeError, LayoutError
 from ..ir.nodes import Const, Open, TileOp
 from ..ops.copies import COPY, RESHAPE
@@ -83,7 +81,10 @@ def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
             "their other extents must be equal",
         )
     scope = tiles.common_scope(ctx, node, "cat", parts)
-    dtype = _common_type(ctx, node, parts)
+    try:
+        dtype = ELEMENTWISE["maximum"].common_type([part.dtype for part in parts])
+    except KernelTypeError as error:
+        raise ctx.type_error(node, error.message, error.hint) from None
     parts = [part if part.dtype == dtype else tiles.cast(ctx, node, part, dtype) for part in parts]
     extent = sum(part.shape[axis] for part in parts)
     shape = (*parts[0].shape[:axis], extent, *parts[0].shape[axis + 1 :])
@@ -95,13 +96,6 @@ def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         ctx.emit(TileOp(COPY.name, scope, (place.region(span), part.region(span)), (), span))
         start += part.shape[axis]
     return result
-
-
-def _common_type(ctx: Context, node: ast.AST, parts: Sequence[Memory]) -> DType:
-    try:
-        return ELEMENTWISE["maximum"].common_type([part.dtype for part in parts])
-    except KernelTypeError as error:
-        raise ctx.type_error(node, error.message, error.hint) from None
 
 
 def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:

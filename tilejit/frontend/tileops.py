@@ -76,11 +76,10 @@ def _elementwise(
     dst = destination(ctx, arguments[to.name])
     values = [ctx.evaluate(arguments[rule.name]) for rule in inputs]
     has_tile = any(isinstance(v, Memory) for v in values)
-    typed = values if has_tile else _typed(ctx, node, values, dst)
-    operands, _ = tiles.inputs(ctx, node, record.name, typed)
+    if not has_tile:
+        # literals take the type of the destination unless its kind is lower
+        values = [
+            Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, Scalar) or is_number(v) else v for v in values
+        ]
+    operands, _ = tiles.inputs(ctx, node, record.name, values)
     return dict(zip((rule.name for rule in record.operands), (dst, *operands), strict=True))
-
-
-def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> list[Value]:
-    """Return scalar inputs as typed scalars; literals take the type of the destination unless its kind is lower."""
-    return [Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, Scalar) or is_number(v) else v for v in values]

@@ -14,6 +14,7 @@ from ..ops.elementwise import ELEMENTWISE, Elementwise
 from ..ops.gemm_async import GEMM_ASYNC
 from ..ops.reduce import REDUCTIONS
 from ..ops.reduction import Reduction
+from ..target import TENSOR_MEMORY_TARGETS
 from .language import REQUIRED, CallParameter, Intrinsic
 
 __all__ = ["ATOMICS", "EACH", "OLD", "REDUCED", "SAME", "SHUFFLES", "VOTES", "parameter", "words"]
@@ -124,7 +125,7 @@ _MEMORY = (
     _alloc("alloc_local", "Allocate a tile in registers", "Tile",
            "the owner of each element; if None, each thread has a row-major tile of its own",
            "x = tj.alloc_local((8,), tj.float32)\ntj.thread.copy(x, A[0, 0:8])"),
-    _alloc("alloc_tmem", "Allocate tensor memory; needs sm_100a", "Region", "the layout; if None, row r is in lane r",
+    _alloc("alloc_tmem", f"Allocate tensor memory; needs {' or '.join(TENSOR_MEMORY_TARGETS)}", "Region", "the layout; if None, row r is in lane r",
            "x = tj.alloc_tmem((128, 8), tj.float32)\ny = x[0:128, 0:4]"),
     _word("assume_in_bounds", "Return the region, assumed to lie within its tensor; accesses are not masked", "Region",
           "i = tj.cta_id(0)\nx = tj.cta.load(tj.assume_in_bounds(A.tile((32, 8), (i, 0))))", "region"),
