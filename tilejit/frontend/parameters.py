@@ -27,7 +27,7 @@ NO_DEFAULT = _NoDefault()
 
 
 class ParameterKind(Enum):
-    """What a parameter accepts."""
+    """The kinds of arguments that a parameter accepts."""
 
     ARRAY = "array"
     SCALAR = "scalar"
