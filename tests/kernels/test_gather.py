@@ -230,7 +230,7 @@ def test_an_index_past_the_tiles_shape_or_the_arrays_edge_is_never_examined() ->
 
 LOADED = "    i = tj.cta.load(I[0:8])\n"
 BAD = [
-    (LOADED + "    tj.cta.load(X.at(i.astype(tj.float32)))", "an index of .at is a local tile or a scalar of integers"),
+    (LOADED + "    tj.cta.load(X.at(i.astype(tj.float32)))", "the index of .at must be a local tile or a scalar"),
     ("    tj.cta.load(X.at(1.5))", "an index must be an integer; this is the constant 1.5"),
     ("    tj.cta.load(X.at(I[0:8]))", "this is a global region of shape (8) and int32"),
     ("    tj.cta.load(X.at(-1)[0:4])", "index -1 is outside: indices don't count from the end"),

@@ -162,7 +162,7 @@ def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
 
 def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingStep:
     if isinstance(number, Const) and number.value < 0:
-        raise ctx.type_error(node, f"step {number.value} of a ring; steps count from 0", "start the counter at 0")
+        raise ctx.type_error(node, f"step {number.value} of a ring; steps count from 0", "count the steps from 0")
     span, stages = ctx.span(node), ring.stages
     # steps aren't negative, and unsigned division is cheaper
     unsigned = DTYPES[f"uint{max(number.dtype.bits, 32)}"]

@@ -19,7 +19,7 @@ from .context import Context
 from .enclosures import Construct, Enclosure, Way
 from .exits import Inside, close, exit_kinds, leave
 from .kinds import Heads, ScalarKind
-from .readings import Trial, through_copies
+from .readings import LoopTrial, through_copies
 from .slots import make_slot, value_of
 from .values import Binding
 
@@ -64,7 +64,7 @@ def run_loop(
 def _translate(
     ctx: Context, node: ast.AST, entry: Mapping[str, Binding], guess: Heads, body: Callable[[Enclosure], bool],
     only_breaks: bool,
-) -> Trial:
+) -> LoopTrial:
     span = ctx.span(node)
     slots = {name: make_slot(ctx, name, kind, entry[name].value, span) for name, kind in guess.kinds.items()}
     for name, slot in slots.items():
@@ -81,7 +81,7 @@ def _translate(
             leave(ctx, loop, Way.END, span)
     ends = [exit_.env for exit_ in loop.by(Way.BREAK)] + ([] if only_breaks else [before])
     continues = [exit_.env for exit_ in loop.by(Way.CONTINUE, Way.END)]
-    return Trial(loop, block, slots, before, ends, continues, carried)
+    return LoopTrial(loop, block, slots, before, ends, continues, carried)
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from .kinds import Kind, ScalarKind
 from .slots import ScalarSlot, Slot, value_of
 from .values import Binding, Scalar, Unset, is_number
 
-__all__ = ["Trial", "through_copies"]
+__all__ = ["LoopTrial", "through_copies"]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class LoopTrial:
     """One trial translation of a loop body."""
 
     loop: Enclosure
@@ -92,7 +92,7 @@ class Trial:
 
 
 def through_copies(
-    ctx: Context, shown: Mapping[str, Kind], entry: Mapping[str, Binding], result: Trial
+    ctx: Context, shown: Mapping[str, Kind], entry: Mapping[str, Binding], result: LoopTrial
 ) -> dict[str, Kind]:
     """Propagate the shown kinds through copies: a name that takes another's value also takes its type.
 
