@@ -91,12 +91,12 @@ _THREAD = "i = tj.thread_id()\n"
 _LOAD = "x = tj.cta.load(A[0:32, 0:8])\n"
 
 _BARRIERS = (
-    Intrinsic("alloc_barrier", "Allocate a barrier in shared memory, or several of them, b[i]; needs sm_90", (
+    Intrinsic("alloc_barrier", "Allocate a barrier in shared memory, or several, b[i]; needs sm_90 or newer", (
         CallParameter("arrivals", "int", "the number of arrivals that complete a phase", 1),
         CallParameter("stages", "int | None", "the number of barriers; if None, one that takes no index", None),
     ), "_Barrier", "b = tj.alloc_barrier(arrivals=4)\ntj.warp.arrive(b)"),
     Intrinsic("alloc_ring", "Allocate a ring of stages that producers fill and consumers empty; ring[i] is step i, "
-              "which uses stage i % stages; needs sm_90", (
+              "which uses stage i % stages; needs sm_90 or newer", (
         CallParameter("stages", "int", "the number of stages, each with two barriers"),
         CallParameter("producers", "int", "the number of commits that complete a step", 1),
         CallParameter("consumers", "int", "the number of releases by each CTA that free the stage of a step", 1),
@@ -179,8 +179,8 @@ _TILES = (
 )
 _SCOPE = parameter("scope", optional=True)
 _ORDERED = (
-    Intrinsic("load_acquire", "Load an element with acquire semantics: what precedes the release that stored it is "
-              "visible to what follows this load", (_ELEMENT, _SCOPE), "Scalar",
+    Intrinsic("load_acquire", "Load an element with acquire semantics: accesses before the release that stored it are "
+              "visible after this load", (_ELEMENT, _SCOPE), "Scalar",
               'ready = tj.load_acquire(H[0, 0])\nlater = tj.load_acquire(H[0, 1], scope="sys")'),
     Intrinsic("store_release", "Store an element with release semantics: a thread that acquires it sees the earlier "
               "accesses of this thread", (_ELEMENT, CallParameter("value", "float", "the scalar to store"), _SCOPE),
@@ -193,7 +193,8 @@ _ORDERED = (
 
 
 def _sync(scope: str, note: str = "") -> Intrinsic:
-    meaning = f"Wait for all threads of the {scope} and order their memory accesses{note}"
+    threads = scope.replace("cta", "CTA")
+    meaning = f"Wait for all threads of the {threads} and order their memory accesses{note}"
     return Intrinsic(f"{scope}_sync", meaning, example=f"A[tj.thread_id(), 0] = 1.0\ntj.{scope}_sync()")
 
 
