@@ -29,7 +29,7 @@ class BufferChoice:
 
     #: the name in the kernel
     name: str
-    #: each buffer and the place of its allocation
+    #: each buffer and the location of its allocation
     sources: tuple[tuple[str, Span | None], ...]
     is_phi: bool = False
 

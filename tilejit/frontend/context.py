@@ -75,7 +75,7 @@ class Frame:
 
     source: KernelSource
     node: ast.FunctionDef
-    #: the place of the call; None for the kernel
+    #: the location of the call; None for the kernel
     caller: Span | None = None
     #: the frame of the function that this one is nested in
     outer: Frame | None = None
@@ -104,7 +104,7 @@ class Tentative:
 
 @dataclass(slots=True)
 class Located:
-    """Context manager that gives errors from code that doesn't know the source the place of `node`.
+    """Context manager that gives errors from code that doesn't know the source the location of `node`.
 
     It is needed only if that differs from the node in translation, which `evaluate` and `execute` add.
     """
@@ -220,7 +220,7 @@ class Context:
     elects: bool = False
 
     def span(self, node: ast.AST) -> Span:
-        """Return the place of `node`, the same object at every call."""
+        """Return the location of `node`, the same object at every call."""
         frame = self.frame
         span = frame.spans.get(node)
         if span is None:
@@ -265,7 +265,7 @@ class Context:
         raise self.syntax_error(node, *unsupported(node))
 
     def _locate(self, error: TilejitError, node: ast.AST) -> None:
-        """Give an error without a place the place of `node`."""
+        """Give an error without a location the location of `node`."""
         if error.span is None:
             error.span = self.span(node)
 
@@ -361,7 +361,7 @@ class Context:
         return choice if choice is not None and choice.is_phi else None
 
     def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
-        """Count a literal that takes `dtype`, if it is a variable of literals of another type or `matters`."""
+        """Count a literal that takes `dtype`: any one if `matters`, else a variable of literals of another type."""
         if matters or (isinstance(value, Scalar) and value.weak and value.dtype != dtype):
             self.converted_literals += 1
 

@@ -20,7 +20,7 @@ __all__ = ["fixed_layout", "laid_out", "with_fixed"]
 
 
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
-    """Return the layout of the buffer; an open one is fixed first. Errors get the place `span`."""
+    """Return the layout of the buffer; an open one is fixed first. Errors get the location `span`."""
     root = memory.buffer.root
     if is_empty(root.shape):
         raise LayoutError(
@@ -37,7 +37,7 @@ def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
 def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
     """Return the buffer with the layout that its root was fixed to, if any.
 
-    raises: LayoutError, without a place, for a view that reorders dimensions of a tile padded as a whole.
+    raises: LayoutError, without a location, for a view that reorders dimensions of a tile padded as a whole.
     """
     if buffer.base is None:
         chosen = fixed.get(buffer.name)
@@ -52,7 +52,7 @@ def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
 
 
 def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) -> Buffer:
-    """As `laid_out`; errors get the place `span`."""
+    """As `laid_out`; errors get the location `span`."""
     try:
         return laid_out(buffer, fixed)
     except LayoutError as error:

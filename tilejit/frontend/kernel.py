@@ -39,7 +39,7 @@ def build(
 
     It is also checked for collective operations that some of their threads don't reach.
 
-    raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError, DispatchError, each with its place.
+    raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError, DispatchError, each with its location.
     """
     span = source.span(source.node)
     if not 1 <= threads <= MAX_THREADS:
@@ -123,7 +123,7 @@ def _without_unread(body: Block) -> Block:
 
 
 def _is_by_element(update: TileOp) -> bool:
-    """True if each element has a value of its own."""
+    """True if the update has a tile with one value per element."""
     value = update.operand("value")
     return isinstance(value, Region) and value.shape == update.region("place").shape
 

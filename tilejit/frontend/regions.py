@@ -503,7 +503,7 @@ def reinterpreted(
     ctx: Context, node: ast.AST, memory: Memory, shape: tuple[int | Var, ...], dtype: DType,
     layout: TileLayout | Strided | Open,
 ) -> Memory:
-    """Return a view of a whole buffer."""
+    """Return a view of a whole buffer with this shape, type and layout."""
     base = memory.buffer
     name = ctx.unique(f"{base.root.name}.view")
     buffer = Buffer(name, base.space, dtype, shape, layout, base.align, base, ctx.span(node))

@@ -92,7 +92,7 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
     if result.dtype.is_integer and isinstance(divisor, Const) and divisor.value == 0:
         raise ctx.type_error(node, "integer division by zero", "test the divisor first")
     if isinstance(result, Op) and not isinstance(divisor, Const):
-        # the error for a zero divisor needs a place
+        # the error for a zero divisor needs a location
         result = replace(result, span=ctx.span(node))
     return Scalar(result, weak)
 
@@ -119,7 +119,7 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
 def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
     """Return the common type of an operation's typed values, or of its literals, and True for literals only.
 
-    raises: KernelTypeError, without a place, if the types have no common type.
+    raises: KernelTypeError, without a location, if the types have no common type.
     """
     typed: list[DType] = []
     for value in values:

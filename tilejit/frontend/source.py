@@ -88,7 +88,7 @@ class KernelSource:
         return KernelSource(fn, code.co_filename, lines, node, _references(node))
 
     def span(self, node: ast.AST, caller: Span | None = None) -> Span:
-        """Return the place of `node`, an expression, a statement, a parameter or a keyword."""
+        """Return the location of `node`, an expression, a statement, a parameter or a keyword."""
         # parsed nodes have all four attributes, which their types don't declare
         placed: Any = node
         line, column, end_line, end_column = placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset

@@ -140,7 +140,7 @@ class Memory:
         return Region(self.buffer, self.starts, self._static_extents(place), self.in_bounds, place)
 
     def _static_extents(self, place: Span | None) -> tuple[int | None, ...]:
-        """Return the extents, which must be static; errors get the place `place`."""
+        """Return the extents, which must be static; errors get the location `place`."""
         if _STATIC.issuperset(map(type, self.extents)):
             return self.extents  # type: ignore[return-value]
         static: list[int | None] = []
@@ -318,7 +318,7 @@ class Conflict(Unset):
 
     @staticmethod
     def between(name: str, first: tuple[str, Span], second: tuple[str, Span], remedy: str) -> Conflict:
-        """first, second: what the name is, and the place that binds it."""
+        """Return the conflict of two bindings. first, second: what the name is, and the location of that binding."""
         (what_a, a), (what_b, b) = first, second
         difference = f"is {what_a} where line {a.line} assigns it, and {what_b} where line {b.line} does"
         problem = f"{difference}: paths that join must agree in dtype, shape and layout"
@@ -334,7 +334,7 @@ Value = (
 
 @lean(frozen=True, slots=True)
 class Binding:
-    """The value of a name, and the place that bound it."""
+    """The value of a name, and the location of the binding."""
 
     value: Value
     span: Span
@@ -433,7 +433,7 @@ def as_python(value: Value) -> Any:
 def from_python(value: Any) -> Value:
     """Return the `Value` of a Python object; tuples become `Items`.
 
-    raises: KernelTypeError, without a place, for a value that is too large.
+    raises: KernelTypeError, without a location, for a value that is too large.
     """
     if type(value) is tuple:
         check_elements(len(value))
