@@ -27,7 +27,6 @@ REMEDY = f"{ONE_BUFFER}, or another name"
 class BufferChoice:
     """A slot into which buffers are copied, or a phi."""
 
-    #: the name in the kernel
     name: str
     #: each buffer and the location of its allocation
     sources: tuple[tuple[str, Span | None], ...]

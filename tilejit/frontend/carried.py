@@ -23,7 +23,6 @@ class Carried:
 
     #: its type in the loop; None while only literals have been assigned
     dtype: DType | None
-    #: the types that have been assigned
     assigned: set[DType] = field(default_factory=set)
 
 

@@ -77,9 +77,7 @@ class Frame:
     node: ast.FunctionDef
     #: the location of the call; None for the kernel
     caller: Span | None = None
-    #: the frame of the function that this one is nested in
     outer: Frame | None = None
-    #: the current bindings of names
     env: dict[str, Binding] = field(default_factory=dict)
     #: the names that the function binds anywhere
     locals: frozenset[str] = frozenset()

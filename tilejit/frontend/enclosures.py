@@ -36,7 +36,6 @@ class Exit:
     """A place where an enclosure is left."""
 
     way: Way
-    #: the bindings of names there
     env: Mapping[str, Binding]
     #: the placeholder for the statements that leave
     late: Late

@@ -45,10 +45,8 @@ Varying = tuple[PlacePart, int]
 class PlaceKind:
     """Regions that differ only in `varying`."""
 
-    #: one of the regions
     like: Memory
     varying: tuple[Varying, ...]
-    #: True if all regions are in bounds
     in_bounds: bool
     #: True if the start of any region may be data
     data: bool

@@ -33,7 +33,6 @@ class LoopTrial:
     ends: Sequence[Mapping[str, Binding]]
     #: the bindings wherever the next iteration is reached
     continues: Sequence[Mapping[str, Binding]]
-    #: the names that start as literals
     carried: Mapping[str, Carried]
 
     def changes(self, name: str) -> list[Binding]:

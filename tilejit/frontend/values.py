@@ -246,7 +246,6 @@ class RingStep:
     """One use of a stage of a ring."""
 
     ring: Ring
-    #: the index of the stage
     stage: Expr
     #: the number of earlier uses of the stage
     phase: Expr
