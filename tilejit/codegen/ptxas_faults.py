@@ -49,8 +49,8 @@ FAULTS = (
     PtxasFault(
         name="lost_extension",
         provoked_by=(
-            "neg.s16 or abs.s16 of -32768 whose result, also after packing and unpacking, is compared, shifted, multiplied "
-            "or converted as a signed number: ptxas takes it for an extended number, so that it is +32768. Not affected: "
+            "neg.s16 or abs.s16 of -32768 whose result, also packed and unpacked, is compared, shifted, multiplied or "
+            "converted as a signed number: ptxas takes it for an extended number, so that it is +32768. Not affected: "
             "numbers of 8 bits, conversions to floats, -1 * x, and the sum of such a result with another number."
         ),
         versions="wrong: 12.6 to 13.2; right: 13.3 to 13.5",
@@ -104,8 +104,7 @@ class _Instruction(NamedTuple):
     kind: str
     result: str
     operands: tuple[str, ...]
-    start: int
-    end: int
+    span: tuple[int, int]
 
     @property
     def is_copy(self) -> bool:
@@ -130,7 +129,7 @@ class _Program:
         for found in _INSTRUCTION.finditer(ptx):
             operands = tuple(found[4].strip("{}").split(", "))
             for result in found[3].strip("{}").split(", "):
-                self.by_result[result].append(_Instruction(found[1], found[2], result, operands, *found.span()))
+                self.by_result[result].append(_Instruction(found[1], found[2], result, operands, found.span()))
 
     def inner_extrema(self) -> Iterator[_Instruction]:
         """Yield each signed maximum that is an operand of another one, or of itself in a loop; minima likewise."""
@@ -201,11 +200,11 @@ def _with_extensions(ptx: str) -> str:
     program = _Program(ptx)
     changes: dict[tuple[int, int], list[str]] = {}
     for use in _SIGNED_USE.finditer(ptx):
-        for operation, kind, result, operands, *span in program.sources(use[1].split(", "), _Instruction.keeps_halves):
+        for operation, kind, result, operands, span in program.sources(use[1].split(", "), _Instruction.keeps_halves):
             if (operation, kind) == ("neg", "s16"):
-                changes[*span] = [f"mul.lo.s16 \t{result}, {operands[0]}, -1;"]
+                changes[span] = [f"mul.lo.s16 \t{result}, {operands[0]}, -1;"]
             elif (operation, kind) == ("abs", "s16"):
-                changes[*span] = [
+                changes[span] = [
                     f"cvt.s32.s16 \t%extended, {operands[0]};", "abs.s32 \t%extended, %extended;",
                     f"cvt.u16.u32 \t{result}, %extended;",
                 ]
@@ -216,7 +215,7 @@ def _with_separate_extrema(ptx: str) -> str:
     """Return PTX in which no inner maximum or minimum has an operand that is a negation."""
     program = _Program(ptx)
     changes: dict[tuple[int, int], list[str]] = {}
-    for operation, kind, result, operands, *span in program.inner_extrema():
+    for operation, kind, result, operands, span in program.inner_extrema():
         bits = f"b{kind[1:]}"
         terms = list(operands)
         lines: list[str] = []
@@ -226,7 +225,7 @@ def _with_separate_extrema(ptx: str) -> str:
                 lines += [f"neg.{kind} \t{again}, {operand};", f"not.{bits} \t{again}, {again};"]
                 lines.append(f"add.{kind} \t{again}, {again}, 1;")
         if lines:
-            changes[*span] = [*lines, f"{operation}.{kind} \t{result}, {', '.join(terms)};"]
+            changes[span] = [*lines, f"{operation}.{kind} \t{result}, {', '.join(terms)};"]
     return _rewritten(ptx, changes, {f"%again{n}_{bits}": f"b{bits}" for n in (0, 1) for bits in (16, 32)})
 
 
