@@ -259,7 +259,7 @@ OPERATIONS = {
 }
 
 #: those that rarely provoke a fault, as other operations must follow
-OFTEN = 4 * ["pack", "unpack", "neg.s32", "max.s32", "max.s32", "add.s16", "neg.s16"]
+OFTEN = 4 * ["pack", "unpack", "neg.s32", "max.s32", "max.s32", "neg.s16", "abs.s16"]
 
 
 @st.composite

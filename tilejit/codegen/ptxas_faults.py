@@ -106,16 +106,14 @@ class _Instruction(NamedTuple):
     operands: tuple[str, ...]
     span: tuple[int, int]
 
-    @property
     def is_copy(self) -> bool:
         """True also if the instruction packs or unpacks a register."""
         return self.operation in ("mov", "selp")
 
     def keeps_halves(self) -> bool:
         """True for copies, and for conversions of registers of 32 bits to fewer."""
-        return self.is_copy or (self.operation, self.kind) == ("cvt", "u32")
+        return self.is_copy() or (self.operation, self.kind) == ("cvt", "u32")
 
-    @property
     def keeps_constant(self) -> bool:
         """True if ptxas knows the result wherever it knows the registers among the operands."""
         return self.operation in ("mov", "cvt") or any(not operand.startswith("%") for operand in self.operands)
@@ -134,10 +132,8 @@ class _Program:
     def inner_extrema(self) -> Iterator[_Instruction]:
         """Yield each signed maximum that is an operand of another one, or of itself in a loop; minima likewise."""
         for outer in [i for instructions in self.by_result.values() for i in instructions]:
-            if outer.operation in ("max", "min") and outer.kind in ("s32", "s16"):
-                for inner in self.sources(outer.operands, lambda i: i.is_copy):
-                    if (inner.operation, inner.kind) == (outer.operation, outer.kind):
-                        yield inner
+            if outer[:2] in {("max", "s32"), ("max", "s16"), ("min", "s32"), ("min", "s16")}:
+                yield from (i for i in self.sources(outer.operands, _Instruction.is_copy) if i[:2] == outer[:2])
 
     def may_be_negation(self, operand: str) -> bool:
         """True if ptxas may compute the value as 0 - x."""
@@ -162,7 +158,7 @@ class _Program:
         """True for copies, and for sums with a term that may be zero."""
         if instruction.operation == "add":
             return any(self._may_be_constant(operand, "0") for operand in instruction.operands)
-        return instruction.is_copy
+        return instruction.is_copy()
 
     def _negates(self, instruction: _Instruction) -> bool:
         first, second = (*instruction.operands, "")[:2]
@@ -172,9 +168,7 @@ class _Program:
             case "sub":
                 return second.startswith("%") and self._may_be_constant(first, "0")
             case "mul":
-                return self._may_be_constant(second, "-1") or (
-                    second.startswith("%") and self._may_be_constant(first, "-1")
-                )
+                return any(self._may_be_constant(factor, "-1") for factor in instruction.operands)
             case _:
                 return False
 
@@ -182,7 +176,7 @@ class _Program:
         """True if an operand is `number`, or a register that ptxas may know in some iteration of a loop."""
         if not operand.startswith("%"):
             return operand == number
-        sources = self.sources([operand], lambda i: i.keeps_constant)
+        sources = self.sources([operand], _Instruction.keeps_constant)
         return any(i.operation == "mov" and not i.operands[0].startswith("%") for i in sources)
 
 
@@ -233,14 +227,14 @@ def _with_shifted_halves(ptx: str) -> str:
     """Return PTX in which no mov takes halves from which integers are computed of a register with many definitions."""
     program = _Program(ptx)
     terms = (term for found in _INTEGER.finditer(ptx) for term in found[1].split(", "))
-    used = set(program.origins(terms, lambda i: i.is_copy))
+    used = set(program.origins(terms, _Instruction.is_copy))
     definitions = Counter(name for found in _RESULTS.finditer(ptx) for name in found[1].strip("{}").split(", "))
     changes: dict[tuple[int, int], list[str]] = {}
     for found in _HALVES.finditer(ptx):
         low, high, register = found.groups()
         if used.isdisjoint((low, high)):
             continue
-        if any(definitions[origin] > 1 for origin in program.origins([register], lambda i: i.is_copy)):
+        if any(definitions[origin] > 1 for origin in program.origins([register], _Instruction.is_copy)):
             lines = changes[found.span()] = [] if low == "_" else [f"cvt.u16.u32 \t{low}, {register};"]
             if high != "_":
                 lines += [f"shr.u32 \t%half, {register}, 16;", f"cvt.u16.u32 \t{high}, %half;"]
