@@ -17,7 +17,7 @@ from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import owned
 from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_to
 
-__all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "EXCHANGE_CONDITIONS", "beside_fault", "held"]
+__all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "EXCHANGE_CONDITIONS", "partial_write_fault", "held"]
 
 #: tiles of which it is remembered who holds what: of 64 x 64 elements 64 KiB each
 _REMEMBERED = 64
@@ -70,7 +70,9 @@ def _holding(
     return Holding.of(layout.canonical(fuse=False), slots, box, SCOPES[scope].steps)
 
 
-def beside_fault(region: Region, part: Holding, registers: Collection[int], scope: str, threads: int) -> str | None:
+def partial_write_fault(
+    region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
+) -> str | None:
     """Why all threads of a scope can't write the registers of a region: some hold what is of its tile and not of it.
 
     part: who holds the region. registers: those that are written.

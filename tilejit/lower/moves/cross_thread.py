@@ -216,62 +216,66 @@ class SharedPartials:
 _MOST_READ = 8
 
 
-def exchanged(b: Builder, combining: Combining, meeting: SharedPartials, partials: Sequence[Partial]) -> list[Partial]:
+def exchanged(
+    b: Builder, combining: Combining, shared: SharedPartials, partials: Sequence[Partial]
+) -> list[Partial]:
     """Each result from the partials of all members: leaders write what they have, everyone reads it all.
 
     Of many partials each lane reads one, and lanes combine them; the pairs are the same.
     """
-    return [_met(b, combining, meeting, places) for places in _written(b, combining.types, meeting, partials)]
+    return [_result(b, combining, shared, places) for places in _written(b, combining.types, shared, partials)]
 
 
 def gathered(
-    b: Builder, dtypes: Sequence[DType], meeting: SharedPartials, partials: Sequence[Partial], *, is_idle: bool
+    b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool
 ) -> list[list[Partial]]:
     """For each result the partials of all members: leaders write what they have, everyone reads it all.
 
     is_idle: a barrier stands in front already.
     """
-    results = _written(b, dtypes, meeting, partials, is_idle=is_idle)
-    return [_every(b, meeting, places) for places in results]
+    results = _written(b, dtypes, shared, partials, is_idle=is_idle)
+    return [_every(b, shared, places) for places in results]
 
 
 def _written(
-    b: Builder, dtypes: Sequence[DType], meeting: SharedPartials, partials: Sequence[Partial], *, is_idle: bool = False
+    b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool = False
 ) -> list[list[tuple[Buffer, Expr]]]:
     """Where the partials of each result begin, once they are there, for each of the values that are kept.
 
     The partials of a result lie together, those of the groups' k-th results next to each other.
     """
-    width = meeting.members
-    layout = TileLayout.row_major((len(partials) * meeting.groups * width,))
+    width = shared.members
+    layout = TileLayout.row_major((len(partials) * shared.groups * width,))
     shared = [
-        b.exchange(meeting.scope, meeting.threads, "partials", dtype, layout, is_idle=is_idle or k > 0)
+        b.exchange(shared.scope, shared.threads, "partials", dtype, layout, is_idle=is_idle or k > 0)
         for k, dtype in enumerate(dtypes)
     ]
-    group = b.let("group", meeting.group)
-    rows = [build.mul(build.add(group, k * meeting.groups), width) for k in range(len(partials))]
-    with b.when(meeting.is_leader):
+    group = b.let("group", shared.group)
+    rows = [build.mul(build.add(group, k * shared.groups), width) for k in range(len(partials))]
+    with b.when(shared.is_leader):
         for row, partial in zip(rows, partials, strict=True):
             for (buffer, first), value in zip(shared, partial, strict=True):
-                place = Vector(buffer, build.total([first, row, meeting.member], int32))
+                place = Vector(buffer, build.total([first, row, shared.member], int32))
                 b.append(Store(place, value, span=b.span))
-    b.append(Sync(meeting.scope, span=b.span))
+    b.append(Sync(shared.scope, span=b.span))
     return [[(buffer, build.add(first, row)) for buffer, first in shared] for row in rows]
 
 
-def _every(b: Builder, meeting: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> list[Partial]:
-    columns = [_read(b, buffer, first, meeting.members) for buffer, first in places]
+def _every(b: Builder, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> list[Partial]:
+    columns = [_read(b, buffer, first, shared.members) for buffer, first in places]
     return list(zip(*columns, strict=True))
 
 
-def _met(b: Builder, combining: Combining, meeting: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> Partial:
+def _result(
+    b: Builder, combining: Combining, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]
+) -> Partial:
     """One result from its partials. places: where these begin, for each of the values that are kept."""
-    if meeting.by_lanes is not None and meeting.lane is not None:
-        mine = build.mod(meeting.lane, meeting.members)
+    if shared.by_lanes is not None and shared.lane is not None:
+        mine = build.mod(shared.lane, shared.members)
         one = tuple([b.let("partial", Load(Vector(buffer, build.add(first, mine)))) for buffer, first in places])
-        (result,) = meeting.by_lanes.emit(b, combining, [one], meeting.lane)
+        (result,) = shared.by_lanes.emit(b, combining, [one], shared.lane)
         return result
-    return combining.named(b, combining.tree(b, _every(b, meeting, places), in_order=False))
+    return combining.named(b, combining.tree(b, _every(b, shared, places), in_order=False))
 
 
 def _read(b: Builder, buffer: Buffer, first: Expr, count: int) -> list[Expr]:

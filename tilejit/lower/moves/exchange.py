@@ -41,18 +41,18 @@ class RoundCosts:
     def of(
         rounds: int,
         threads: int,
-        takes_part: Callable[[Expr, Expr], Expr],
+        is_active: Callable[[Expr, Expr], Expr],
         place: Callable[[Expr, Expr], Expr],
         width: int,
         bytes_each: int,
     ) -> RoundCosts:
-        """takes_part, place: of a thread in a round. width: elements of an access. bytes_each: of an element."""
-        turns = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
-        rows = turns.holding(takes_part(*turns.turn))
-        address = turns.values(place(*turns.turn))[rows, 0]
-        accesses = SharedAccesses.of(turns.rounds_of[rows], turns.threads_of[rows], address, width, bytes_each)
+        """is_active, place: of a thread in a round. width: elements of an access. bytes_each: of an element."""
+        work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
+        rows = work.holding(is_active(*work.variables))
+        address = work.values(place(*work.variables))[rows, 0]
+        accesses = SharedAccesses.of(work.rounds_of[rows], work.threads_of[rows], address, width, bytes_each)
         chunk = max(width, WORD_BYTES // bytes_each)
-        return RoundCosts(accesses, chunk, rounds, turns.rounds, -(-turns.threads // WARP))
+        return RoundCosts(accesses, chunk, rounds, work.rounds, -(-work.threads // WARP))
 
     def costs(self, swizzles: Sequence[Swizzle]) -> Array:
         """Of all rounds of a warp, with each of some swizzles."""

@@ -54,13 +54,13 @@ class Folding(PlanBase):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, or operation and types where LLVM chooses; times a thread)."""
         counted = _Counting()
-        self.order.carried_out(dict.fromkeys(self.order.slots, None), counted, _THREAD)
+        self.order.applied(dict.fromkeys(self.order.slots, None), counted, _THREAD)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
         made = [(f"reduce.{'.'.join(map(str, self.combine.takes))}", counted.combined_values * results)]
         if counted.shuffled:
             made.append((SHUFFLE_XOR.mnemonic, counted.shuffled * results * words))
-        if counted.met:
-            made.append((BARRIERS[SCOPES[self.scope]].mnemonic, counted.met))
+        if counted.gatherings:
+            made.append((BARRIERS[SCOPES[self.scope]].mnemonic, counted.gatherings))
         return tuple(made)
 
     def facts(self) -> Facts:
@@ -75,7 +75,7 @@ class Folding(PlanBase):
         return Folds(
             dst=np.array([self._registers(to) for to, _ in self.pairs]),
             src=np.array([self._registers(of) for _, of in self.pairs])[:, :, None] + reach[:, None, :],
-            order=order.carried_out(every, _Tracing(threads), _THREAD),
+            order=order.applied(every, _Tracing(threads), _THREAD),
         )
 
     def _registers(self, operand: str) -> Array:
@@ -92,7 +92,7 @@ class Folding(PlanBase):
         for firsts in each_start(b, *[order.tiles[name].touched(1) for name in names]):
             first = dict(zip(names, firsts, strict=True))
             values = {slot: self._entered(op, b, first, slot) for slot in order.slots}
-            partials = order.carried_out(values, _Emitting(b, self, thread), thread)
+            partials = order.applied(values, _Emitting(b, self, thread), thread)
             for k, (to, _) in enumerate(self.pairs):
                 for register, partial in zip(order.each_result(to), partials, strict=True):
                     place = Vector(op.region(to).buffer, build.add(first[to], register))
@@ -134,7 +134,7 @@ def _as(dtypes: Sequence[DType], partials: Sequence[Partial], change: Callable[[
 class _Emitting(FoldSteps[Partials]):
     """Writes the statements.
 
-    lanes: the registers through which values go from lane to lane, once they are needed. has_met: whether a barrier of
+    lanes: the registers through which values go from lane to lane, once they are needed. has_synchronized: whether a
     the operation's stands in front. conditions: what has been asked, by its name.
     """
 
@@ -142,7 +142,7 @@ class _Emitting(FoldSteps[Partials]):
     plan: Folding
     thread: Expr
     lanes: LaneReduction | None = None
-    has_met: bool = False
+    has_synchronized: bool = False
     conditions: dict[Expr, Expr] = field(default_factory=dict)
 
     def combined(self, low: Partials, high: Partials, counts: Expr) -> Partials:
@@ -170,7 +170,7 @@ class _Emitting(FoldSteps[Partials]):
     def gathered(self, values: Sequence[Partials], gathering: Gathering) -> list[list[Partials]]:
         own = [partial for value in values for partial in value]
         dtypes = self.plan.combine.takes
-        meeting = SharedPartials(
+        shared = SharedPartials(
             scope=self.plan.scope,
             threads=self.plan.cta_threads,
             groups=gathering.groups,
@@ -181,8 +181,8 @@ class _Emitting(FoldSteps[Partials]):
             lane=None,
         )
         carried = tuple(map(_carried, dtypes))
-        every = gathered(self.b, carried, meeting, _as(dtypes, own, _carried), is_idle=self.has_met)
-        self.has_met = True
+        every = gathered(self.b, carried, shared, _as(dtypes, own, _carried), is_idle=self.has_synchronized)
+        self.has_synchronized = True
         # every[result][member], of all values' results in a row
         by_member = [self._back([partials[k] for partials in every]) for k in range(gathering.members)]
         parted = [self._parted(partials, values) for partials in by_member]
@@ -204,7 +204,7 @@ class _Counting(FoldSteps[None]):
 
     combined_values: int = 0
     shuffled: int = 0
-    met: int = 0
+    gatherings: int = 0
 
     def combined(self, low: None, high: None, counts: Expr) -> None:
         self.combined_values += 1
@@ -214,7 +214,7 @@ class _Counting(FoldSteps[None]):
         return [(None, None)] * len(values)
 
     def gathered(self, values: Sequence[None], gathering: Gathering) -> list[list[None]]:
-        self.met += 1
+        self.gatherings += 1
         return [[None] * gathering.members for _ in values]
 
 

@@ -18,10 +18,10 @@ from ..schedule.views import View
 from ..schedule.windows import Edges, Mask
 from .masks import VectorMask
 
-__all__ = ["MaskedVector", "Turn", "at_edges"]
+__all__ = ["MaskedVector", "Selection", "at_edges"]
 
 #: which vectors are moved in a turn over all of them: each; those that move at once; those that go element by element
-Turn = Literal["each", "whole", "cut"]
+Selection = Literal["each", "whole", "cut"]
 
 
 @lean(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class MaskedVector:
     width: int
     allowed: VectorMask | None = None
     order: str = ""
-    turn: Turn = "each"
+    selection: Selection = "each"
 
     @property
     def is_accessed(self) -> Expr:
@@ -59,7 +59,7 @@ class MaskedVector:
     @property
     def place(self) -> Vector:
         """Where the elements are."""
-        return Vector(self.view.buffer, _behind(self.address, self.start), self.width)
+        return Vector(self.view.buffer, _advanced(self.address, self.start), self.width)
 
     def coordinate(self, dim: int, dtype: DType) -> Expr:
         """The index of the vector's first element in a dimension of the space."""
@@ -94,7 +94,7 @@ class MaskedVector:
         apart: single elements go to registers of their own first. Of elements that share a register each would have
         to be there before the next is loaded.
         """
-        whole = Vector(registers.buffer, _behind(registers.offset, self.start), self.width)
+        whole = Vector(registers.buffer, _advanced(registers.offset, self.start), self.width)
         start = build.const(self.start, int32)
         varies = self.allowed is not None and self.allowed.varies
         if self.width == 1 or (self.mask.whole and not varies):
@@ -107,11 +107,11 @@ class MaskedVector:
             inside = self.mask.throughout(self.coordinate, start, build.const(self.start + self.width - 1, int32))
         every = TRUE if self.allowed is None else self.allowed.throughout(self.width)
         moves_at_once = b.let("all", build.logical_and(every, inside))
-        if self.turn == "whole":
+        if self.selection == "whole":
             with b.when(moves_at_once):
                 yield whole, self.place, TRUE
             return
-        if self.turn == "cut":
+        if self.selection == "cut":
             with b.when(build.logical_not(moves_at_once)):
                 yield from self._elements(b, registers, inside, apart)
             return
@@ -150,7 +150,7 @@ class MaskedVector:
         return TRUE if self.allowed is None else self.allowed.at(step)
 
 
-def _behind(offset: Expr, start: int) -> Expr:
+def _advanced(offset: Expr, start: int) -> Expr:
     """Most vectors begin at element 0."""
     return build.add(offset, start) if start else offset
 

@@ -48,7 +48,7 @@ class OwnerCopy(VectorPlan):
         registers, memory, loads = local_side(op)
         tile = owned(registers.buffer, scope)
         need_own_registers(tile)
-        every = DigitSchedule.alike({_TILE: tile})
+        every = DigitSchedule.of_same_shape({_TILE: tile})
         replicas = (Digit(step.extent, None, 0, ((_TILE, step.stride),)) for step in tile.replicas)
         spread = every.over((*(d for d in every.digits if d.is_spread(_TILE)), *replicas))
         spread = spread.ordered(lambda digit: digit.threads(_TILE))
@@ -63,7 +63,7 @@ class OwnerCopy(VectorPlan):
             spread,
             held,
             registers,
-            DigitSchedule.alike({"memory": place(memory, scope)})["memory"],
+            DigitSchedule.of_same_shape({"memory": place(memory, scope)})["memory"],
             loads,
         )
 
@@ -88,7 +88,7 @@ class OwnerCopy(VectorPlan):
 
     def element(self, thread: Expr, round: Expr) -> tuple[Expr, list[Expr]]:
         """Whether a thread owns an element of the region there, and that element's coordinates without units."""
-        takes_part, values = self._values_of(thread)
+        is_active, values = self._values_of(thread)
         tile, values = self.spread[_TILE].then(self.held[_TILE]), [*values, *self.held.digits_of(round)]
         coordinates: list[Expr] = []
         for d, (start, count) in enumerate(zip(self.registers.starts, self.registers.counts, strict=True)):
@@ -96,26 +96,26 @@ class OwnerCopy(VectorPlan):
             if d in tile.dims:
                 index = tile.coordinate(tile.dims.index(d), values, int64)
             at = build.sub(index, build.cast(start, int64))
-            takes_part = build.logical_and(takes_part, build.greater_equal(at, 0))
-            takes_part = build.logical_and(takes_part, build.less(at, count))
+            is_active = build.logical_and(is_active, build.greater_equal(at, 0))
+            is_active = build.logical_and(is_active, build.less(at, count))
             coordinates.extend([at] if count != 1 else [])
-        return takes_part, coordinates
+        return is_active, coordinates
 
     def _values_of(self, thread: Expr) -> tuple[Expr, list[Expr]]:
         """Whether a thread is one that moves what it owns, and its values of `spread`."""
         left = build.sub(thread, self.spread[_TILE].placement.first_thread)
-        takes_part = build.greater_equal(left, 0)
+        is_active = build.greater_equal(left, 0)
         values: list[Expr] = []
         for digit in self.spread.digits:
             values.append(build.floordiv(left, digit.threads(_TILE)))
-            takes_part = build.logical_and(takes_part, build.less(values[-1], digit.extent))
+            is_active = build.logical_and(is_active, build.less(values[-1], digit.extent))
             left = build.mod(left, digit.threads(_TILE))
-        takes_part = build.logical_and(takes_part, build.equal(left, 0))
+        is_active = build.logical_and(is_active, build.equal(left, 0))
         for digit, value in zip(self.spread.digits, values, strict=True):
             if digit.dim is None and not self.loads:
                 # of those that hold the same values, the lowest thread stores them
-                takes_part = build.logical_and(takes_part, build.equal(value, 0))
-        return takes_part, values
+                is_active = build.logical_and(is_active, build.equal(value, 0))
+        return is_active, values
 
     def address(self, coordinates: list[Expr]) -> Expr:
         """Where the memory side has an element."""
@@ -131,7 +131,7 @@ class OwnerCopy(VectorPlan):
         memory = self.memory.placement.region
         return (self.registers, memory) if self.loads else (memory, self.registers)
 
-    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+    def is_active(self, thread: Expr, round: Expr) -> Expr:
         return self.element(thread, round)[0]
 
     def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
@@ -142,8 +142,8 @@ class OwnerCopy(VectorPlan):
         thread = b.thread(op.scope, self.threads)
         mask = self.edges.mask(b, self.rounds)
         with b.rounds(self.rounds, self.registers.buffer) as round:
-            takes_part, coordinates = self.element(thread, round)
-            with b.when(takes_part):
+            is_active, coordinates = self.element(thread, round)
+            with b.when(is_active):
                 memory = Vector(self.memory.buffer, self.address(coordinates))
                 register = Vector(self.registers.buffer, self.register(round))
                 inside = mask.inside(lambda dim, dtype: build.cast(coordinates[dim], dtype))

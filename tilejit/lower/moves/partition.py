@@ -109,7 +109,7 @@ class Partition(VectorPlan):
         """The vector of a thread in a round."""
         return build.add(build.mul(round, self.threads), thread)
 
-    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+    def is_active(self, thread: Expr, round: Expr) -> Expr:
         return build.less(self.vector(thread, round), self.count)
 
     def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:

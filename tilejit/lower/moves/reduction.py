@@ -72,10 +72,10 @@ class Reducing(PlanBase):
         combined = f"{self.operation}.{self.combining.dtype}"
         if self.vote:
             return [(combined, results * (len(shares.slots) - 1)), (ROWS[self.vote].mnemonic, results)]
-        by_lanes = self._meeting(_THREAD).by_lanes
-        met = shares.partials - 1 if by_lanes is None else by_lanes.steps
+        by_lanes = self._shared_partials(_THREAD).by_lanes
+        from_shared = shares.partials - 1 if by_lanes is None else by_lanes.steps
         single = len(shares.slots) if not self.pairs else 2 * len(set(shares.counts(_THREAD)))
-        steps = results * (single - 1 + met) + (0 if self.redux else self.shuffles.steps)
+        steps = results * (single - 1 + from_shared) + (0 if self.redux else self.shuffles.steps)
         shuffles = (0 if self.redux else self.shuffles.count) + (0 if by_lanes is None else results * by_lanes.count)
         made = [(combined, steps)]
         if self.pairs:
@@ -174,9 +174,9 @@ class Reducing(PlanBase):
             partials = self.shuffles.emit(b, self.combining, partials, thread)
         if not shares.members:
             return partials
-        return exchanged(b, self.combining, self._meeting(thread), partials)
+        return exchanged(b, self.combining, self._shared_partials(thread), partials)
 
-    def _meeting(self, thread: Expr) -> SharedPartials:
+    def _shared_partials(self, thread: Expr) -> SharedPartials:
         shares = self.shares
         return SharedPartials(
             scope=self.scope,
@@ -215,11 +215,12 @@ def _pairs(op: TileOp, combining: Combining, shares: ResultShares, target: Targe
     if combining.reduction.picks or not form.dtype.is_half or form not in PAIRS.forms():
         return ""
     registers, conditions = [slot.register for slot in shares.slots], shares.counts(_THREAD)
-    follow = all(high == low + 1 for low, high in zip(registers[::2], registers[1::2], strict=False))
-    count_alike = all(low == high for low, high in zip(conditions[::2], conditions[1::2], strict=False))
+    are_consecutive = all(high == low + 1 for low, high in zip(registers[::2], registers[1::2], strict=False))
+    same_conditions = all(low == high for low, high in zip(conditions[::2], conditions[1::2], strict=False))
     firsts = [start, *[build.const(r, int32) for r in (*shares.each_result("src"), *registers[::2])]]
     are_even = all(facts.multiple_of(first) % 2 == 0 for first in firsts)
-    if len(registers) % 2 or not (follow and count_alike and are_even) or PAIRS.row(form).missing(target) is not None:
+    is_possible = len(registers) % 2 == 0 and are_consecutive and same_conditions and are_even
+    if not is_possible or PAIRS.row(form).missing(target) is not None:
         return ""
     return PAIRS.row(form).name
 

@@ -35,14 +35,14 @@ def register_copy(op: TileOp, threads: int) -> tuple[DigitSchedule, bool]:
     boxes = len([extent for extent in other.index_shape if extent != 1])
     tiles: dict[str, tuple[Placement, Sequence[int | None]]]
     tiles = {"registers": (registers, every), "memory": (memory, (None,) * boxes + every[: len(every) - boxes])}
-    beside = {"mask": broadcast_along(op.region("mask").shape, op.region("dst").shape)} if "mask" in op.options else {}
+    extra = {"mask": broadcast_along(op.region("mask").shape, op.region("dst").shape)} if "mask" in op.options else {}
     if isinstance(op.index, Region):
-        beside[INDEX.name] = every[:boxes] + (None,) * (len(every) - boxes)
-    for name, along in beside.items():
+        extra[INDEX.name] = every[:boxes] + (None,) * (len(every) - boxes)
+    for name, along in extra.items():
         tiles[name] = place(op.region(name), op.scope), along
         need_all_threads(tiles[name][0], op.scope, threads)
     schedule = DigitSchedule.of(registers.shape, tiles)
-    for name in beside:
+    for name in extra:
         need_same_threads(schedule, "registers", name)
     if schedule.is_folded:
         raise LayoutError(

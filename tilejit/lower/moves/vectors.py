@@ -39,7 +39,7 @@ from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
 from .bounds import each_inside
 from .gathered import Index
-from .masked import MaskedVector, Turn, at_edges
+from .masked import MaskedVector, Selection, at_edges
 from .masks import IndexCondition, ReadMask, VectorMask
 
 __all__ = ["OwnedVectors", "RegisterVectors", "VectorRegisters", "pieces"]
@@ -61,7 +61,7 @@ class OwnedVectors:
     @staticmethod
     def of(schedule: DigitSchedule, owner: str, along: str = "") -> OwnedVectors:
         """Vectors of one element, counted along the registers of operand `owner`, or along operand `along`."""
-        threads_share, elements = schedule.shared_out(owner)
+        threads_share, elements = schedule.split_by_owner(owner)
         elements = elements.ordered(lambda digit: _distance(digit[along or owner])).joined()
         return OwnedVectors(threads_share, elements, elements, 1)
 
@@ -111,7 +111,7 @@ class OwnedVectors:
         self,
         b: Builder,
         thread: Expr,
-        takes_part: Expr,
+        is_active: Expr,
         index: Index | None = None,
         condition: IndexCondition | None = None,
         *,
@@ -129,7 +129,7 @@ class OwnedVectors:
         first = self._first("memory", own)
         base = b.let("memory", self.vectors["memory"].swizzled(first))
         for starts in self.starts(b):
-            with b.when(takes_part):
+            with b.when(is_active):
                 yield from self._rounds(b, own, first, base, starts, index, condition, loads)
 
     def _rounds(
@@ -154,7 +154,7 @@ class OwnedVectors:
 
         def vector(round: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
             """That of a round, and the number that says where it lies; 0 where nothing does."""
-            values = _once(lambda: [*own, *self.vectors.digits_of(round)])
+            values = _lazy(lambda: [*own, *self.vectors.digits_of(round)])
             allowed: VectorMask | None = None if tile is None else tile.mask(round)
             if condition is not None:
                 allowed = self._computed(b, condition, every, values())
@@ -173,17 +173,17 @@ class OwnedVectors:
                 with index.checks(b) as tell, b.rounds(self.rounds, registers.view.buffer) as round:
                     masked, number = vector(round, masks["memory"])
                     tell(number, masked.is_accessed)
-            in_turns = loads and self._gains_by_turns and self._may_be_cut(masks["memory"].whole)
-            turns: tuple[Turn, ...] = ("whole", "cut") if in_turns else ("each",)
-            for turn in turns:
+            is_split = loads and self._gains_by_splitting and self._may_be_cut(masks["memory"].whole)
+            selections: tuple[Selection, ...] = ("whole", "cut") if is_split else ("each",)
+            for selection in selections:
                 for round in b.each_round(self.rounds, registers.view.buffer):
                     masked, _ = vector(round, masks["memory"])
-                    if turn != masked.turn:
-                        masked = replace(masked, turn=turn)
+                    if selection != masked.selection:
+                        masked = replace(masked, selection=selection)
                     yield {name: start.of(round) for name, start in starts.items()}, masked
 
     @property
-    def _gains_by_turns(self) -> bool:
+    def _gains_by_splitting(self) -> bool:
         """Whether there are several vectors of global memory, each of registers that follow each other."""
         return self.rounds > 1 and self.vectors["memory"].buffer.space == "global" and self.step_of("registers") == 1
 
@@ -195,7 +195,7 @@ class OwnedVectors:
     def _mask_cuts(self) -> bool:
         return "mask" in self.vectors.names and self.step_of("mask") != 0
 
-    def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, takes_part: Expr) -> None:
+    def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, is_active: Expr) -> None:
         """Asserts that no element of "memory" that is accessed lies outside the tensor; where no edge masks them.
 
         region: the one in memory.
@@ -203,7 +203,7 @@ class OwnedVectors:
         dims = place(replace(region, in_bounds=False), op.scope).edges
         with ExitStack() as checks:
             tell = {d: checks.enter_context(each_inside(b, region, d)) for d in dims}
-            for _, memory in self.of_width(1).each_round(b, thread, takes_part) if dims else ():
+            for _, memory in self.of_width(1).each_round(b, thread, is_active) if dims else ():
                 is_accessed = b.let("is_accessed", memory.is_accessed)
                 for d in dims:
                     index = build.cast(region.starts[d], int64)
@@ -245,7 +245,7 @@ class OwnedVectors:
         return self.threads_share[name].at(own)
 
 
-def _once(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
+def _lazy(make: Callable[[], list[Expr]]) -> Callable[[], list[Expr]]:
     """What gives the values, made when they are asked for first. To wrap a function in `cache` takes longer."""
     made: list[list[Expr]] = []
 
@@ -320,9 +320,9 @@ class VectorRegisters:
 
     def store(self, b: Builder, memory: MaskedVector) -> None:
         """Writes them to memory."""
-        memory.store(b, self.beside_each_other(b))
+        memory.store(b, self.consecutive(b))
 
-    def beside_each_other(self, b: Builder) -> Vector:
+    def consecutive(self, b: Builder) -> Vector:
         """Their values in registers that follow each other."""
         run = self._run(b)
         for k, register in self._apart(run):

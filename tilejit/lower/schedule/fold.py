@@ -140,7 +140,7 @@ class FoldOrder:
         """The digits among registers that aren't combined yet, slowest first."""
         return [step.digit for step in reversed(self.steps[done:]) if step.digit is not None]
 
-    def carried_out(self, values: Mapping[Key, T], steps: FoldSteps[T], thread: Expr) -> T:
+    def applied(self, values: Mapping[Key, T], steps: FoldSteps[T], thread: Expr) -> T:
         """What is left of a thread's values, one for each slot. thread: its number in the scope."""
         done = 0
         while done < len(self.steps):

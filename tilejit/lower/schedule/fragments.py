@@ -114,11 +114,11 @@ def _need_lanes(placement: Placement, operand: str) -> None:
         for step in steps:
             bits = _lane_bits(step)
             if bits is None or not bits <= wanted:
-                raise LayoutError(_in_the_way(placement, operand, dim, _shown(step), f"{count}:{distance}@laneid"))
+                raise LayoutError(_no_fragment(placement, operand, dim, _shown(step), f"{count}:{distance}@laneid"))
             taken |= bits
         if taken != wanted:
             shown = ", ".join(map(_shown, steps)) or "no lanes"
-            raise LayoutError(_in_the_way(placement, operand, dim, shown, f"{count}:{distance}@laneid"))
+            raise LayoutError(_no_fragment(placement, operand, dim, shown, f"{count}:{distance}@laneid"))
 
 
 def _dims(placement: Placement) -> list[int | None]:
@@ -128,7 +128,7 @@ def _dims(placement: Placement) -> list[int | None]:
     return [placement.places.index(d) if d in placement.places else None for d in kept]
 
 
-def _in_the_way(placement: Placement, operand: str, dim: int, shown: str, wanted: str) -> str:
+def _no_fragment(placement: Placement, operand: str, dim: int, shown: str, wanted: str) -> str:
     name = placement.buffer.name
     which = name if name == operand else f"{operand} ({name})"
     return f"{which} is no fragment: dimension {dim} goes along {shown}; needs lanes {wanted}"

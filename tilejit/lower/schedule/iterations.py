@@ -32,15 +32,15 @@ class Iterations:
     @property
     def round(self) -> Var:
         """The variable that is the round's number."""
-        return Var("turns.round", int32, bounds=(0, max(self.rounds - 1, 0)))
+        return Var("iterations.round", int32, bounds=(0, max(self.rounds - 1, 0)))
 
     @property
     def thread(self) -> Var:
         """The variable that is the thread's number."""
-        return Var("turns.thread", int32, bounds=(0, self.threads - 1))
+        return Var("iterations.thread", int32, bounds=(0, self.threads - 1))
 
     @property
-    def turn(self) -> tuple[Var, Var]:
+    def variables(self) -> tuple[Var, Var]:
         """Thread and round."""
         return self.thread, self.round
 
@@ -55,12 +55,12 @@ class Iterations:
         return np.arange(self.rounds * self.threads, dtype=np.int64) % self.threads
 
     def values(self, *exprs: Expr) -> Array:
-        """What expressions of the two variables are, of shape (turns, expressions)."""
+        """What expressions of the two variables are, of shape (iterations, expressions)."""
         names: dict[str, Array | int] = {**launch_values(self.regions)}
-        names |= {"turns.round": self.rounds_of, "turns.thread": self.threads_of}
+        names |= {"iterations.round": self.rounds_of, "iterations.thread": self.threads_of}
         shape = (self.rounds * self.threads,)
         return np.stack([np.broadcast_to(evaluate(expr, names), shape) for expr in exprs], axis=1)
 
     def holding(self, cond: Expr) -> Array:
-        """The numbers of the turns in which a condition holds."""
+        """The numbers of the iterations in which a condition holds."""
         return np.flatnonzero(self.values(cond)[:, 0])

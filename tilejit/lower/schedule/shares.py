@@ -76,7 +76,7 @@ class ResultShares:
         """
         tiles, weights = reduced_tiles(op, threads, (("dst", "src"),))
         spread = [_step(d) for d in tiles.digits if d.is_spread("src") and _weight(d, weights)]
-        lanes, members = _shared_out(spread, threads)
+        lanes, members = _lanes_and_members(spread, threads)
         return ResultShares(tiles, weights, lanes, members)
 
     @property
@@ -306,7 +306,7 @@ def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of:
             )
 
 
-def _shared_out(spread: Sequence[DigitStep], threads: int) -> tuple[tuple[int, ...], tuple[DigitStep, ...]]:
+def _lanes_and_members(spread: Sequence[DigitStep], threads: int) -> tuple[tuple[int, ...], tuple[DigitStep, ...]]:
     """The lanes that shuffles reach, by their distances, and the steps among other threads.
 
     Shuffles need whole warps, and lanes whose numbers differ in one bit.

@@ -58,9 +58,9 @@ _NAME, _EXTENT = attrgetter("name"), attrgetter("extent")
 @lru_cache(LIMIT)
 def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
     """For each extent of `to` but 1, which of those of `shape` broadcasts to it; None where none moves along."""
-    behind, kept = len(to) - len(shape), count()
+    leading, kept = len(to) - len(shape), count()
     return tuple(
-        next(kept) if k >= behind and shape[k - behind] != 1 else None for k, extent in enumerate(to) if extent != 1
+        next(kept) if k >= leading and shape[k - leading] != 1 else None for k, extent in enumerate(to) if extent != 1
     )
 
 
@@ -245,7 +245,7 @@ class DigitSchedule:
         )
 
     @staticmethod
-    def alike(operands: Mapping[str, Placement]) -> DigitSchedule:
+    def of_same_shape(operands: Mapping[str, Placement]) -> DigitSchedule:
         """As `of`, for operands of one shape, which is the space.
 
         raises: LayoutError where shapes differ, and as `of`.
@@ -302,7 +302,7 @@ class DigitSchedule:
         """The part of the schedule that some of the digits are."""
         return self.over(filter(holds, self.digits))
 
-    def shared_out(self, owner: str) -> tuple[DigitSchedule, DigitSchedule]:
+    def split_by_owner(self, owner: str) -> tuple[DigitSchedule, DigitSchedule]:
         """The digits that are spread over threads in an operand, and those that each thread has all values of."""
         spread: list[Digit] = []
         held: list[Digit] = []

@@ -26,7 +26,7 @@ from ...layout.lanes import Group, LaneSwap
 from ...ops.copies import COPY, RESHAPE
 from ...target import WARP
 from ..builder import Builder
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, beside_fault, held
+from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, partial_write_fault
 from ..plans import Array, Facts, Passes, Plan
 from ..variant import WHOLE_WARPS, Decline, DispatchContext, Variant
 from ..weights import SELECT, SHUFFLE
@@ -114,7 +114,7 @@ def plan(op: TileOp, context: DispatchContext) -> Shuffled | Decline:
     if not swap.shuffles:
         return Decline(("no value changes lanes",))
     shuffled = Shuffled(dst.dtype, swap, threads)
-    fault = beside_fault(dst, to, shuffled.registers, op.scope, threads)
+    fault = partial_write_fault(dst, to, shuffled.registers, op.scope, threads)
     if fault:
         return Decline((fault,))
     shared = copy_through_shared.cost(op, context)
