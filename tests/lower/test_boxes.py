@@ -175,7 +175,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "half a row": (
         {"dst": shared((64, 64), "128B", window=[(0, 64), (0, 48)]), "src": tensor((512, 512), [(0, 64), (0, 48)])},
-        "columns 48 wide; a 128B row holds 64",
+        "the tile is 48 columns wide; a 128B row holds 64",
     ),
     "rows without a part": (
         {"dst": shared((264, 64), "128B", window=[(0, 260), (0, 64)]), "src": tensor((512, 512), [(0, 260), (0, 64)])},
