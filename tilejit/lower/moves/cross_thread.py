@@ -240,7 +240,7 @@ def _written(
     """
     width = shared.members
     layout = TileLayout.row_major((len(partials) * shared.groups * width,))
-    shared = [
+    buffers = [
         b.exchange(shared.scope, shared.threads, "partials", dtype, layout, is_idle=is_idle or k > 0)
         for k, dtype in enumerate(dtypes)
     ]
@@ -248,11 +248,11 @@ def _written(
     rows = [build.mul(build.add(group, k * shared.groups), width) for k in range(len(partials))]
     with b.when(shared.is_leader):
         for row, partial in zip(rows, partials, strict=True):
-            for (buffer, first), value in zip(shared, partial, strict=True):
+            for (buffer, first), value in zip(buffers, partial, strict=True):
                 place = Vector(buffer, build.total([first, row, shared.member], int32))
                 b.append(Store(place, value, span=b.span))
     b.append(Sync(shared.scope, span=b.span))
-    return [[(buffer, build.add(first, row)) for buffer, first in shared] for row in rows]
+    return [[(buffer, build.add(first, row)) for buffer, first in buffers] for row in rows]
 
 
 def _every(b: Builder, shared: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> list[Partial]:

@@ -85,14 +85,14 @@ class OwnerCopy(VectorPlan):
         """The tensor edges that the memory side may pass."""
         return Edges.of(self.memory, 1)
 
-    def register(self, round: Expr) -> Expr:
+    def register(self, iteration: Expr) -> Expr:
         """Return the register of an iteration."""
-        return self.held[_TILE].located(round)
+        return self.held[_TILE].located(iteration)
 
-    def element(self, thread: Expr, round: Expr) -> tuple[Expr, list[Expr]]:
+    def element(self, thread: Expr, iteration: Expr) -> tuple[Expr, list[Expr]]:
         """Return whether the register holds an element of the region, and its coordinates without unit dimensions."""
         is_active, values = self._values_of(thread)
-        tile, values = self.spread[_TILE].then(self.held[_TILE]), [*values, *self.held.digits_of(round)]
+        tile, values = self.spread[_TILE].then(self.held[_TILE]), [*values, *self.held.digits_of(iteration)]
         coordinates: list[Expr] = []
         for d, (start, count) in enumerate(zip(self.registers.starts, self.registers.counts, strict=True)):
             index: Expr = build.const(0, int64)
@@ -134,21 +134,21 @@ class OwnerCopy(VectorPlan):
         memory = self.memory.placement.region
         return (self.registers, memory) if self.loads else (memory, self.registers)
 
-    def is_active(self, thread: Expr, round: Expr) -> Expr:
-        return self.element(thread, round)[0]
+    def is_active(self, thread: Expr, iteration: Expr) -> Expr:
+        return self.element(thread, iteration)[0]
 
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        register, address = self.register(round), self.address(self.element(thread, round)[1])
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        register, address = self.register(iteration), self.address(self.element(thread, iteration)[1])
         return (register, address) if self.loads else (address, register)
 
     def emit(self, op: TileOp, b: Builder) -> None:
         thread = b.thread(op.scope, self.threads)
         mask = self.edges.mask(b, self.rounds)
-        with b.rounds(self.rounds, self.registers.buffer) as round:
-            is_active, coordinates = self.element(thread, round)
+        with b.rounds(self.rounds, self.registers.buffer) as iteration:
+            is_active, coordinates = self.element(thread, iteration)
             with b.when(is_active):
                 memory = Vector(self.memory.buffer, self.address(coordinates))
-                register = Vector(self.registers.buffer, self.register(round))
+                register = Vector(self.registers.buffer, self.register(iteration))
                 inside = mask.inside(lambda dim, dtype: build.cast(coordinates[dim], dtype))
                 if self.loads:
                     b.move(register, memory, inside, fill_value(op))

@@ -107,20 +107,20 @@ class Partition(VectorPlan):
     def steps(self) -> tuple[int, ...]:
         return tuple(0 if name in self.single else 1 for name in self.names)
 
-    def vector(self, thread: Expr, round: Expr) -> Expr:
+    def vector(self, thread: Expr, iteration: Expr) -> Expr:
         """Return the number of a thread's vector in an iteration."""
-        return build.add(build.mul(round, self.threads), thread)
+        return build.add(build.mul(iteration, self.threads), thread)
 
-    def is_active(self, thread: Expr, round: Expr) -> Expr:
-        return build.less(self.vector(thread, round), self.count)
+    def is_active(self, thread: Expr, iteration: Expr) -> Expr:
+        return build.less(self.vector(thread, iteration), self.count)
 
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        return tuple(view.address(self.vector(thread, round)) for view in self.vectors.views)
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return tuple(view.address(self.vector(thread, iteration)) for view in self.vectors.views)
 
-    def width_of(self, thread: Expr, round: Expr) -> Expr:
+    def width_of(self, thread: Expr, iteration: Expr) -> Expr:
         if self.tail == self.vector_width:
             return build.const(self.vector_width, int32)
-        values = self.vectors.digits_of(self.vector(thread, round))
+        values = self.vectors.digits_of(self.vector(thread, iteration))
         widths = (build.const(width, int32) for width in (self.vector_width, self.tail))
         return build.where(self.is_whole(values), *widths)
 
@@ -207,8 +207,8 @@ class _Rounds:
         plan, b = self.plan, self.b
         whole, partial = divmod(plan.count, plan.threads)
         if whole <= WRITTEN_OUT:
-            for round in range(whole):
-                yield from self._vector(build.const(round * plan.threads, int32))
+            for iteration in range(whole):
+                yield from self._vector(build.const(iteration * plan.threads, int32))
         else:
             with b.loop("round", whole, unrolled=unrolled) as at:
                 yield from self._vector(build.mul(at, plan.threads))

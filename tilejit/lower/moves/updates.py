@@ -22,7 +22,7 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
     """Return the digits of "registers", "memory" and the other tiles, and the operand that is "registers".
 
     threads: of the scope.
-    raises: LayoutError if no common digits exist, or the tiles aren't all owned by the same threads: those of the scope.
+    raises: LayoutError if no common digits exist, or the tiles aren't all owned by the same threads: the scope's.
     """
     tiles, place_of = op.tiles, place(op.region("place"), op.scope)
     owner = next((name for name in _OWNERS if name in tiles and tiles[name].shape == tiles["place"].shape), None)

@@ -80,12 +80,12 @@ class OwnedVectors:
         """The vectors per thread."""
         return self.vectors.count
 
-    def place(self, name: str, thread: Expr, round: Expr) -> Expr:
+    def place(self, name: str, thread: Expr, iteration: Expr) -> Expr:
         """Return the swizzled address, or the register, at which a thread's vector starts in an iteration."""
         view = self.vectors[name]
         if view.buffer.space == "local":
-            return view.located(round)
-        return view.swizzled(build.add(self._first(name, self._of_thread(thread)), view.steps(round)))
+            return view.located(iteration)
+        return view.swizzled(build.add(self._first(name, self._of_thread(thread)), view.steps(iteration)))
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
         """Return whether a thread moves its vectors between "registers" and "memory"."""
@@ -153,16 +153,16 @@ class OwnedVectors:
         if index is not None and (numbers is None or numbers.view.reach == 0):
             common = index.number(b, None if numbers is None else numbers.first_of(build.const(0, int32)))
 
-        def vector(round: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
+        def vector(iteration: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
             """Return the vector of an iteration and the number that selects its box; 0 if nothing is gathered."""
-            values = _lazy(lambda: [*own, *self.vectors.digits_of(round)])
-            allowed: VectorMask | None = None if tile is None else tile.mask(round)
+            values = _lazy(lambda: [*own, *self.vectors.digits_of(iteration)])
+            allowed: VectorMask | None = None if tile is None else tile.mask(iteration)
             if condition is not None:
                 allowed = self._computed(b, condition, every, values())
-            distance: Expr = memory.steps(round)
+            distance: Expr = memory.steps(iteration)
             number: Expr = build.const(0, int64)
             if index is not None:
-                number = common or index.number(b, None if numbers is None else numbers.first_of(round))
+                number = common or index.number(b, None if numbers is None else numbers.first_of(iteration))
                 distance = build.add(distance, index.distance(number))
             order = "" if index is None else _MAY_COLLIDE
             address = memory.advanced(base, first, distance)
@@ -171,17 +171,17 @@ class OwnedVectors:
         # if a mask may cut each vector anyway, an edge is only one more test
         for masks in at_edges(b, [elements], self.width, self.rounds, twice=tile is None):
             if index is not None and b.has_checks:
-                with index.checks(b) as tell, b.rounds(self.rounds, registers.view.buffer) as round:
-                    masked, number = vector(round, masks["memory"])
-                    tell(number, masked.is_accessed)
+                with index.checks(b) as examine, b.rounds(self.rounds, registers.view.buffer) as iteration:
+                    masked, number = vector(iteration, masks["memory"])
+                    examine(number, masked.is_accessed)
             is_split = loads and self._gains_by_splitting and self._may_be_cut(masks["memory"].whole)
             selections: tuple[Selection, ...] = ("whole", "cut") if is_split else ("each",)
             for selection in selections:
-                for round in b.each_round(self.rounds, registers.view.buffer):
-                    masked, _ = vector(round, masks["memory"])
+                for iteration in b.each_round(self.rounds, registers.view.buffer):
+                    masked, _ = vector(iteration, masks["memory"])
                     if selection != masked.selection:
                         masked = replace(masked, selection=selection)
-                    yield {name: start.of(round) for name, start in starts.items()}, masked
+                    yield {name: start.of(iteration) for name, start in starts.items()}, masked
 
     @property
     def _gains_by_splitting(self) -> bool:
@@ -203,14 +203,14 @@ class OwnedVectors:
         """
         dims = place(replace(region, in_bounds=False), op.scope).edges
         with ExitStack() as checks:
-            tell = {d: checks.enter_context(each_inside(b, region, d)) for d in dims}
+            examine = {d: checks.enter_context(each_inside(b, region, d)) for d in dims}
             for _, memory in self.of_width(1).each_round(b, thread, is_active) if dims else ():
                 is_accessed = b.let("is_accessed", memory.is_accessed)
                 for d in dims:
                     index = build.cast(region.starts[d], int64)
                     if d in memory.view.dims:
                         index = build.add(index, memory.coordinate(memory.view.dims.index(d), int64))
-                    tell[d](index, is_accessed)
+                    examine[d](index, is_accessed)
 
     def cuts(self, condition: IndexCondition | None) -> str:
         """Describe the vectors that move element by element, for `Facts.cuts`."""
@@ -276,21 +276,22 @@ class RegisterVectors:
     width: int
     step: int
 
-    def of(self, round: Expr) -> VectorRegisters:
+    def of(self, iteration: Expr) -> VectorRegisters:
         """Return the registers of an iteration."""
-        return VectorRegisters(self.view.buffer, build.add(self.first, self.view.steps(round)), self.width, self.step)
+        first = build.add(self.first, self.view.steps(iteration))
+        return VectorRegisters(self.view.buffer, first, self.width, self.step)
 
-    def at(self, round: Expr) -> Vector:
+    def at(self, iteration: Expr) -> Vector:
         """Return the registers of an iteration, which must be consecutive."""
-        return self.of(round).run
+        return self.of(iteration).run
 
-    def first_of(self, round: Expr) -> Vector:
+    def first_of(self, iteration: Expr) -> Vector:
         """Return the first register of an iteration."""
-        return self.of(round)[build.const(0, int32)]
+        return self.of(iteration)[build.const(0, int32)]
 
-    def mask(self, round: Expr) -> VectorMask:
+    def mask(self, iteration: Expr) -> VectorMask:
         """Return the bool registers of an iteration as the mask of a vector in memory."""
-        registers = self.of(round)
+        registers = self.of(iteration)
         return ReadMask(registers.buffer, registers.first, registers.step)
 
 
