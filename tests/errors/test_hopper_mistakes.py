@@ -234,7 +234,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "half a row of the swizzle": Mistake(
         without(LOADED, "a[0], A[0:64, 0:64]", "a[0, :, 0:32], A[0:64, 0:32]"), DispatchError,
-        "the tile is 32 columns wide; a 128B row holds 64", "tj.cta.copy_async(a[0, :, 0:32]", "take whole rows of the swizzle",
+        "the tile is 32 columns wide; a 128B row holds 64", "tj.cta.copy_async(a[0, :, 0:32]",
+        "take whole rows of the swizzle",
     ),
     "a store that nobody waits for": Mistake(
         STORED, AsyncHazardError, "exits before its TMA store was waited for", "tj.wg.copy_async(D[0:64, 0:64], a[0])",
