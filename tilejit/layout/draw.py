@@ -109,7 +109,7 @@ class Labels:
         """The element at an index: its label is that of its first place, with a + where it has more."""
         first, *others = places
         more = f"; {len(others) - _MOST_COPIES + 1} more" if len(others) >= _MOST_COPIES else ""
-        title = "; ".join(map(self.said, places[:_MOST_COPIES])) + more
+        title = "; ".join(map(self.describe, places[:_MOST_COPIES])) + more
         stripes = tuple(self.colour(place) for place in others[:_MOST_COPIES])
         return Cell(self.label(first) + "+" * bool(others), self.colour(first), f"{index}: {title}", stripes)
 
@@ -136,7 +136,7 @@ class Labels:
             number = number * BANKS + coordinate
         return colour_of(number)
 
-    def said(self, place: Coordinates) -> str:
+    def describe(self, place: Coordinates) -> str:
         """A place in words."""
         if not self.is_banks:
             axes = (*self.owners, *self.memory)

@@ -29,7 +29,7 @@ from .iters import Iter, groups_to, merged, refined
 from .tile_layout import TileLayout
 
 __all__ = [
-    "Grid", "GridAxis", "Projection", "Spread", "WIDEST_BYTES", "alike", "alone", "everywhere", "packed", "projected",
+    "Grid", "GridAxis", "Projection", "Spread", "WIDEST_BYTES", "same_owners", "alone", "everywhere", "packed", "projected",
     "starts", "units", "varied",
 ]
 
@@ -187,7 +187,7 @@ def _joined(replica: Sequence[Iter]) -> tuple[Iter, ...]:
     return merged(kept)
 
 
-def alike(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
+def same_owners(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
     """Whether two layouts give each element to the same threads; in which registers doesn't count.
 
     one_shape, other_shape: the padded extents of one tile, without those of 1.
