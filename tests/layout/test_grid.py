@@ -35,7 +35,7 @@ def test_an_element_of_a_projection_is_owned_by_whoever_owns_one_above_it(drawn:
     grid, extents = drawn
     every = tuple(range(len(extents)))
     # with all slots, so that threads whose elements are padding count
-    full = tuple(grid.spreads[a].rounds(n) * grid.spreads[a].period for a, n in zip(every, extents, strict=True))
+    full = tuple(grid.spreads[a].blocks(n) * grid.spreads[a].period for a, n in zip(every, extents, strict=True))
     above = grid.project(every, full)
     kept = every[1:]
     part = tuple(extents[a] for a in kept)

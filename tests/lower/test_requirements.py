@@ -310,7 +310,7 @@ def test_local_tiles_in_different_lanes_go_by_shuffles() -> None:
     sides = (operand("local", (8, 32), float32, layout) for layout in (across, along))
     found = copy("warp", *sides, 32)
     assert found.variant == "shuffle"
-    assert "248 of 256 values are held by other threads" in found.declines["rename"][0]
+    assert "248 of 256 values aren't held by the threads" in found.declines["rename"][0]
     prove(found.plan, found.op)
 
 
@@ -320,7 +320,7 @@ def test_local_tiles_in_different_warps_go_through_shared_memory() -> None:
     sides = (operand("local", (8, 64), float32, layout) for layout in (across, along))
     found = copy("cta", *sides, 64)
     assert found.variant == "through_shared"
-    assert found.declines["shuffle"] == ("256 of 512 values are held by other warps than need them",)
+    assert found.declines["shuffle"] == ("256 of 512 values aren't held by the warps that need them",)
     outcome(found.op, 64)
 
 
