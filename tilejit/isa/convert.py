@@ -1,4 +1,4 @@
-"""Conversions, and arithmetic on pairs."""
+"""Conversions, and packed arithmetic."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ BF16 = _cvt(
     "to nearest even",
 )
 
-#: the bits of a float32 as they are have no defined meaning as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
+#: needed, because unconverted float32 bits are undefined as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
 TF32 = _cvt(
     "cvt.rna.tf32.f32",
     "$result, $value",
     (register("result", B32, Direction.OUT, element=float32), _VALUE),
     80,
     (7, 0),
-    "to the 10 bits of fraction that tensor cores multiply, to nearest, ties away from zero",
+    "to the 10 bits of fraction of tf32, to nearest, ties away from zero",
 )
 
 _FP8 = {float8_e4m3fn: "e4m3x2", float8_e5m2: "e5m2x2"}
@@ -63,7 +63,7 @@ def _from_fp8(dtype: DType) -> Row:
     )
 
 
-#: by the fp8 type
+#: by fp8 type
 TO_FP8 = Family.of("cvt to fp8", tuple(_FP8), _to_fp8)
 FROM_FP8 = Family.of("cvt from fp8", tuple(_FP8), _from_fp8)
 
@@ -81,13 +81,13 @@ def _narrow_pair(dtype: DType) -> Row:
     )
 
 
-#: two float32 to one register, by the type that they become
+#: two float32 to one register, by the resulting type
 NARROW_PAIR = Family.of("cvt to pairs", tuple(_HALVES), _narrow_pair)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An operation on two adjacent elements of a type at once, each computed as the operation by itself computes it."""
+    """A packed operation on two adjacent elements, each with the same result as the scalar operation."""
 
     operation: str
     dtype: DType
@@ -101,13 +101,13 @@ def _pair(pair: Pair) -> Row:
     if pair.dtype == float32:
         name, inputs, word = f"{pair.operation}.rn.f32x2", _INPUTS[pair.operation], B64
         since, ptx = 100, (8, 6)
-        meaning = f"{pair.operation} of two float32 at once, each to nearest even, as of one"
+        meaning = f"{pair.operation} of two float32 at once, each to nearest even"
         source = 'PTX ISA, "Floating Point Instructions: add, sub, mul, fma": `.f32x2`'
     else:
         opcode = _EXTREMES[pair.operation]
         name, inputs, word = f"{opcode}.NaN.{_HALVES[pair.dtype]}", ("a", "b"), B32
         since, ptx = 80, (7, 0)
-        meaning = f"{pair.operation} of two {pair.dtype} at once; NaN where either is NaN"
+        meaning = f"{pair.operation} of two {pair.dtype} at once; NaN if either is NaN"
         source = f'PTX ISA, "Half Precision Floating Point Instructions: {opcode}"'
     return Row(
         name=name,
@@ -123,7 +123,7 @@ def _pair(pair: Pair) -> Row:
     )
 
 
-#: the machine's operations on pairs
+#: packed operations
 PAIRS = Family.of(
     "arithmetic on pairs",
     (

@@ -1,4 +1,4 @@
-"""cp.async: copies from global to shared memory that go past the registers."""
+"""cp.async: copies from global to shared memory that bypass registers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CP_ASYNC = AsyncWork("copies to shared memory", "copy_async", wait="cp_async.wai
 
 _SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: cp.async"'
 
-#: bytes of one copy -> the caches that it goes through
+#: bytes of one copy -> cache operator
 _CACHES = {4: "ca", 8: "ca", 16: "cg"}
 
 
@@ -21,7 +21,7 @@ _CACHES = {4: "ca", 8: "ca", 16: "cg"}
 class Copy:
     """A copy of `size` bytes.
 
-    edge: "zfill": the first so many bytes, and zeros; "ignore": zeros where a predicate holds.
+    edge: "zfill": copy a run-time number of bytes and fill with zeros; "ignore": write zeros if a predicate is true.
     """
 
     size: int
@@ -36,7 +36,7 @@ def _copy(form: Copy) -> Row:
     if form.edge == "ignore":
         # ptxas refuses the predicate before PTX 7.5
         ignored = (predicate("ignored"),)
-        return _start(f"{name}.ignore", size, ignored, f"{size} bytes, or zeros where $ignored,", (7, 5))
+        return _start(f"{name}.ignore", size, ignored, f"{size} bytes, or zeros if $ignored,", (7, 5))
     return _start(name, size, (), f"{size} bytes")
 
 
@@ -64,7 +64,7 @@ COPIES = Family.of("cp.async", _FORMS, _copy)
 COMMIT = Row(
     name="cp.async.commit",
     text="cp.async.commit_group;",
-    meaning="the copies started since the last one are a group",
+    meaning="commits the copies since the last commit as a group",
     since=80,
     ptx=(7, 0),
     commits=CP_ASYNC,

@@ -1,4 +1,4 @@
-"""Events: what performance tools count, and what changes nothing else."""
+"""Events for performance tools, without other effects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PMEVENT = Row(
     operands=(constant("events"),),
     since=75,
     ptx=(6, 0),
-    # convergent, so that LLVM keeps it, and as often as it is written
+    # convergent, so that LLVM neither removes nor duplicates it
     convergent=True,
     source='PTX ISA, "Miscellaneous Instructions: pmevent"',
 )

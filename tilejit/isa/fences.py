@@ -1,4 +1,4 @@
-"""Fences that no barrier brings along."""
+"""Explicit memory fences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _fence(scope: str) -> Row:
     return Row(
         name=f"fence.acq_rel.{scope}",
         text=f"fence.acq_rel.{scope};",
-        meaning=f"orders this thread's accesses for those of its {scope} that learn of it by a flag",
+        meaning=f"orders this thread's accesses before and after it for observers in its {scope}",
         since=90 if cluster else 75,
         ptx=(7, 8) if cluster else (6, 0),
         memory=True,
@@ -20,7 +20,7 @@ def _fence(scope: str) -> Row:
     )
 
 
-#: by the scope of the memory model
+#: by scope of the memory model
 FENCE = Family.of("fence.acq_rel", ("cta", "cluster", "gpu", "sys"), _fence)
 
 PROXY_ASYNC = Row(
@@ -32,6 +32,7 @@ PROXY_ASYNC = Row(
     memory=True,
     source='PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence"',
 )
+
 
 def _of_space(space: str, state_space: str) -> Row:
     return Row(
@@ -45,7 +46,7 @@ def _of_space(space: str, state_space: str) -> Row:
     )
 
 
-#: by the memory whose accesses it orders
+#: by memory space
 PROXY_ASYNC_OF = {"shared": _of_space("shared", "shared::cta"), "global": _of_space("global", "global")}
 
 ROWS = (*FENCE.rows(), PROXY_ASYNC, *PROXY_ASYNC_OF.values())

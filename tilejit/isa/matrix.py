@@ -1,4 +1,4 @@
-"""ldmatrix and stmatrix: a warp moves 8x8 tiles of 16-bit elements between shared memory and registers."""
+"""ldmatrix and stmatrix: 8x8 tiles of 16-bit elements between shared memory and a warp's registers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .row import B32, Direction, Family, Row, address, register
 
 __all__ = ["LDMATRIX", "ROWS", "STMATRIX", "MatrixForm"]
 
-#: of 8 elements
+#: bytes of a row of 8 elements
 _ROW_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixForm:
-    """`num` tiles. trans: their columns, not their rows, lie together in memory."""
+    """`num` tiles. trans: columns are contiguous in memory, not rows."""
 
     num: int
     trans: bool = False

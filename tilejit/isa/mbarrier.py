@@ -1,7 +1,7 @@
-"""Barriers in shared memory: arrivals, bytes of copies that are awaited, waits for a phase by its number.
+"""Barriers in shared memory: arrivals, expected bytes of copies, and waits for a phase by its number.
 
-A barrier is in phase 0 at first. A phase completes when as many have arrived as the barrier was made for, and as many
-bytes have come as were announced. The hardware sees whether a phase's number is odd, and no more of it.
+A barrier starts in phase 0. A phase completes when the expected number of threads has arrived and the expected number
+of bytes has been copied. The hardware sees only the parity of a phase's number.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ __all__ = [
     "TRY_WAIT",
 ]
 
-#: arrivals, or bytes, of one phase
+#: maximum arrivals, or bytes, per phase
 #: source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", valid ranges of its counts
 MOST_IN_A_PHASE = (1 << 20) - 1
 
-#: of all targets and versions the first that have each part of a barrier's use; some instructions are older
+#: the first target and version that have all of these instructions; some of them are older
 _SINCE, _PTX = 90, (8, 0)
 
 
@@ -48,7 +48,7 @@ _BYTES = register("bytes", B32)
 INIT = _row(
     "mbarrier.init",
     "mbarrier.init.shared::cta.b64 [$barrier], $arrivals;",
-    "makes a barrier that awaits $arrivals arrivals in each phase",
+    "initializes a barrier that expects $arrivals arrivals per phase",
     (address("barrier", "shared", Direction.OUT, barrier.bytes), register("arrivals", B32)),
     since=80,
     ptx=(7, 8),
@@ -57,13 +57,13 @@ INIT = _row(
 FENCE = _row(
     "fence.mbarrier_init",
     "fence.mbarrier_init.release.cluster;",
-    "makes known to others the barriers that this thread has made",
+    "makes the barriers that this thread has initialized visible to other threads of the cluster",
 )
 
 ARRIVE = _row(
     "mbarrier.arrive",
     "mbarrier.arrive.shared::cta.b64 _, [$barrier];",
-    "arrives at the barrier; what this thread did before comes before what those do who wait for the phase",
+    "arrives at the barrier; this thread's earlier accesses come before those of threads after a wait for the phase",
     (_BARRIER,),
     since=80,
     ptx=(7, 8),
@@ -72,33 +72,33 @@ ARRIVE = _row(
 ARRIVE_EXPECT = _row(
     "mbarrier.arrive.expect_tx",
     "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$barrier], $bytes;",
-    "arrives at the barrier, whose phase awaits $bytes bytes of copies besides",
+    "arrives at the barrier, whose phase expects another $bytes bytes of copies",
     (_BARRIER, _BYTES),
 )
 
-#: Not `.release.cluster`, of which ptxas makes a fence of the whole GPU: products and copies are complete when they
-#: have been waited for, whoever learns of it.
+#: Not `.release.cluster`, for which ptxas generates a fence of the whole GPU. It isn't needed: products and copies
+#: that have been waited for are complete for every observer.
 ARRIVE_AT_PEER = _row(
     "mbarrier.arrive.remote",
     "{ .reg .b32 a; mapa.shared::cluster.u32 a, $barrier, $cta; mbarrier.arrive.shared::cluster.b64 _, [a]; }",
-    "arrives at the barrier at the same place in CTA $cta of the cluster; orders no ordinary accesses",
+    "arrives at the barrier at the same offset in CTA $cta of the cluster; orders no ordinary accesses",
     (_BARRIER, register("cta", B32)),
 )
 
 EXPECT = _row(
     "mbarrier.expect_tx",
     "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$barrier], $bytes;",
-    "the barrier's phase awaits $bytes bytes of copies besides",
+    "the barrier's phase expects another $bytes bytes of copies",
     (_BARRIER, _BYTES),
 )
 
 
-def _asked(instruction: str, meaning: str, since: int) -> Row:
-    """Takes the phase's number and gives the hardware its lowest bit."""
-    asked = f"mbarrier.{instruction}.parity.shared::cta.b64 $complete, [$barrier], p;"
+def _wait(instruction: str, meaning: str, since: int) -> Row:
+    """Return a wait that takes a phase's number and passes its parity to the hardware."""
+    instruction_text = f"mbarrier.{instruction}.parity.shared::cta.b64 $complete, [$barrier], p;"
     return _row(
         f"mbarrier.{instruction}",
-        f"{{ .reg .b32 p; and.b32 p, $phase, 1; {asked} }}",
+        f"{{ .reg .b32 p; and.b32 p, $phase, 1; {instruction_text} }}",
         meaning,
         (predicate("complete", Direction.OUT), _BARRIER, register("phase", B32)),
         since=since,
@@ -106,7 +106,7 @@ def _asked(instruction: str, meaning: str, since: int) -> Row:
     )
 
 
-TRY_WAIT = _asked("try_wait", "whether phase $phase is complete, after some time of waiting for it", 90)
-TEST_WAIT = _asked("test_wait", "whether phase $phase is complete", 80)
+TRY_WAIT = _wait("try_wait", "whether phase $phase is complete, after waiting for it for some time", 90)
+TEST_WAIT = _wait("test_wait", "whether phase $phase is complete", 80)
 
 ROWS = (INIT, FENCE, ARRIVE, ARRIVE_EXPECT, ARRIVE_AT_PEER, EXPECT, TRY_WAIT, TEST_WAIT)

@@ -1,4 +1,4 @@
-"""What the compilers behind us can't see through: a zero that nobody proves, and what is joined with it."""
+"""Instructions that are opaque to LLVM and ptxas: a zero that they can't prove, and operations with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .row import B32, B64, Direction, Row, register
 
 __all__ = ["AND", "COPY", "CTA_DEPTH", "ROWS", "XOR"]
 
-#: always 1 here: CTAs have one dimension. Neither LLVM nor ptxas knows that
+#: always 1, because CTAs have one dimension, but neither LLVM nor ptxas knows that
 CTA_DEPTH = Row(
     name="mov.u32.ntid.z",
     text="mov.u32 $result, %ntid.z;",
@@ -30,13 +30,13 @@ def _bitwise(opcode: str, meaning: str) -> Row:
     )
 
 
-#: unlike LLVM's own it stays where it is, and works on a pair of 16 bits as on one number
+#: unlike LLVM's xor it isn't moved, and treats a pair of 16 bits as one number
 XOR = _bitwise("xor", "the bits in which $value and $mask differ")
 
-#: of any number and a zero that nobody proves: a zero that isn't there before the number
+#: applied to a number and an opaque zero it gives a zero that isn't available before the number
 AND = _bitwise("and", "the bits of $value that $mask has too")
 
-#: what is computed from it is computed where it stands, not in front of a loop
+#: keeps LLVM from hoisting computations with the result out of loops
 COPY = Row(
     name="mov.b64",
     text="mov.b64 $result, $value;",

@@ -1,4 +1,4 @@
-"""tcgen05: tensor memory and what moves to and from it."""
+"""tcgen05: allocation of tensor memory, and transfers to and from it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Transfer:
 
     @property
     def registers(self) -> int:
-        """Of a thread, 32 bits each."""
+        """The 32-bit registers per thread."""
         return self.num * TCGEN05_SHAPES[self.shape].registers
 
 
@@ -113,7 +113,7 @@ ALLOC = _row(
 RELINQUISH = _row(
     "tcgen05.relinquish",
     "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
-    "this CTA reserves no more",
+    "this CTA allocates no more columns",
 )
 DEALLOC = _row(
     "tcgen05.dealloc",
@@ -122,11 +122,11 @@ DEALLOC = _row(
     (address("place", "tmem", Direction.INOUT), register("columns", B32)),
 )
 FENCE_BEFORE = _row(
-    "tcgen05.fence.before", "tcgen05.fence::before_thread_sync;", "orders what is before a barrier", scope=THREAD,
+    "tcgen05.fence.before", "tcgen05.fence::before_thread_sync;", "orders accesses before a barrier", scope=THREAD,
     elides_sync=True,
 )
 FENCE_AFTER = _row(
-    "tcgen05.fence.after", "tcgen05.fence::after_thread_sync;", "orders what is after a barrier", scope=THREAD,
+    "tcgen05.fence.after", "tcgen05.fence::after_thread_sync;", "orders accesses after a barrier", scope=THREAD,
     elides_sync=True,
 )
 

@@ -1,14 +1,14 @@
-"""TMA: boxes of a tensor, and runs of bytes, between global and shared memory past the registers.
+"""TMA: copies of boxes of a tensor, and of contiguous bytes, between global and shared memory.
 
-A copy of a box reads 128 bytes, the tensor map, which say where the tensor lies, how large it is, and how large a box:
+A copy of a box reads a tensor map: 128 bytes with the tensor's address, extents and strides, and the box's extents:
 
     map of A[m, k]    dims (k, m), stride of m in bytes, box (64, 128)
-    copy              coordinates (c, r): elements A[r : r + 128, c : c + 64], zeros for those that there aren't
+    copy              coordinates (c, r): elements A[r : r + 128, c : c + 64], with zeros outside the tensor
 
-A load may write to several CTAs of a cluster at once, at the same place in each, and its bytes count for each one's
-barrier at the same place.
+    A multicast load writes to the same offset in several CTAs of a cluster, and its bytes count for the barrier at the
+    same offset in each.
 
-What loads write is there when a phase of a barrier is complete, which awaits the bytes; stores are counted in groups.
+    A load is complete when the phase of a barrier that expects its bytes is complete; stores are committed in groups.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _BYTES = register("bytes", B32)
 
 @dataclass(frozen=True, slots=True)
 class BoxForm:
-    """A box of `rank` dimensions. multicast: it is written to several CTAs of a cluster."""
+    """A box of `rank` dimensions. multicast: write it to several CTAs of a cluster."""
 
     rank: int
     multicast: bool = False
 
 
-#: maps of tensors of one dimension have a second one
+#: maps of one-dimensional tensors get a second dimension
 _FORMS = tuple(BoxForm(rank) for rank in range(2, 6))
 _MULTICAST = tuple(BoxForm(form.rank, multicast=True) for form in _FORMS)
 
@@ -76,15 +76,14 @@ def _load(form: BoxForm) -> Row:
         return _row(
             f"tma.load.{form.rank}d.multicast",
             f"cp.async.bulk.tensor.{how}.multicast::cluster [$to], [$map, {{$coordinates}}], [$barrier], $ctas;",
-            "starts to copy the box at $coordinates of the tensor that $map tells of to shared $to of each CTA of the "
+            "starts to copy the box at $coordinates of the tensor with $map to shared $to of each CTA of the "
             "cluster whose bit in $ctas is set; its bytes count for $barrier of each",
             (address("to", "shared", Direction.OUT), _MAP, _coordinates(form), _BARRIER, register("ctas", B16)),
         )
     return _row(
         f"tma.load.{form.rank}d",
         f"cp.async.bulk.tensor.{how} [$to], [$map, {{$coordinates}}], [$barrier];",
-        "starts to copy the box at $coordinates of the tensor that $map tells of to shared $to; its bytes count for "
-        "$barrier",
+        "starts to copy the box at $coordinates of the tensor with $map to shared $to; its bytes count for $barrier",
         (address("to", "shared", Direction.OUT), _MAP, _coordinates(form), _BARRIER),
     )
 
@@ -93,7 +92,7 @@ def _store(form: BoxForm) -> Row:
     return _row(
         f"tma.store.{form.rank}d",
         f"cp.async.bulk.tensor.{form.rank}d.global.shared::cta.tile.bulk_group [$map, {{$coordinates}}], [$source];",
-        "starts to copy from shared $source to the box at $coordinates of the tensor that $map tells of",
+        "starts to copy from shared $source to the box at $coordinates of the tensor with $map",
         (_MAP, _coordinates(form), address("source", "shared", Direction.IN)),
         starts=BULK_STORES,
     )
@@ -121,14 +120,14 @@ BULK_STORE = _row(
 BULK_COMMIT = _row(
     "bulk.commit",
     "cp.async.bulk.commit_group;",
-    "the stores that this thread has started since the last one are a group",
+    "commits this thread's stores since the last commit as a group",
     commits=BULK_STORES,
 )
 
 BULK_WAIT = _row(
     "bulk.wait",
     "cp.async.bulk.wait_group $groups;",
-    "waits until at most $groups of this thread's groups have yet to write",
+    "waits until at most $groups of this thread's groups are unfinished",
     (constant("groups"),),
     completes=BULK_STORES,
 )
@@ -136,7 +135,7 @@ BULK_WAIT = _row(
 BULK_WAIT_READ = _row(
     "bulk.wait_read",
     "cp.async.bulk.wait_group.read $groups;",
-    "waits until at most $groups of this thread's groups have yet to read their source",
+    "waits until at most $groups of this thread's groups haven't finished reading their source",
     (constant("groups"),),
     completes=BULK_STORES,
     called="bulk.wait_read",
@@ -145,7 +144,7 @@ BULK_WAIT_READ = _row(
 PREFETCH = _row(
     "tensormap.prefetch",
     "prefetch.tensormap [$map];",
-    "fetches the tensor map at $map for copies to come",
+    "prefetches the tensor map at $map for later copies",
     (_MAP,),
 )
 

@@ -1,4 +1,4 @@
-"""What the lanes of a warp say to each other."""
+"""Communication between the lanes of a warp."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _warp(name: str, text: str, operands: tuple[Operand, ...], meaning: str, *, 
     )
 
 
-#: mode of a shuffle -> the lane that it takes from, and the operand in PTX that bounds it
+#: mode of a shuffle -> the source lane, and the clamp operand in PTX
 _MODES = {
     "idx": ("lane $by", 31), "bfly": ("lane (own xor $by)", 31), "up": ("lane (own - $by), or own", 0),
     "down": ("lane (own + $by), or own", 31),
@@ -34,7 +34,7 @@ _MODES = {
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """A value of `words` registers from another lane; mode: PTX's, one of idx, bfly, up and down."""
+    """A shuffle of `words` registers. mode: PTX's, one of idx, bfly, up and down."""
 
     mode: str
     words: int = 1
@@ -85,7 +85,7 @@ _VOTES = (
     ),
 )
 
-#: by what is asked of the lanes' predicates
+#: by name of the vote
 VOTE = {row.name.removeprefix("vote."): row for row in _VOTES}
 
 ELECT = Row(
@@ -103,7 +103,7 @@ ELECT = Row(
 
 @dataclass(frozen=True, slots=True)
 class Redux:
-    """What is combined: by an elementwise operation, values of one type."""
+    """A reduction over a warp by an elementwise operation."""
 
     operation: str
     dtype: DType
