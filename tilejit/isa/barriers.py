@@ -5,8 +5,10 @@ A CTA has sixteen numbered barriers: 0 is the CTA's, 1 to 7 are for users, and f
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..scopes import CTA, THREAD, WARP, WARPGROUP, Scope
-from .row import B32, Direction, Operand, Row, predicate, register
+from .row import B32, Direction, Row, predicate, register
 from .warp import VOTE
 
 __all__ = [
@@ -23,91 +25,58 @@ USERS = range(1, 8)
 OF_WARPGROUPS = 8
 
 
-def _sync(
-    name: str, text: str, scope: Scope, meaning: str, operands: tuple[Operand, ...] = (), called: str = ""
-) -> Row:
-    return Row(
-        name=name,
-        text=text,
-        meaning=meaning,
-        operands=operands,
-        since=75,
-        ptx=(6, 0),
-        scope=scope,
-        memory=True,
-        convergent=True,
-        called=called,
-        elides_sync=called.endswith("arrive"),
-        source='PTX ISA, "Parallel Synchronization and Communication Instructions: bar, bar.warp.sync"',
-    )
+_sync = partial(
+    Row, since=75, ptx=(6, 0), memory=True, convergent=True,
+    source='PTX ISA, "Parallel Synchronization and Communication Instructions: bar, bar.warp.sync"',
+)
 
-
-BAR_SYNC = _sync("bar.sync", "bar.sync 0;", CTA, "waits for all threads of the CTA; orders their memory accesses")
+BAR_SYNC = _sync(
+    name="bar.sync", text="bar.sync 0;", scope=CTA,
+    meaning="waits for all threads of the CTA; orders their memory accesses",
+)
 BAR_WARP_SYNC = _sync(
-    "bar.warp.sync", "bar.warp.sync -1;", WARP, "waits for all lanes of the warp; orders their memory accesses"
+    name="bar.warp.sync", text="bar.warp.sync -1;", scope=WARP,
+    meaning="waits for all lanes of the warp; orders their memory accesses",
 )
 BAR_SYNC_NAMED = _sync(
-    "bar.sync.named",
-    "bar.sync $barrier, 128;",
-    WARPGROUP,
-    "waits for the 128 threads that name $barrier",
-    (register("barrier", B32),),
+    name="bar.sync.named", text="bar.sync $barrier, 128;", scope=WARPGROUP,
+    meaning="waits for the 128 threads that name $barrier",
+    operands=(register("barrier", B32),),
 )
 
 _NUMBERED = (register("barrier", B32, is_common=True), register("threads", B32, is_common=True))
 
 BAR_SYNC_NUMBERED = _sync(
-    "bar.sync.n",
-    "bar.sync $barrier, $threads;",
-    WARP,
-    "waits for the $threads threads that name $barrier; orders their memory accesses",
-    _NUMBERED,
-    "named_barrier(...).sync",
+    name="bar.sync.n", text="bar.sync $barrier, $threads;", scope=WARP, called="named_barrier(...).sync",
+    meaning="waits for the $threads threads that name $barrier; orders their memory accesses",
+    operands=_NUMBERED,
 )
 BAR_ARRIVE_NUMBERED = _sync(
-    "bar.arrive.n",
-    "bar.arrive $barrier, $threads;",
-    WARP,
-    "arrives at $barrier as one of $threads threads without waiting; its accesses come before those of threads after "
-    "their wait",
-    _NUMBERED,
-    "named_barrier(...).arrive",
+    name="bar.arrive.n", text="bar.arrive $barrier, $threads;", scope=WARP, called="named_barrier(...).arrive",
+    meaning="arrives at $barrier as one of $threads threads without waiting; its accesses come before those of threads "
+    "after their wait",
+    operands=_NUMBERED, elides_sync=True,
 )
 
-
-def _of_cluster(name: str, text: str, scope: Scope, meaning: str, called: str = "") -> Row:
-    return Row(
-        name=name,
-        text=text,
-        meaning=meaning,
-        since=90,
-        ptx=(8, 0),
-        scope=scope,
-        memory=True,
-        convergent=True,
-        called=called,
-        source='PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"',
-    )
-
+_of_cluster = partial(
+    Row, since=90, ptx=(8, 0), memory=True, convergent=True,
+    source='PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"',
+)
 
 CLUSTER_SYNC = _of_cluster(
-    "barrier.cluster",
-    "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;",
-    CTA,
-    "waits for all threads of the cluster; orders their memory accesses",
-    "cluster_sync",
+    name="barrier.cluster", scope=CTA, called="cluster_sync",
+    text="barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;",
+    meaning="waits for all threads of the cluster; orders their memory accesses",
 )
 CLUSTER_ENTRY = _of_cluster(
-    "barrier.cluster.entry",
-    "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;",
-    CTA,
-    "waits for all threads of the cluster; orders only accesses that earlier fences release",
+    name="barrier.cluster.entry", scope=CTA,
+    text="barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;",
+    meaning="waits for all threads of the cluster; orders only accesses that earlier fences release",
 )
 CLUSTER_EXIT = _of_cluster(
-    "barrier.cluster.exit",
-    "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;",
-    THREAD,
-    "waits for all threads of the cluster that haven't exited, on divergent paths too; orders their memory accesses",
+    name="barrier.cluster.exit", scope=THREAD,
+    text="barrier.cluster.arrive.release; barrier.cluster.wait.acquire;",
+    meaning="waits for all threads of the cluster that haven't exited, even on divergent paths, and for their accesses",
 )
 
 #: scope -> the barrier of its threads
@@ -123,16 +92,9 @@ def _vote(vote: str, scope: Scope) -> Row:
     # branch on the result stay in uniform registers.
     text = f"bar.red.{how}.pred $result, {at}, $predicate; vote.sync.{vote}.pred $result, $result, -1;"
     return Row(
-        name=name,
-        text=text,
+        name=name, text=text, scope=scope, since=75, ptx=(6, 0), memory=True, convergent=True, agrees=True,
         meaning=f"{of_warp.meaning.replace('lane', 'thread')}; {barrier.meaning}",
         operands=(predicate("result", Direction.OUT), *barrier.operands, predicate("predicate")),
-        since=75,
-        ptx=(6, 0),
-        scope=scope,
-        memory=True,
-        convergent=True,
-        agrees=True,
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: bar, vote.sync"',
     )
 

@@ -2,64 +2,49 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..dataclass import dataclass
 from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32
-from .row import B16, B32, B64, F32, Direction, Family, Operand, Row, register
+from .row import B16, B32, B64, F32, Direction, Family, Row, register
 
 __all__ = ["BF16", "FROM_FP8", "NARROW_PAIR", "PAIRS", "Pair", "ROWS", "TF32", "TO_FP8"]
 
-_CVT = 'PTX ISA, "Data Movement and Conversion Instructions: cvt"'
-
-
-def _cvt(name: str, text: str, operands: tuple[Operand, ...], since: int, ptx: tuple[int, int], meaning: str) -> Row:
-    text = f"{name} {text};"
-    return Row(name=name, text=text, operands=operands, since=since, ptx=ptx, meaning=meaning, source=_CVT)
-
+_cvt = partial(Row, source='PTX ISA, "Data Movement and Conversion Instructions: cvt"')
 
 _VALUE = register("value", F32, element=float32)
 _TWO = (register("lower", F32, element=float32), register("upper", F32, element=float32))
 
 BF16 = _cvt(
-    "cvt.rn.bf16.f32",
-    "$result, $value",
-    (register("result", B16, Direction.OUT, element=bfloat16), _VALUE),
-    80,
-    (7, 0),
-    "to nearest even",
+    name="cvt.rn.bf16.f32", text="cvt.rn.bf16.f32 $result, $value;", meaning="to nearest even", since=80, ptx=(7, 0),
+    operands=(register("result", B16, Direction.OUT, element=bfloat16), _VALUE),
 )
 
 #: needed, because unconverted float32 bits are undefined as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
 TF32 = _cvt(
-    "cvt.rna.tf32.f32",
-    "$result, $value",
-    (register("result", B32, Direction.OUT, element=float32), _VALUE),
-    80,
-    (7, 0),
-    "to the 10 bits of fraction of tf32, to nearest, ties away from zero",
+    name="cvt.rna.tf32.f32", text="cvt.rna.tf32.f32 $result, $value;", since=80, ptx=(7, 0),
+    meaning="to the 10 bits of fraction of tf32, to nearest, ties away from zero",
+    operands=(register("result", B32, Direction.OUT, element=float32), _VALUE),
 )
 
 _FP8 = {float8_e4m3fn: "e4m3x2", float8_e5m2: "e5m2x2"}
 
 
 def _to_fp8(dtype: DType) -> Row:
+    name = f"cvt.rn.satfinite.{_FP8[dtype]}.f32"
     return _cvt(
-        f"cvt.rn.satfinite.{_FP8[dtype]}.f32",
-        "$result, $upper, $lower",
-        (register("result", B16, Direction.OUT, element=dtype), *reversed(_TWO)),
-        89,
-        (8, 1),
-        f"two float32 to {dtype}, to nearest even, saturating",
+        name=name, text=f"{name} $result, $upper, $lower;", since=89, ptx=(8, 1),
+        meaning=f"two float32 to {dtype}, to nearest even, saturating",
+        operands=(register("result", B16, Direction.OUT, element=dtype), *reversed(_TWO)),
     )
 
 
 def _from_fp8(dtype: DType) -> Row:
+    name = f"cvt.rn.f16x2.{_FP8[dtype]}"
     return _cvt(
-        f"cvt.rn.f16x2.{_FP8[dtype]}",
-        "$result, $pair",
-        (register("result", B32, Direction.OUT, element=float16), register("pair", B16, element=dtype)),
-        89,
-        (8, 1),
-        f"two {dtype} to two float16, exactly",
+        name=name, text=f"{name} $result, $pair;", since=89, ptx=(8, 1),
+        meaning=f"two {dtype} to two float16, exactly",
+        operands=(register("result", B32, Direction.OUT, element=float16), register("pair", B16, element=dtype)),
     )
 
 
@@ -71,13 +56,11 @@ _HALVES = {float16: "f16x2", bfloat16: "bf16x2"}
 
 
 def _narrow_pair(dtype: DType) -> Row:
+    name = f"cvt.rn.{_HALVES[dtype]}.f32"
     return _cvt(
-        f"cvt.rn.{_HALVES[dtype]}.f32",
-        "$result, $upper, $lower",
-        (register("result", B32, Direction.OUT, element=dtype), *_TWO),
-        80,
-        (7, 0),
-        "two float32 to nearest even",
+        name=name, text=f"{name} $result, $upper, $lower;", since=80, ptx=(7, 0),
+        meaning="two float32 to nearest even",
+        operands=(register("result", B32, Direction.OUT, element=dtype), *_TWO),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from ..dataclass import dataclass
@@ -11,7 +12,9 @@ __all__ = ["COMMIT", "CP_ASYNC", "COPIES", "Copy", "ROWS", "WAIT"]
 
 CP_ASYNC = AsyncWork("copies to shared memory", "copy_async", wait="cp_async.wait", commit="cp_async.commit")
 
-_SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: cp.async"'
+_row = partial(
+    Row, since=80, memory=True, source='PTX ISA, "Data Movement and Conversion Instructions: cp.async"'
+)
 
 #: bytes of one copy -> cache operator
 _CACHES = {4: "ca", 8: "ca", 16: "cg"}
@@ -44,16 +47,13 @@ def _start(name: str, size: int, edge: tuple[Operand, ...], what: str, ptx: tupl
     to = address("to", "shared", Direction.OUT, size)
     read = address("source", "global", Direction.IN, size, is_cut=bool(edge))
     listed = ", ".join(["[$to]", "[$source]", str(size), *(f"${operand.name}" for operand in edge)])
-    return Row(
+    return _row(
         name=name,
         text=f"cp.async.{_CACHES[size]}.shared.global {listed};",
         meaning=f"starts to copy {what} from global $source to shared $to",
         operands=(to, read, *edge),
-        since=80,
         ptx=ptx,
         starts=CP_ASYNC,
-        memory=True,
-        source=_SOURCE,
     )
 
 
@@ -61,27 +61,14 @@ _FORMS = tuple(form for size in _CACHES for form in (Copy(size), Copy(size, "zfi
 
 COPIES = Family.of("cp.async", _FORMS, _copy)
 
-COMMIT = Row(
-    name="cp.async.commit",
-    text="cp.async.commit_group;",
+COMMIT = _row(
+    name="cp.async.commit", text="cp.async.commit_group;", ptx=(7, 0), commits=CP_ASYNC,
     meaning="commits the copies since the last commit as a group",
-    since=80,
-    ptx=(7, 0),
-    commits=CP_ASYNC,
-    memory=True,
-    source=_SOURCE,
 )
-
-WAIT = Row(
-    name="cp.async.wait",
-    text="cp.async.wait_group $groups;",
+WAIT = _row(
+    name="cp.async.wait", text="cp.async.wait_group $groups;", ptx=(7, 0), completes=CP_ASYNC,
     meaning="waits until at most $groups groups are unfinished",
     operands=(constant("groups"),),
-    since=80,
-    ptx=(7, 0),
-    completes=CP_ASYNC,
-    memory=True,
-    source=_SOURCE,
 )
 
 ROWS = (*COPIES.rows(), COMMIT, WAIT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..dataclass import dataclass
 from ..dtypes import DType, int32, uint32
 from ..scopes import WARP
@@ -10,20 +12,9 @@ from .row import B32, Direction, Family, Operand, Row, predicate, register
 __all__ = ["ELECT", "REDUX", "ROWS", "SHUFFLE", "SHUFFLE_INDEX", "SHUFFLE_XOR", "VOTE", "Redux", "Shuffle"]
 
 
-def _warp(name: str, text: str, operands: tuple[Operand, ...], meaning: str, *, agrees: bool = False) -> Row:
-    return Row(
-        name=name,
-        text=text,
-        meaning=meaning,
-        operands=operands,
-        since=75,
-        ptx=(6, 0),
-        scope=WARP,
-        convergent=True,
-        agrees=agrees,
-        source='PTX ISA, "shfl.sync" and "vote.sync"',
-    )
-
+_warp = partial(
+    Row, since=75, ptx=(6, 0), scope=WARP, convergent=True, source='PTX ISA, "shfl.sync" and "vote.sync"'
+)
 
 #: mode of a shuffle -> the source lane, and the clamp operand in PTX
 _MODES = {
@@ -45,58 +36,40 @@ def _shuffle(form: Shuffle) -> Row:
     parts = ("",) if form.words == 1 else ("_low", "_high")
     one = f"shfl.sync.{form.mode}.b32"
     return _warp(
-        f"shfl.{form.mode}{'' if form.words == 1 else '.b64'}",
-        " ".join(f"{one} $result{part}, $value{part}, $by, {bound}, -1;" for part in parts),
-        (
+        name=f"shfl.{form.mode}{'' if form.words == 1 else '.b64'}",
+        text=" ".join(f"{one} $result{part}, $value{part}, $by, {bound}, -1;" for part in parts),
+        meaning=" and ".join(f"$value{part}" for part in parts) + f" of {lane}",
+        operands=(
             *(register(f"result{part}", B32, Direction.OUT, is_bits=True) for part in parts),
             *(register(f"value{part}", B32, is_bits=True) for part in parts),
             register("by", B32),
         ),
-        " and ".join(f"$value{part}" for part in parts) + f" of {lane}",
     )
 
 
 SHUFFLE = Family.of("shfl", tuple(Shuffle(mode, words) for mode in _MODES for words in (1, 2)), _shuffle)
 SHUFFLE_INDEX, SHUFFLE_XOR = SHUFFLE.row(Shuffle("idx")), SHUFFLE.row(Shuffle("bfly"))
 
-_PREDICATE = predicate("predicate")
+
+def _vote(name: str, type: str, result: Operand, meaning: str) -> Row:
+    return _warp(
+        name=f"vote.{name}", text=f"vote.sync.{name}.{type} $result, $predicate, -1;", meaning=meaning,
+        operands=(result, predicate("predicate")), agrees=True,
+    )
+
 
 _VOTES = (
-    _warp(
-        "vote.any",
-        "vote.sync.any.pred $result, $predicate, -1;",
-        (predicate("result", Direction.OUT), _PREDICATE),
-        "whether any lane's predicate holds",
-        agrees=True,
-    ),
-    _warp(
-        "vote.all",
-        "vote.sync.all.pred $result, $predicate, -1;",
-        (predicate("result", Direction.OUT), _PREDICATE),
-        "whether every lane's predicate holds",
-        agrees=True,
-    ),
-    _warp(
-        "vote.ballot",
-        "vote.sync.ballot.b32 $result, $predicate, -1;",
-        (register("result", B32, Direction.OUT), _PREDICATE),
-        "bit i is lane i's predicate",
-        agrees=True,
-    ),
+    _vote("any", "pred", predicate("result", Direction.OUT), "whether any lane's predicate holds"),
+    _vote("all", "pred", predicate("result", Direction.OUT), "whether every lane's predicate holds"),
+    _vote("ballot", "b32", register("result", B32, Direction.OUT), "bit i is lane i's predicate"),
 )
 
 #: by name of the vote
 VOTE = {row.name.removeprefix("vote."): row for row in _VOTES}
 
 ELECT = Row(
-    name="elect",
-    text="elect.sync _|$leader, -1;",
-    meaning="true in one lane of the warp",
-    operands=(predicate("leader", Direction.OUT),),
-    since=90,
-    ptx=(8, 0),
-    scope=WARP,
-    convergent=True,
+    name="elect", text="elect.sync _|$leader, -1;", meaning="true in one lane of the warp",
+    operands=(predicate("leader", Direction.OUT),), since=90, ptx=(8, 0), scope=WARP, convergent=True,
     source='PTX ISA, "elect.sync"',
 )
 
