@@ -63,7 +63,6 @@ class GlobalAccess:
 
     @property
     def capability(self) -> Capability:
-        """The capability that the width requires."""
         return _ANY if self.bits * self.number <= WIDEST_BITS else GLOBAL_256
 
     def name(self, opcode: str) -> str:
@@ -71,7 +70,6 @@ class GlobalAccess:
 
 
 def _numbers(bits: int, widest: int) -> tuple[int, ...]:
-    """Return the possible numbers of words of one size per access."""
     return tuple(number for number in (1, 2, 4, 8) if number == 1 or (bits >= 32 and bits * number <= widest))
 
 

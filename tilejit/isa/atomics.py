@@ -70,7 +70,6 @@ def form_of(op: str, dtype: DType, space: str) -> AtomicForm | None:
 
 
 def has_type(op: str, dtype: DType) -> bool:
-    """Return whether the operation exists for elements of `dtype`."""
     return form_of(op, dtype, "global") is not None
 
 

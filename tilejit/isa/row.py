@@ -104,7 +104,6 @@ class Operand:
 
     @property
     def is_argument(self) -> bool:
-        """True if the instruction reads the registers."""
         return self.kind is Kind.ADDRESS or self.direction is not Direction.OUT
 
 
@@ -125,7 +124,6 @@ def carried(name: str) -> Operand:
 
 
 def constant(name: str, among: range | None = None) -> Operand:
-    """Return a 32-bit constant. among: its allowed values; None for any."""
     return Operand(name, Kind.CONSTANT, _CONSTANT, among=among)
 
 
@@ -135,7 +133,6 @@ def descriptor(name: str) -> Operand:
 
 
 def predicate(name: str, direction: Direction = Direction.IN) -> Operand:
-    """Return a predicate register."""
     return Operand(name, Kind.PREDICATE, _PREDICATE, direction)
 
 
@@ -196,7 +193,6 @@ class Capability:
         return None
 
     def need(self, target: Target, span: Span | None) -> None:
-        """Raise DispatchError if `target` doesn't have it."""
         missing = self.missing(target)
         if missing is not None:
             raise DispatchError(f"{self.name}: {missing}", span=span, hint=ANOTHER_TARGET)
@@ -275,12 +271,10 @@ class Row(Capability):
 
     @cached_property
     def takes_immediates(self) -> bool:
-        """True if some operands may be immediates."""
         return any(o.is_immediate for o in self.operands)
 
     @cached_property
     def limits_constants(self) -> bool:
-        """True if the values of some constant are limited."""
         return any(o.among is not None for o in self.operands)
 
     @cached_property
@@ -300,12 +294,10 @@ class Row(Capability):
 
     @cached_property
     def results_without_sums(self) -> tuple[Operand, ...]:
-        """The results without accumulators."""
         return tuple(o for o in self.results if not o.is_argument)
 
     @cached_property
     def arguments_without_sums(self) -> tuple[Operand, ...]:
-        """The arguments without accumulators."""
         return tuple(o for o in self.arguments if not o.is_result)
 
     def assembly(self, number_carried: int = 0, named: Sequence[str] = ()) -> str:
@@ -354,7 +346,6 @@ class OpenFamily(Generic[Form]):
         self._called = called
 
     def _named(self, name: str) -> Row | None:
-        """Return the row of this name, or None."""
         form = self._called(name)
         return None if form is None else self.row(form)
 
@@ -385,7 +376,6 @@ class Family(Generic[Form]):
         return Family(name, {form: row for form, row in self.made.items() if keep(form)})
 
     def on(self, target: Target) -> Iterator[Form]:
-        """Return the forms that `target` has."""
         return (form for form, row in self.made.items() if row.missing(target) is None)
 
     def missing(self, target: Target) -> str | None:

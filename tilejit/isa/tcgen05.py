@@ -36,7 +36,6 @@ class Transfer:
 
     @property
     def registers(self) -> int:
-        """The 32-bit registers per thread."""
         return self.num * TCGEN05_SHAPES[self.shape].registers
 
 

@@ -117,7 +117,6 @@ def sums_of(a: DType, b: DType) -> tuple[DType, ...]:
 
 
 def products() -> Iterator[Product]:
-    """Yield every supported product."""
     for a, b in product(_PTX, repeat=2):
         transposed = (FactorPlace.K_MAJOR, FactorPlace.MN_MAJOR) if a.bits == b.bits == 16 else (FactorPlace.K_MAJOR,)
         for acc, a_place, b_place in product(sums_of(a, b), (*transposed, FactorPlace.REGISTERS), transposed):

@@ -26,26 +26,22 @@ def integer(value: object, what: str, hint: str, *, least: int | None = None) ->
 
 
 def items(values: object, what: str, hint: str) -> tuple[object, ...]:
-    """Return the items of an iterable other than text and bytes."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise LayoutError(f"{what} must be a tuple; got {shown(values)}", hint=hint)
     return tuple(values)
 
 
 def integers(values: object, what: str, hint: str, *, least: int | None = None) -> tuple[int, ...]:
-    """Return a tuple of integers."""
     if type(values) is tuple and all(type(n) is int and (least is None or n >= least) for n in values):
         return values
     return tuple(integer(n, f"each number of {what}", hint, least=least) for n in items(values, what, hint))
 
 
 def extents(shape: object, what: str = "a shape") -> tuple[int, ...]:
-    """Return a shape: a tuple of positive integers."""
     return integers(shape, what, "give a tuple of positive integers, such as (32, 8)", least=1)
 
 
 def instance(value: object, kind: type[T], what: str, hint: str) -> T:
-    """Return the value if it is an instance of `kind`."""
     if not isinstance(value, kind):
         raise LayoutError(f"{what} must be {with_article(kind.__name__)}; got {shown(value)}", hint=hint)
     return value

@@ -57,7 +57,6 @@ def draw(layout: TileLayout, shape: Sequence[int] | None = None, dtype: object =
 
 
 def _table(fused: TileLayout, dims: tuple[int, ...], labels: Labels, most_columns: int) -> CellTable:
-    """Return the cells that are shown of a layout over a shape."""
     *outer, last = parts(fused, dims)
     rows, columns = kept([e for extent in outer for e in extent], _MOST_ROWS), kept(last, most_columns)
     flat = (np.array(rows)[:, None] * dims[-1] + np.array(columns)).ravel()
@@ -114,7 +113,6 @@ class Labels:
         return Cell(self.label(first) + "+" * bool(others), self.colour(first), f"{index}: {title}", stripes)
 
     def bank(self, address: int) -> int:
-        """Return the bank of an element's first byte."""
         return address * self.bits[0] // BANK_BITS % BANKS
 
     def label(self, place: Coordinates) -> str:
@@ -128,7 +126,6 @@ class Labels:
         return ".".join(texts[: len(self.owners)]), ".".join(texts[len(self.owners) :])
 
     def colour(self, place: Coordinates) -> str:
-        """Return the colour of the owner or the bank."""
         if self.is_banks:
             return colour_of(self.bank(place[0]))
         number = 0
@@ -137,7 +134,6 @@ class Labels:
         return colour_of(number)
 
     def describe(self, place: Coordinates) -> str:
-        """Describe a place in words."""
         if not self.is_banks:
             axes = (*self.owners, *self.memory)
             return ", ".join(f"{_word(axis, self)} {x}" for axis, x in zip(axes, place, strict=True))
@@ -145,7 +141,6 @@ class Labels:
         return f"element {address}, byte {address * bits // 8}, bank {self.bank(address)}"
 
     def legend(self, layout: TileLayout) -> list[str]:
-        """Return the captions that explain labels and colours."""
         copies = math.prod(it.extent for it in layout.replica)
         replicas = [f"+ each element has {copies} places; the label is the first, stripes are others"] * (copies > 1)
         if not self.is_banks:

@@ -56,7 +56,6 @@ class Spread(NamedTuple):
         return -(-extent // self.period)
 
     def registers(self, extent: int) -> int:
-        """Return the elements per thread along the axis."""
         return self.blocks(extent) * self.vector
 
 
@@ -68,7 +67,6 @@ class Projection:
     slots: tuple[int, ...] = ()
 
     def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return the extents of the layout of a tile of this shape, with padding."""
         return self.slots or tuple(shape)
 
     def along(self, shape: Sequence[int], dims: Sequence[int | None]) -> Projection:
@@ -178,12 +176,10 @@ class Grid:
         return strides
 
     def registers(self, axes: Sequence[int | None], shape: Sequence[int]) -> int:
-        """Return the elements of a tile per thread."""
         return math.prod(self.spreads[a].registers(n) for a, n in zip(axes, shape, strict=True) if a is not None)
 
 
 def _joined(replica: Sequence[Iter]) -> tuple[Iter, ...]:
-    """Merge contiguous replicas."""
     kept = sorted((it for it in replica if it.extent > 1), key=lambda it: -it.stride)
     return merged(kept)
 

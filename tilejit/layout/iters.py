@@ -96,7 +96,6 @@ def refined(iters: Sequence[Iter], shape: Sequence[int]) -> tuple[tuple[Iter, ..
 
 
 def groups_to(iters: Sequence[Iter], shape: Sequence[int]) -> bool:
-    """Return whether `refined` accepts this shape."""
     try:
         refined(iters, shape)
     except LayoutError:
@@ -192,7 +191,6 @@ def iter_of(triple: object) -> Iter:
 
 
 def windows(region: object) -> tuple[tuple[int, int], ...]:
-    """Validate a region: the start and the extent in each dimension."""
     return tuple(map(_window, items(region, "a region", _PAIRS)))
 
 

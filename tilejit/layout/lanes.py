@@ -66,7 +66,6 @@ class LaneSwap:
         return range(1 << len(self.sending))
 
     def distance(self, group: Group, step: int) -> int:
-        """Return the xor distance to the sending lane in a step."""
         return group.offset ^ _spread(step, self.sending)
 
     @property
@@ -75,12 +74,10 @@ class LaneSwap:
         return self.lanes == tuple(1 << bit for bit in range(_LANE_BITS))
 
     def is_shuffled(self, group: Group, step: int) -> bool:
-        """Return whether the words of a step change lanes."""
         return not self.is_straight or self.distance(group, step) != 0
 
     @property
     def shuffles(self) -> int:
-        """The number of words that a lane receives from others."""
         return sum(self.is_shuffled(group, step) for group in self.groups for step in self.steps)
 
     @property

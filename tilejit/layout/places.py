@@ -68,7 +68,6 @@ def _table(iters: Sequence[Iter], flat: NDArray[np.int64]) -> dict[Axis, NDArray
 
 
 def owners(layout: TileLayout, coord: Sequence[int], shape: Sequence[int] | None) -> list[tuple[int, int]]:
-    """Return (thread, register) of one element, a pair for each replica."""
     index = layout.flat_index(coord, shape)
     fused = layout.canonical()
     axis = thread_axis(fused)
@@ -93,7 +92,6 @@ def thread_axis(fused: TileLayout) -> Axis | None:
 
 
 def inverse(layout: TileLayout, thread: int, register: int, shape: Sequence[int] | None) -> tuple[int, ...] | None:
-    """Return the coordinate of the element that `thread` holds in `register`, or None."""
     thread = integer(thread, "a thread", "give its number in the layout's scope")
     register = integer(register, "a register", "give its number in the thread")
     fused = layout.canonical()
@@ -151,7 +149,6 @@ def is_bijective(layout: TileLayout) -> bool:
 
 
 def equivalent(one: TileLayout, other: TileLayout) -> bool:
-    """Return whether both layouts map every element to the same set of places."""
     if one.size() != other.size():
         return False
     a, b = one.canonical(), other.canonical()

@@ -56,7 +56,6 @@ def _combined(
 
 
 def _spans(layout: TileLayout) -> dict[Axis, int]:
-    """Return the span of `layout` on each of its axes, without its offset."""
     span = {it.axis: 1 for it in (*layout.shard, *layout.replica)}
     for it in (*layout.shard, *layout.replica):
         span[it.axis] += (it.extent - 1) * abs(it.stride)
@@ -81,7 +80,6 @@ def _divided(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter] | None
 def is_tile_inner(
     inner: TileLayout, tiled: TileLayout, tiled_shape: Shape, inner_shape: Shape
 ) -> TileLayout | None:
-    """Return the outer layout with which `inner` tiles to `tiled`, or None."""
     tiled_shape, inner_shape = extents(tiled_shape), extents(inner_shape)
     if inner.swizzle != tiled.swizzle or not _divides(inner_shape, tiled_shape):
         return None
@@ -104,7 +102,6 @@ def is_tile_inner(
 def is_tile_outer(
     outer: TileLayout, tiled: TileLayout, tiled_shape: Shape, outer_shape: Shape
 ) -> TileLayout | None:
-    """Return the inner layout that `outer` tiles to `tiled`, or None."""
     tiled_shape, outer_shape = extents(tiled_shape), extents(outer_shape)
     if outer.swizzle is not None or not _divides(outer_shape, tiled_shape):
         return None
@@ -164,7 +161,6 @@ def _groups(layout: TileLayout | None, shape: Shape) -> tuple[tuple[Iter, ...], 
 
 
 def _without(iters: Sequence[Iter], less: Sequence[Iter]) -> list[Iter] | None:
-    """Return the difference of two multisets; None if the second isn't a subset."""
     rest = [it for it in iters if it.extent > 1]
     for it in less:
         if it.extent == 1:
@@ -225,7 +221,6 @@ def _halves(iters: Sequence[Iter], whole: Axis, low: Axis, high: Axis, count: in
 
 
 def unpack(layout: TileLayout, count: int) -> TileLayout:
-    """Split each element into `count` neighbours on the innermost memory axis."""
     count = _power_of_two(count)
     axis = next((it.axis for it in reversed(layout.shard) if not it.axis.is_thread), m)
     fine = layout.replace(
@@ -237,7 +232,6 @@ def unpack(layout: TileLayout, count: int) -> TileLayout:
 
 
 def pack(layout: TileLayout, count: int) -> TileLayout:
-    """Combine `count` neighbours into one element."""
     count = _power_of_two(count)
     last = max((k for k, it in enumerate(layout.shard) if it.extent > 1), default=0)
     inner = layout.shard[last]

@@ -58,7 +58,6 @@ class _Issue:
     shared: int
 
     def after(self, times: int, step: _Issue) -> _Issue:
-        """Return the box that is `times` steps further."""
         coordinates = (c + times * s for c, s in zip(self.coordinates, step.coordinates, strict=True))
         return _Issue(tuple(coordinates), self.shared + times * step.shared)
 
@@ -77,7 +76,6 @@ class _Shares:
 
     @property
     def rank(self) -> Expr:
-        """The rank of the executing CTA on the axis."""
         return Special(rank_name(self.cluster, self.axis))
 
 
@@ -109,7 +107,6 @@ class BoxCopy(Plan):
 
     @property
     def boxes(self) -> tuple[_Issue, ...]:
-        """The boxes of all CTAs that share the copy."""
         if self.shares is None:
             return self.issues
         step = self.shares.step
@@ -163,7 +160,6 @@ class BoxCopy(Plan):
         return BoxShare((*step.coordinates, *filled), step.shared * self.map.dtype.bytes)
 
     def _starts(self) -> list[Expr]:
-        """Return the first coordinates of this CTA's boxes, in the map's order."""
         starts = [build.cast(self.tensor.starts[d], int64) for d in self.dims]
         if self.shares is None:
             return starts
@@ -171,7 +167,6 @@ class BoxCopy(Plan):
         return [build.add(start, build.mul(rank, step)) for start, step in zip(starts, steps, strict=True)]
 
     def _start(self) -> Expr:
-        """Return the element of shared memory at which this CTA's boxes begin."""
         if self.shares is None:
             return self.tile.start
         return build.add(self.tile.start, build.mul(self.shares.rank, self.shares.step.shared))
@@ -235,7 +230,6 @@ class BoxCopy(Plan):
 
 
 def barrier_of(op: TileOp) -> Vector:
-    """Return the mbarrier operand of an operation."""
     region = op.region("barrier")
     return Vector(region.buffer, element_offset(region.buffer, region.starts), span=region.span)
 
@@ -454,7 +448,6 @@ def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas
 
 
 def _column(atoms: Atoms, column: int) -> int:
-    """Return the offset in the tile of the first element of a column."""
     return atoms.at(0, column)
 
 

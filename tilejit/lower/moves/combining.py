@@ -29,16 +29,13 @@ class Combining:
 
     @property
     def types(self) -> tuple[DType, ...]:
-        """The types of a partial result."""
         return (self.dtype, int32) if self.reduction.picks else (self.dtype,)
 
     @property
     def words(self) -> int:
-        """The 32-bit words of a partial result."""
         return sum(dtype.bits // 32 for dtype in self.types)
 
     def entered(self, x: Expr, index: int) -> Partial:
-        """Return the partial result of one element."""
         value = build.cast(build.not_equal(x, _zero(x.dtype)) if self.reduction.tests else x, self.dtype)
         return (value, build.const(index, int32)) if self.reduction.picks else (value,)
 
@@ -72,7 +69,6 @@ class Combining:
     def _joined(
         self, b: Builder, low: tuple[Partial, Expr], high: tuple[Partial, Expr], *, in_order: bool
     ) -> tuple[Partial, Expr]:
-        """Combine two partial results, each with the condition under which it counts."""
         if low[1] is high[1] or low[1] == high[1]:
             return self.combined(b, low[0], high[0], in_order=in_order), low[1]
         return self.combined(b, self._counted(*low), self._counted(*high), in_order=in_order), TRUE
@@ -87,7 +83,6 @@ class Combining:
         return tuple(b.let(stem, value) for stem, value in zip((self.reduction.name, "index"), partial, strict=False))
 
     def result(self, partial: Partial, dtype: DType) -> Expr:
-        """Return the final result in the destination's type."""
         if self.reduction.tests:
             return build.not_equal(partial[0], 0)
         return build.cast(partial[-1], dtype)

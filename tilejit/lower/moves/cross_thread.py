@@ -70,7 +70,6 @@ class Shuffles:
         return most if self._cost(most) < self._cost(0) else 0
 
     def _cost(self, halvings: int) -> int:
-        """Return the cycles of shuffles and selections."""
         selections = 4 * (self.results - (self.results >> halvings))
         return _SHUFFLE_COST * self._count(halvings) + selections
 
@@ -136,7 +135,6 @@ class LaneReduction:
         return list(zip(*others, strict=True))
 
     def chosen(self, cond: Expr, yes: Sequence[Partial], no: Sequence[Partial]) -> list[Partial]:
-        """Select `yes` if the condition holds, else `no`, elementwise."""
         return [
             tuple(self.b.let("chosen", build.where(cond, x, y)) for x, y in zip(left, right, strict=True))
             for left, right in zip(yes, no, strict=True)
@@ -158,7 +156,6 @@ class Column:
         return Column(sent, received, _words(b, sent), _words(b, received))
 
     def from_lane(self, b: Builder, values: Sequence[Expr], distance: int) -> list[Expr]:
-        """Return these values of the lane at a distance."""
         for k, value in enumerate(values):
             b.append(Store(_element(self.sent, k), value, span=b.span))
         by = build.const(distance, int32)
@@ -273,7 +270,6 @@ def _result(
 
 
 def _read(b: Builder, buffer: Buffer, first: Expr, count: int) -> list[Expr]:
-    """Load `count` elements of shared memory in the widest vectors that divide the count."""
     width = min(count & -count, WIDEST_BITS // buffer.dtype.bits)
     there = b.scratch("every", buffer.dtype, count)
     for k in range(0, count, width):

@@ -69,7 +69,6 @@ class RoundCosts:
 
     @property
     def is_widest(self) -> bool:
-        """True if each access has the maximum width."""
         return self.chunk * self.accesses.bytes_each == WIDEST_BYTES
 
 

@@ -98,7 +98,6 @@ class Folding(PlanBase):
                     b.append(Store(place, partial[k], span=b.span))
 
     def _entered(self, op: TileOp, b: Builder, first: dict[str, Expr], slot: Key) -> Partials:
-        """Load the values of a slot for each result."""
         columns = [
             [
                 b.let("value", Load(Vector(op.region(of).buffer, build.add(first[of], register + reach))))
@@ -187,11 +186,9 @@ class _Emitting(FoldSteps[Partials]):
         return [[member[k] for member in parted] for k in range(len(values))]
 
     def _back(self, partials: Sequence[Partial]) -> Partials:
-        """Convert partial results from other threads back to the types of the tiles."""
         return _as(self.plan.combine.takes, partials, lambda dtype: dtype)
 
     def _parted(self, partials: Partials, like: Sequence[Partials]) -> list[Partials]:
-        """Split a list of partial results into parts of the lengths of `like`."""
         starts = np.cumsum([0, *map(len, like)]).tolist()
         return [partials[start : start + len(value)] for start, value in zip(starts, like, strict=False)]
 
@@ -245,5 +242,4 @@ class _Tracing(FoldSteps[Array]):
         return [[value[source] for source in read] for value in values]
 
     def _of_all(self, expr: Expr) -> Array:
-        """Evaluate an expression for every thread."""
         return np.broadcast_to(evaluate(expr, self.here), self.threads.shape)

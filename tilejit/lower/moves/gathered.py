@@ -34,7 +34,6 @@ class Index:
 
     @staticmethod
     def of(op: TileOp) -> Index | None:
-        """Return the index of an operation, or None if no region is gathered."""
         gathered, index = op.gathered, op.index
         return None if gathered is None else Index(gathered, None if isinstance(index, Region) else index)
 

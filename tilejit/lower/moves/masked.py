@@ -46,7 +46,6 @@ class MaskedVector:
 
     @property
     def is_accessed(self) -> Expr:
-        """True if any element is accessed."""
         some: Expr = FALSE
         every = self.width if self.allowed is not None or not self.mask.whole else 1
         for k in range(self.start, self.start + every):
@@ -56,7 +55,6 @@ class MaskedVector:
 
     @property
     def place(self) -> Vector:
-        """The elements as a vector in memory."""
         return Vector(self.view.buffer, _advanced(self.address, self.start), self.width)
 
     def coordinate(self, dim: int, dtype: DType) -> Expr:
@@ -143,7 +141,6 @@ class MaskedVector:
         return place, build.logical_and(is_inside, self._allows(at))
 
     def _allows(self, step: Expr) -> Expr:
-        """Return whether the operation's mask includes element `step` of the vector."""
         return TRUE if self.allowed is None else self.allowed.at(step)
 
 

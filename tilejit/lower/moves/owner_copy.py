@@ -76,17 +76,14 @@ class OwnerCopy(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, number per thread)."""
         verb = "ld" if self.loads else "st"
         return ((self.memory.access(verb, 1), self.rounds),)
 
     @property
     def edges(self) -> Edges:
-        """The tensor edges that the memory side may pass."""
         return Edges.of(self.memory, 1)
 
     def register(self, iteration: Expr) -> Expr:
-        """Return the register of an iteration."""
         return self.held[_TILE].located(iteration)
 
     def element(self, thread: Expr, iteration: Expr) -> tuple[Expr, list[Expr]]:
@@ -121,7 +118,6 @@ class OwnerCopy(VectorPlan):
         return is_active, values
 
     def address(self, coordinates: list[Expr]) -> Expr:
-        """Return the address of an element on the memory side."""
         region, inner = self.memory.placement.region, iter(coordinates)
         indices = [
             build.cast(start, int64) if count == 1 else build.add(build.cast(start, int64), next(inner))

@@ -96,7 +96,6 @@ class Partition(VectorPlan):
         return self.elements[name].access(verb, 1 if name in self.single else self.vector_width)
 
     def edges(self, name: str) -> Edges:
-        """Return the tensor edges that an operand may pass."""
         return Edges.of(self.elements[name], self.vector_width)
 
     @property
@@ -108,7 +107,6 @@ class Partition(VectorPlan):
         return tuple(0 if name in self.single else 1 for name in self.names)
 
     def vector(self, thread: Expr, iteration: Expr) -> Expr:
-        """Return the number of a thread's vector in an iteration."""
         return build.add(build.mul(iteration, self.threads), thread)
 
     def is_active(self, thread: Expr, iteration: Expr) -> Expr:

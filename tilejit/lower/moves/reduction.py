@@ -68,7 +68,6 @@ class Reducing(PlanBase):
         return tuple([(name, times) for name, times in counted if times]) or (counted[0],)
 
     def _counted(self) -> list[tuple[str, int]]:
-        """Return each kind of instruction with its number per thread, which may be 0."""
         shares, results = self.shares, self.shares.results.count
         combined = f"{self.operation}.{self.combining.dtype}"
         if self.vote:
@@ -91,7 +90,6 @@ class Reducing(PlanBase):
 
     @property
     def shuffles(self) -> Shuffles:
-        """The shuffles that combine the lanes if no single instruction does."""
         return Shuffles(self.shares.results.count, self.shares.lanes)
 
     def facts(self) -> Facts:
@@ -164,7 +162,6 @@ class Reducing(PlanBase):
         return pair
 
     def _among_threads(self, b: Builder, partials: list[Partial], thread: Expr) -> list[Partial]:
-        """Combine the partials of all threads that share a result."""
         shares = self.shares
         if self.vote:
             return by_vote(b, self.combining, ROWS[self.vote], self.cta_threads, partials)
@@ -226,7 +223,6 @@ def _pairs(op: TileOp, combining: Combining, shares: ResultShares, target: Targe
 
 
 def _redux(combining: Combining, target: Target) -> str:
-    """Return the instruction that combines all lanes of a warp, or ""."""
     form = Redux(combining.reduction.combines, combining.dtype)
     has_one = not combining.reduction.picks and form in REDUX.forms()
     return REDUX.row(form).name if has_one and REDUX.row(form).missing(target) is None else ""

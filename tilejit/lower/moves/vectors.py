@@ -72,12 +72,10 @@ class OwnedVectors:
         return widest_vector(schedule.among(names or schedule.names), ragged=False)
 
     def of_width(self, width: int) -> OwnedVectors:
-        """Return the same elements in vectors of `width`."""
         return OwnedVectors(self.threads_share, self.elements, self.elements.in_vectors(width), width)
 
     @property
     def rounds(self) -> int:
-        """The vectors per thread."""
         return self.vectors.count
 
     def place(self, name: str, thread: Expr, iteration: Expr) -> Expr:
@@ -88,7 +86,6 @@ class OwnedVectors:
         return view.swizzled(build.add(self._first(name, self._of_thread(thread)), view.steps(iteration)))
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
-        """Return whether a thread moves its vectors between "registers" and "memory"."""
         return self.vectors["registers"].placement.is_mover(thread, loads)
 
     def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
@@ -185,11 +182,9 @@ class OwnedVectors:
 
     @property
     def _gains_by_splitting(self) -> bool:
-        """True if a thread has several vectors of global memory, each in consecutive registers."""
         return self.rounds > 1 and self.vectors["memory"].buffer.space == "global" and self.step_of("registers") == 1
 
     def _may_be_cut(self, edges_are_whole: bool) -> bool:
-        """True if an edge or a mask may cut a vector."""
         return self.width > 1 and (not edges_are_whole or self._mask_cuts)
 
     @property
@@ -223,7 +218,6 @@ class OwnedVectors:
         return f"vectors {' or '.join(cut)}" if cut else ""
 
     def _computed(self, b: Builder, condition: IndexCondition, every: View, values: Sequence[Expr]) -> VectorMask:
-        """Return the mask of the vector whose first element has these digits."""
         run = self.elements.digits[-1]
         assert run.dim is not None, "a computed mask needs vectors along one dimension"
         first = [every.coordinate(dim, values, int32) for dim in range(len(condition.index))]
@@ -238,7 +232,6 @@ class OwnedVectors:
         return run.dim is not None and condition.is_tested_by_ends(run.dim, self.width)
 
     def _of_thread(self, thread: Expr) -> list[Expr]:
-        """Return a thread's values of the digits over threads."""
         return self.threads_share["registers"].of_thread(thread)
 
     def _first(self, name: str, own: Sequence[Expr]) -> Expr:
@@ -277,7 +270,6 @@ class RegisterVectors:
     step: int
 
     def of(self, iteration: Expr) -> VectorRegisters:
-        """Return the registers of an iteration."""
         first = build.add(self.first, self.view.steps(iteration))
         return VectorRegisters(self.view.buffer, first, self.width, self.step)
 
@@ -286,7 +278,6 @@ class RegisterVectors:
         return self.of(iteration).run
 
     def first_of(self, iteration: Expr) -> Vector:
-        """Return the first register of an iteration."""
         return self.of(iteration)[build.const(0, int32)]
 
     def mask(self, iteration: Expr) -> VectorMask:
@@ -314,14 +305,12 @@ class VectorRegisters:
         return Vector(self.buffer, build.add(self.first, build.mul(k, self.step)))
 
     def load(self, b: Builder, memory: MaskedVector, fill: Expr) -> None:
-        """Load the registers from memory."""
         run = self._run(b)
         memory.load(b, run, fill)
         for k, register in self._apart(run):
             b.move(register, k)
 
     def store(self, b: Builder, memory: MaskedVector) -> None:
-        """Store the registers to memory."""
         memory.store(b, self.consecutive(b))
 
     def consecutive(self, b: Builder) -> Vector:

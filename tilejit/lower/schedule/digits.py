@@ -49,11 +49,9 @@ class Digit:
         return False
 
     def is_spread(self, operand: str) -> bool:
-        """Return whether the digit is spread over threads in an operand."""
         return isinstance(self[operand], Thread)
 
     def threads(self, operand: str) -> int:
-        """Return the stride in threads."""
         stride = self[operand]
         assert isinstance(stride, Thread)
         return stride.stride
@@ -73,7 +71,6 @@ class Digit:
         return self._every(width, -(-self.extent // width))
 
     def _every(self, count: int, extent: int) -> Digit:
-        """Return a digit whose steps are `count` steps of this one."""
         strides = tuple([(name, times(stride, count)) for name, stride in self.strides])
         return Digit(extent, self.dim, self.weight * count, strides)
 

@@ -120,7 +120,6 @@ class FoldOrder:
 
     @property
     def results(self) -> DigitSchedule:
-        """The digits over a thread's results."""
         return self.tiles.where(lambda d: not _is_reduced(d, self.weights) and not d.is_spread("src"))
 
     def each_result(self, operand: str) -> list[int]:
@@ -135,11 +134,9 @@ class FoldOrder:
         return tuple(product(*(range(digit.extent) for digit in self._registers(0))))
 
     def register(self, operand: str, slot: Key) -> int:
-        """Return the distance of a slot from the first one in an operand's registers."""
         return _register(self._registers(0), operand, slot)
 
     def _registers(self, done: int) -> list[Digit]:
-        """Return the register digits after the first `done` steps, slowest first."""
         return [step.digit for step in reversed(self.steps[done:]) if step.digit is not None]
 
     def applied(self, values: Mapping[Key, T], steps: FoldSteps[T], thread: Expr) -> T:
@@ -161,7 +158,6 @@ class FoldOrder:
         return last
 
     def _members_from(self, done: int) -> int:
-        """Return how many digits from this one on are combined through shared memory together."""
         count = 0
         for step in self.steps[done:]:
             if step.digit is not None or step.is_lane:
@@ -309,7 +305,6 @@ def _threads(steps: Sequence[FoldStep] | Iterator[FoldStep]) -> list[DigitStep]:
 
 
 def _moved(at: Mapping[int, int], steps: Sequence[FoldStep], values: Sequence[int]) -> dict[int, int]:
-    """Return an index advanced by values of some steps; the values are given slowest first."""
     moved = dict(at)
     for step, value in zip(reversed(steps), values, strict=True):
         moved[step.dim] += value * step.weight
@@ -317,5 +312,4 @@ def _moved(at: Mapping[int, int], steps: Sequence[FoldStep], values: Sequence[in
 
 
 def _register(digits: Sequence[Digit], operand: str, values: Sequence[int]) -> int:
-    """Return the register offset of values of the digits in an operand."""
     return sum(digit.elements(operand) * value for digit, value in zip(digits, values, strict=True))

@@ -74,13 +74,11 @@ class Depth:
         return gcd(*(digit.weight for digit in self.lanes))
 
     def of_lane(self, thread: Expr) -> Expr:
-        """Return the contribution of a thread's lane to k."""
         values = (DigitStep(digit.extent, digit["a"]).of_thread(thread) for digit in self.lanes)
         return build.weighted_sum([(value, d.weight) for value, d in zip(values, self.lanes, strict=True)], int32)
 
 
 def _worth(value: int, digits: Iterable[Digit]) -> int:
-    """Return the contribution of a value's digits, fastest first, to the index."""
     total = 0
     for digit in digits:
         value, at = divmod(value, digit.extent)
@@ -203,7 +201,6 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
 
 
 def _along(placement: Placement, dims: tuple[int, int]) -> list[int | None]:
-    """Return the operand's dimension along each of (m, n, k), or None."""
     at = dict(zip(dims, _dims(placement), strict=True))
     return [at.get(dim) for dim in (_M, _N, _K)]
 

@@ -31,27 +31,22 @@ class Iterations:
 
     @property
     def round(self) -> Var:
-        """The variable of the iteration."""
         return Var("iterations.round", int32, bounds=(0, max(self.rounds - 1, 0)))
 
     @property
     def thread(self) -> Var:
-        """The variable of the thread."""
         return Var("iterations.thread", int32, bounds=(0, self.threads - 1))
 
     @property
     def variables(self) -> tuple[Var, Var]:
-        """The variables of thread and iteration."""
         return self.thread, self.round
 
     @property
     def rounds_of(self) -> Array:
-        """The iteration of each row."""
         return np.arange(self.rounds * self.threads, dtype=np.int64) // self.threads
 
     @property
     def threads_of(self) -> Array:
-        """The thread of each row."""
         return np.arange(self.rounds * self.threads, dtype=np.int64) % self.threads
 
     def values(self, *exprs: Expr) -> Array:

@@ -56,12 +56,10 @@ class Tiles:
 
     @property
     def registers(self) -> View:
-        """The registers, over the digits of instructions."""
         return self.outer["registers"]
 
     @property
     def memory(self) -> View:
-        """The shared memory, over the digits of instructions."""
         return self.outer["memory"]
 
     @property
@@ -180,10 +178,7 @@ def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], 
 
 
 def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
-    """Return the stride of some lanes in memory.
-
-    raises: LayoutError if they don't have a single stride.
-    """
+    """Return the stride of some lanes in memory. raises: LayoutError if they don't have a single stride."""
     for near, far in zip(digits, digits[1:], strict=False):
         if _step(far) != near.extent * _step(near):
             raise LayoutError(

@@ -69,7 +69,6 @@ def need_same_threads(schedule: DigitSchedule, owner: str, name: str) -> None:
 
 
 def _moved(one: Buffer, other: Buffer) -> str:
-    """Return a hint how to move the elements of tile `other` to the threads that hold those of tile `one`."""
     if one.slots or one.shape != other.shape:
         return f"copy {other.name} to shared memory and load it from there, so that it gets {one.name}'s layout"
     return (

@@ -40,12 +40,10 @@ class DigitStep(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """The stride in threads."""
         assert isinstance(self.stride, Thread)
         return self.stride.stride
 
     def of_thread(self, thread: Expr) -> Expr:
-        """Return the value of the digit in a thread."""
         apart = self.threads
         return build.mod(build.floordiv(thread, apart) if apart > 1 else thread, self.extent)
 
@@ -93,7 +91,6 @@ class Placement:
 
     @property
     def terms(self) -> list[Term]:
-        """The terms of the region's start."""
         return [(offset.stride, offset.index) for offset in self.offsets]
 
     @property
@@ -213,7 +210,6 @@ def gathered_offsets(region: Region, number: Expr) -> tuple[Offset, ...]:
 
 
 def extent_of(buffer: Buffer, d: int) -> Expr:
-    """Return the extent of a buffer in dimension `d`."""
     size = buffer.shape[d]
     return build.const(size, int64) if isinstance(size, int) else size
 
@@ -296,7 +292,6 @@ def _wholes(layout: TileLayout) -> dict[tuple[object, ...], Placement]:
 
 
 def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
-    """Implement `place` for a part of a tile."""
     buffer, counts = region.buffer, region.counts
     dims: list[tuple[DigitStep, ...]] = []
     offsets = [
@@ -345,7 +340,6 @@ def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
 
 
 def _unit(axis: Axis) -> int:
-    """Return the address stride of an axis."""
     return TMEM_LANE if axis == TLane else 1
 
 

@@ -83,7 +83,6 @@ class ResultShares:
 
     @property
     def results(self) -> DigitSchedule:
-        """The digits over a thread's results."""
         return _results(self)
 
     @property
@@ -93,7 +92,6 @@ class ResultShares:
 
     @property
     def _shared(self) -> tuple[Digit, ...]:
-        """The digits over the threads that share a result."""
         return tuple([d for d in self.tiles.digits if _weight(d, self.weights) and d.is_spread("src")])
 
     @property
@@ -112,7 +110,6 @@ class ResultShares:
 
     @property
     def sharers(self) -> int:
-        """The number of threads that share a result."""
         return self.partials << len(self.lanes)
 
     @property
@@ -144,7 +141,6 @@ class ResultShares:
         return counts
 
     def _of_thread(self, thread: Expr, dim: int) -> Expr:
-        """Return a thread's contribution to the index in a dimension."""
         terms = [(_step(d).of_thread(thread), d.weight) for d in self._shared if d.dim == dim]
         return build.weighted_sum(terms, int32)
 
@@ -154,7 +150,6 @@ class ResultShares:
         return build.weighted_sum(terms, int32)
 
     def group_of(self, thread: Expr) -> Expr:
-        """Return the group of a thread."""
         return numbered(thread, self._groups)
 
     def member_of(self, thread: Expr) -> Expr:
@@ -206,7 +201,6 @@ def _dim(digit: Digit) -> int:
 
 
 def _weight(digit: Digit, weights: Sequence[int]) -> int:
-    """Return the weight of the digit's dimension; 0 if it is kept."""
     return weights[_dim(digit)]
 
 
@@ -215,12 +209,10 @@ def _step(digit: Digit) -> DigitStep:
 
 
 def _counted(digits: DigitSchedule) -> Iterator[tuple[int, ...]]:
-    """Yield all values of the digits, in order."""
     return product(*(range(digit.extent) for digit in digits.digits))
 
 
 def _registers(digits: DigitSchedule, operand: str) -> Iterator[int]:
-    """Return the register offsets of all values of the digits in an operand."""
     strides = [digit.elements(operand) for digit in digits.digits]
     return (sum(map(mul, strides, values)) for values in _counted(digits))
 
@@ -262,7 +254,6 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
 
 
 def _need_one_shape(first: Region, other: Region) -> None:
-    """Raise LayoutError if only one of two sources is laid out as one dimension."""
     if first.shape != other.shape:
         raise LayoutError(
             f"of {first.buffer.name} and {other.buffer.name} only one is laid out as one dimension",

@@ -55,7 +55,6 @@ def multiple_of(stride: int | Scaled) -> int:
 
 
 def times(stride: Stride, factor: int) -> Stride:
-    """Return the stride of `factor` steps."""
     if isinstance(stride, int):
         return stride * factor
     if isinstance(stride, Thread):

@@ -74,7 +74,6 @@ class Atoms:
 
     @property
     def row_bytes(self) -> int:
-        """The bytes of an atom's row, w."""
         return self.row_elements * self.element_bits // 8
 
     @property
@@ -147,12 +146,10 @@ def _swizzle_bits(placement: Placement) -> int:
 
 
 def _mode_of(swizzle: Swizzle) -> str:
-    """Return the mode with the bits of a swizzle, at most the maximum."""
     return MODES[min(swizzle.bits, len(MODES) - 1)]
 
 
 def _major(placement: Placement) -> int:
-    """Return the contiguous dimension."""
     for d, steps in enumerate(placement.dims):
         if steps[-1].stride == 1:
             return d

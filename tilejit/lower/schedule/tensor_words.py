@@ -92,7 +92,6 @@ def _along(steps: Sequence[DigitStep], stride: Callable[[DigitStep], int]) -> Ar
 
 
 def _each(slower: Array, faster: Array) -> Array:
-    """Return all sums of an element of each array, in row-major order."""
     return np.asarray(np.add.outer(slower, faster).ravel())
 
 
@@ -191,7 +190,6 @@ def _moved(placement: Placement, packed: int) -> Expr:
 
 
 def _placed(region: Region) -> Placement:
-    """Return the placement of a region for a warpgroup."""
     layout = region.buffer.tile_layout
     if layout.replica or layout.swizzle is not None:
         what = "replicas" if layout.replica else "a swizzle"

@@ -88,7 +88,6 @@ class View:
         object.__setattr__(self, "buffer", self.placement.buffer)
 
     def then(self, faster: View) -> View:
-        """Return the operand with the digits of `faster` appended."""
         return View(self.name, self.placement, self.dims, (*self.digits, *faster.digits), self.space)
 
     @property
@@ -106,7 +105,6 @@ class View:
         return reach
 
     def access(self, verb: str, width: int) -> str:
-        """Return the PTX mnemonic of an access of `width` elements."""
         dtype = self.buffer.dtype
         bits = width * dtype.bits
         lane = 64 if dtype.bits == 64 else min(bits, 32)
@@ -143,7 +141,6 @@ class View:
         return total_along(self._counted(index), self.buffer.index_dtype)
 
     def address(self, index: Expr) -> Expr:
-        """Return the swizzled address of a flat index."""
         return self.swizzled(self.located(index))
 
     def adds_up(self, step: int, count: int) -> bool:
@@ -163,7 +160,6 @@ class View:
     # swizzles
 
     def swizzled(self, address: Expr) -> Expr:
-        """Apply the operand's swizzle to an address."""
         return swizzled(address, self.placement.swizzle)
 
     def advanced(self, base: Expr, plain: Expr, moved: Expr) -> Expr:
@@ -270,7 +266,6 @@ class DigitSchedule:
         return tuple((self._views or self._viewed()).values())
 
     def _viewed(self) -> dict[str, View]:
-        """Create the views at the first use."""
         space, digits = self.space, self.digits
         views = {each.name: View(each.name, each.placement, each.dims, digits, space) for each in self.operands}
         object.__setattr__(self, "_views", views)
@@ -286,19 +281,15 @@ class DigitSchedule:
 
     @property
     def count(self) -> int:
-        """The number of values of the index."""
         return prod(map(_EXTENT, self.digits))
 
     def digits_of(self, index: Expr) -> list[Expr]:
-        """Return the values of the digits of a flat index."""
         return digits_of(index, tuple(map(_EXTENT, self.digits)))
 
     def over(self, digits: Iterable[Digit]) -> DigitSchedule:
-        """Return the schedule with other digits."""
         return DigitSchedule(self.space, tuple(digits), self.operands)
 
     def where(self, holds: Callable[[Digit], bool]) -> DigitSchedule:
-        """Return the schedule of the digits for which a predicate holds."""
         return self.over(filter(holds, self.digits))
 
     def split_by_owner(self, owner: str) -> tuple[DigitSchedule, DigitSchedule]:
@@ -310,11 +301,9 @@ class DigitSchedule:
         return self.over(spread), self.over(held)
 
     def then(self, faster: DigitSchedule) -> DigitSchedule:
-        """Return the schedule with the digits of `faster` appended."""
         return self.over((*self.digits, *faster.digits))
 
     def ordered(self, by: Callable[[Digit], float]) -> DigitSchedule:
-        """Return the schedule with its digits sorted by descending `by`."""
         return self.over(sorted(self.digits, key=by, reverse=True)) if len(self.digits) > 1 else self
 
     def joined(self) -> DigitSchedule:
@@ -353,7 +342,6 @@ class DigitSchedule:
         return last.extent
 
     def among(self, names: Sequence[str]) -> DigitSchedule:
-        """Return the schedule of some of the operands."""
         if tuple(names) == self.names:
             return self
         digits = [

@@ -55,7 +55,6 @@ def widest_vector(schedule: DigitSchedule, *, ragged: bool) -> Width:
 
 
 def _obstacle(schedule: DigitSchedule, width: int, ragged: bool) -> str | None:
-    """Return why vectors of `width` aren't provable, or None."""
     run = schedule.run_length
     if run == 1:
         return _no_run(schedule)
@@ -71,7 +70,6 @@ def _obstacle(schedule: DigitSchedule, width: int, ragged: bool) -> str | None:
 
 
 def _no_run(schedule: DigitSchedule) -> str:
-    """Return why no two elements are contiguous in every operand."""
     for view in schedule.views:
         stride = view.strides[-1] if schedule.digits else 1
         name, layout = view.buffer.name, view.buffer.layout

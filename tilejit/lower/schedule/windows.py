@@ -53,7 +53,6 @@ class Edges:
 
     @staticmethod
     def of(view: View, width: int) -> Edges:
-        """Return the edges that vectors of `width` along the last digit may pass."""
         return Edges.within(view, width, view.placement.edges)
 
     @staticmethod
@@ -68,7 +67,6 @@ class Edges:
 
     @property
     def all_inside(self) -> Expr:
-        """The condition that the whole region is inside its tensor."""
         cond: Expr = TRUE
         for d in self.dims:
             cond = build.logical_and(cond, inside(self.view.placement.region, d))
@@ -230,7 +228,6 @@ def _passes_end(view: View, d: int, refuted: Expr) -> bool:
 
 
 def _plain(view: View, d: int, refuted: Expr) -> Window:
-    """Return the window in dimension `d` of the buffer, in 64 bits."""
     dim = view.dims.index(d) if d in view.dims else None
     start, size = build.cast(view.placement.region.starts[d], int64), extent_of(view.buffer, d)
     if dim in view.space.padded and not _passes_end(view, d, refuted):
