@@ -185,10 +185,7 @@ def _joined(replica: Sequence[Iter]) -> tuple[Iter, ...]:
 
 
 def same_owners(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
-    """Return whether two layouts give each element to the same threads, in whatever registers.
-
-    one_shape, other_shape: the padded extents of the tiles, without those of 1.
-    """
+    """Return whether two layouts give each element to the same threads. Shapes are padded, without extents of 1."""
     return _owners(one, tuple(one_shape)) == _owners(other, tuple(other_shape))
 
 

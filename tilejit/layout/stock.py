@@ -130,10 +130,7 @@ class Tcgen05Atom:
 
 
 def tcgen05_atom(shape: str, rows: int, columns: int, bits: int) -> Tcgen05Atom:
-    """Return the instructions that move a tile of `rows` by `columns` elements.
-
-    raises: LayoutError if no legal instruction moves exactly this tile.
-    """
+    """Return the instructions that move exactly a tile of `rows` by `columns` elements, or raise LayoutError."""
     form = _form(shape)
     hint = "give rows, columns and the bits of an element"
     rows, bits = integer(rows, "a number of rows", hint), integer(bits, "a number of bits", hint)

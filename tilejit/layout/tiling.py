@@ -20,10 +20,7 @@ Shape = Sequence[int]
 
 
 def tile(inner: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: Shape) -> TileLayout:
-    """Return tile(o, i) = inner(i) + outer(o), with outer's strides scaled by inner's span on their axis.
-
-    Offsets are added unscaled. The outer digits are the slower ones of each dimension.
-    """
+    """Return inner(i) + outer(o), outer's strides scaled by inner's span on their axis; outer's digits are slower."""
     outer_shape, inner_shape = extents(outer_shape), extents(inner_shape)
     return _combined(outer, inner, outer_shape, inner_shape, _spans(inner.adapted(inner_shape)))
 
@@ -126,10 +123,7 @@ def is_tile_outer(
 def is_direct_sum_left(
     left: TileLayout, total: TileLayout, interleaved_shape: Shape, left_shape: Shape
 ) -> TileLayout | None:
-    """Return the right layout with which `left` sums to `total`, or None.
-
-    interleaved_shape: the left and the right extent of each dimension, alternating.
-    """
+    """Return the right layout with which `left` sums to `total`, or None; left and right extents are interleaved."""
     interleaved_shape, left_shape = extents(interleaved_shape), extents(left_shape)
     parts, own = _groups(total, interleaved_shape), _groups(left, left_shape)
     if left.swizzle is not None or parts is None or own is None:
@@ -176,10 +170,7 @@ def _less(whole: TileLayout, part: TileLayout) -> tuple[tuple[Axis, int], ...]:
 
 
 def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> TileLayout | None:
-    """Split the thread axis of `tiled` at the level where `part`'s ends, or begins if not `tiled_is_outside`.
-
-    returns: `tiled` unchanged if the scopes are equal or one has none; None if they don't nest.
-    """
+    """Split the thread axis of `tiled` where `part`'s ends (begins if not `tiled_is_outside`); None if they don't nest."""
     own, other = tiled.scope, part.scope
     if own is None or other is None:
         return tiled

@@ -236,10 +236,7 @@ def barrier_of(op: TileOp) -> Vector:
 
 @remembered_pair
 def _coordinate(start: Expr, more: int) -> Expr:
-    """Return a coordinate as int32, clamped: a coordinate beyond int32 is outside every tensor and remains outside.
-
-    Cached, because most boxes of a copy differ in one coordinate only.
-    """
+    """Return a coordinate clamped to int32, which keeps it outside. Cached, because most boxes share coordinates."""
     at = build.add(start, build.const(more, int64))
     if not facts.fits(facts.bounds(at), int32):
         low, high = facts.full_range(int32)[0], TensorMapSpec.EXTENT_END
@@ -250,11 +247,7 @@ def _coordinate(start: Expr, more: int) -> Expr:
 def box_copy(
     tensor: Region, tile: Region, context: DispatchContext, *, loads: bool, along: int | None = None
 ) -> BoxCopy:
-    """Plan a TMA copy between a region of a tensor and one of shared memory.
-
-    along: the multicast axis of the cluster; None if each CTA copies for itself.
-    raises: LayoutError if TMA can't copy these regions.
-    """
+    """Plan a TMA copy, or raise LayoutError. along: the multicast axis; None if each CTA copies for itself."""
     placement, atoms = _sides(tensor, tile)
     root = tensor.buffer.root
     major = placement.places[atoms.major]
@@ -288,10 +281,7 @@ def _sides(tensor: Region, tile: Region) -> tuple[Placement, Atoms]:
 
 
 def _axes(tensor: Region) -> list[int | None]:
-    """Map each dimension of a region to a dimension of the kernel argument; None for a dimension that a view added.
-
-    raises: LayoutError if the buffer's other dimensions aren't a permutation of the argument's.
-    """
+    """Map dimensions of a region to those of the kernel argument, None for added ones, or raise LayoutError."""
     buffer, root = tensor.buffer, tensor.buffer.root
     strides, of_root = global_strides(buffer), global_strides(root)
     axes: list[int | None] = []
@@ -393,10 +383,7 @@ def _need_whole_chunks(tensor: Region, major: int) -> None:
 
 
 def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_Issue, ...], _Issue]:
-    """Return the extents of a box, the boxes of the first CTA, and the step to those of the next CTA.
-
-    ones: dimensions of one element, which come last. ctas: how many CTAs share the copy.
-    """
+    """Return a box's extents, the first CTA's boxes, and the step to the next CTA's. ones: trailing unit dimensions."""
     _need_aligned(atoms)
     width, parts = _columns(atoms)
     extents = [atoms.placement.shape[d] for d in reversed(atoms.row_dims)]
@@ -431,11 +418,7 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
 
 
 def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas: int) -> int:
-    """Return the outermost row dimension that splits evenly among the CTAs; dimensions count fastest first.
-
-    inner: elements between neighbours in each dimension.
-    raises: LayoutError if no dimension does.
-    """
+    """Return the outermost row dimension that the CTAs can share, or raise LayoutError. inner: strides of the rows."""
     for d in reversed(range(len(extents))):
         if extents[d] % ctas == 0 and extents[d] // ctas * inner[d] % _unit(atoms) == 0:
             return d

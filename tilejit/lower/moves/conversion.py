@@ -73,11 +73,7 @@ def _holding(
 def partial_write_fault(
     region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
 ) -> str | None:
-    """Return why the threads of a scope can't all write `registers` of a region, or None.
-
-    In some threads these registers may hold elements of the tile that are outside the region.
-    part: the region's holding.
-    """
+    """Return why not all threads may write `registers`: they may hold elements of the tile outside the region."""
     if region.extents == region.buffer.shape:
         return None
     start = Const(0, int32)

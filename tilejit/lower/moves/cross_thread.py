@@ -220,10 +220,7 @@ def exchanged(b: Builder, combining: Combining, shared: SharedPartials, partials
 def gathered(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool
 ) -> list[list[Partial]]:
-    """Return the partial results of all members for each result: leaders write, and every thread reads all.
-
-    is_idle: a barrier already guarantees that the memory is no longer read.
-    """
+    """Write the partials and return those of all members for each result. is_idle: the memory is known to be unused."""
     results = _written(b, dtypes, shared, partials, is_idle=is_idle)
     return [_every(b, shared, places) for places in results]
 

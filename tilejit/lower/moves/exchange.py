@@ -81,10 +81,7 @@ class ExchangeMemory:
 
 
 def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> ExchangeMemory:
-    """Return the cheapest of some dense layouts, swizzled; ties go to the first layout and the fewest swizzle bits.
-
-    ways: the layouts, each with the costs of its accesses.
-    """
+    """Return the cheapest of some dense layouts, swizzled; ties go to the first one and the fewest bits."""
     best: ExchangeMemory | None = None
     for layout, sides in ways:
         least = sum(side.least for side in sides) + 2 * BARRIER

@@ -42,11 +42,7 @@ class OwnerCopy(VectorPlan):
 
     @staticmethod
     def of(op: TileOp, threads: int) -> OwnerCopy:
-        """Plan a copy that visits every register of the tile.
-
-        raises: LayoutError if threads outside the scope own the tile, or the tile has no thread axes and the scope has
-        several threads.
-        """
+        """Plan a copy that visits every register of the tile, or raise LayoutError if its owners don't match."""
         scope = op.scope
         registers, memory, loads = local_side(op)
         tile = owned(registers.buffer, scope)

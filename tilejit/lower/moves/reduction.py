@@ -189,10 +189,7 @@ class Reducing(PlanBase):
 
 @remembered_pair
 def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
-    """Plan a reduction of local tiles. Cached, because each variant needs the plan to decide whether it applies.
-
-    raises: LayoutError if the layouts of the tiles don't match.
-    """
+    """Plan a reduction of local tiles, or raise LayoutError. Cached, because each variant asks for the plan."""
     reduction = op.record.reduction
     assert reduction is not None, f"{op.name} is no reduction"
     combining = Combining(reduction, reduction.combines_in(op.region("src").dtype, op.region("dst").dtype))
@@ -204,10 +201,7 @@ def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
 
 
 def _pairs(op: TileOp, combining: Combining, shares: ResultShares, target: Target) -> str:
-    """Return the packed instruction that combines pairs; "" if none exists or the slots aren't aligned register pairs.
-
-    accepts: reductions that don't depend on the order and combine in the element type.
-    """
+    """Return the packed instruction for aligned pairs of slots if the order doesn't matter, or ""."""
     form, start = Pair(combining.reduction.combines, op.region("src").dtype), shares.tiles["src"].start
     if combining.reduction.picks or not form.dtype.is_half or form not in PAIRS.forms():
         return ""

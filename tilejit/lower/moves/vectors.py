@@ -192,10 +192,7 @@ class OwnedVectors:
         return "mask" in self.vectors.names and self.step_of("mask") != 0
 
     def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, is_active: Expr) -> None:
-        """Assert that all accessed elements of "memory" are inside the tensor, for accesses that aren't masked.
-
-        region: the region in memory.
-        """
+        """Assert that accessed elements of `region`, in "memory", are inside the tensor if they aren't masked."""
         dims = place(replace(region, in_bounds=False), op.scope).edges
         with ExitStack() as checks:
             examine = {d: checks.enter_context(each_inside(b, region, d)) for d in dims}

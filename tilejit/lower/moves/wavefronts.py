@@ -44,10 +44,7 @@ class SharedAccesses:
 
     @staticmethod
     def of(issue: Array, thread: Array, address: Array, width: int, bytes_each: int) -> SharedAccesses:
-        """Collect the pieces of accesses given by issue, thread and address.
-
-        address: of the first element, a multiple of `width`, which is a power of two.
-        """
+        """Collect the pieces of some accesses. address: a multiple of `width`, which is a power of two."""
         size = max(width, WORD_BYTES // bytes_each)
         at_once = _BANKS * WORD_BYTES // (size * bytes_each)
         lanes, threads = min(_LANES, at_once), int(thread.max(initial=0)) + 1

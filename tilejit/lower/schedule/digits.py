@@ -101,10 +101,7 @@ def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
 
 
 def counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> tuple[DigitStep, ...]:
-    """Return the steps extended to `count` values. In memory they pass the extent, where accesses are masked.
-
-    raises: LayoutError for a local tile, in which other threads or registers would hold these values.
-    """
+    """Extend steps to `count` values; in memory the added ones are masked. raises: LayoutError for a local tile."""
     counted = prod([step.extent for step in steps])
     if counted == count:
         return steps
@@ -121,10 +118,7 @@ def counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> 
 
 
 def common_digits(there: Mapping[str, tuple[DigitStep, ...]], dim: int) -> tuple[Digit, ...] | None:
-    """Return the coarsest common digits of one dimension; None if the operands' splits have none.
-
-    there: the steps of each operand along the dimension.
-    """
+    """Return the coarsest common digits of one dimension, or None. there: the steps of each operand along it."""
     if max(map(len, there.values())) == 1:
         # fast path for most dimensions: every operand has one stride
         return _one_digit(there, dim)

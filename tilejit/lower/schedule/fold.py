@@ -110,10 +110,7 @@ class FoldOrder:
 
     @staticmethod
     def of(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> FoldOrder:
-        """Return the order of an operation on local tiles by a scope of `threads` threads.
-
-        pairs: names of the destination and the source of each value. raises: LayoutError as `reduced_tiles`.
-        """
+        """Return the order of an operation on local tiles. pairs: destination and source of each value, by name."""
         tiles, weights = reduced_tiles(op, threads, pairs)
         steps = [step for d in tiles.digits if _is_reduced(d, weights) for step in _steps(d, threads)]
         return FoldOrder(tiles, weights, tuple(sorted(steps, key=lambda step: (-step.dim, step.weight))))

@@ -155,10 +155,7 @@ def _shown(step: DigitStep) -> str:
 
 
 def fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> Placement:
-    """Return the placement of one operand. pack: its elements in a 32-bit register.
-
-    raises: LayoutError if the operand can't be a fragment, whatever the other operands are.
-    """
+    """Return the placement of one operand, or raise LayoutError. pack: its elements in a 32-bit register."""
     placement = place(region, scope)
     need_slice(placement)
     _need_lanes(placement, name)

@@ -154,10 +154,7 @@ def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
 
 
 def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], Digit]:
-    """Return the digits over a thread's 32-bit registers, and the digit over the two elements in one.
-
-    raises: LayoutError if elements don't form pairs, or a pair starts at an odd element.
-    """
+    """Return the digits over 32-bit registers and over the pair in one. raises: LayoutError if pairs aren't aligned."""
     name = registers.buffer.name
     pairs = [d for d in digits if d["registers"] == 1]
     if not pairs or pairs[0].extent % 2:
@@ -190,10 +187,7 @@ def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
 
 
 def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, int]:
-    """Return (trans, pitch) for the strides in memory of a row, of two columns, and of one column.
-
-    raises: LayoutError if neither rows nor columns are 8 contiguous elements, 16 aligned bytes.
-    """
+    """Return (trans, pitch) for the strides of a row, two columns and one column, or raise LayoutError."""
     rows, quads, pair = steps
     name, bytes_each = memory.buffer.name, memory.buffer.dtype.bytes
     if (quads, pair) == (2, 1):

@@ -140,10 +140,7 @@ def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, 
 
 
 def place(region: Region, scope: str) -> Placement:
-    """Return the placement of a region for the threads of a scope.
-
-    raises: LayoutError if threads of a wider scope own it, or it isn't a slice over threads.
-    """
+    """Return the placement of a region. raises: LayoutError if it cuts threads or a wider scope owns it."""
     buffer = region.buffer
     strides = global_strides(buffer) if buffer.space == "global" else None
     if strides is not None:
@@ -155,10 +152,7 @@ def place(region: Region, scope: str) -> Placement:
 
 
 def owned(buffer: Buffer, scope: str) -> Placement:
-    """Return the placement of a whole local buffer, which any of the scope's threads may own.
-
-    raises: LayoutError if threads of a wider scope own it.
-    """
+    """Return the placement of a whole local buffer. raises: LayoutError if threads of a wider scope own it."""
     layout, extents = buffer.tile_layout, buffer.fixed_shape
     whole = Region(buffer, (_int(0),) * len(extents), extents)
     steps = SCOPES[scope].steps
@@ -167,10 +161,7 @@ def owned(buffer: Buffer, scope: str) -> Placement:
 
 
 def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
-    """Return the swizzled offset of an element in memory, or its register in a tile without thread axes.
-
-    raises: LayoutError if the buffer is spread over threads.
-    """
+    """Return an element's swizzled offset or register. raises: LayoutError if the buffer is spread over threads."""
     layout, dtype = buffer.layout, buffer.index_dtype
     starts = [build.cast(index, dtype) for index in indices]
     one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
@@ -355,10 +346,7 @@ def _no_thread_offset(layout: TileLayout, buffer: Buffer) -> None:
 def _window(
     group: tuple[Iter, ...], start: Expr, extent: int, what: str, scope: str
 ) -> tuple[tuple[DigitStep, ...], list[Offset]]:
-    """Return the steps over [start, start + extent) of one dimension, and the terms of its start.
-
-    raises: LayoutError if the window of a dimension over threads doesn't move along steps.
-    """
+    """Return the steps over [start, start + extent) of one dimension and the terms of its start, or raise LayoutError."""
     if _is_zero(start) and extent == prod([it.extent for it in group]):
         return _whole(group, scope), []
     if isinstance(start, Const):
@@ -436,10 +424,7 @@ def _folded(group: tuple[Iter, ...], start: Expr) -> Folded:
 
 
 def _scope_step(it: Iter, scope: str) -> DigitStep:
-    """Return an iterator as a step in registers or over the threads of a scope.
-
-    raises: LayoutError if it counts threads of a wider scope.
-    """
+    """Return an iterator as a step. raises: LayoutError if it counts threads of a wider scope."""
     if not it.axis.is_thread:
         return DigitStep(it.extent, it.stride)
     steps = SCOPES[scope].steps

@@ -71,11 +71,7 @@ class ResultShares:
 
     @staticmethod
     def of(op: TileOp, threads: int) -> ResultShares:
-        """Return the shares of a reduction of local tiles by a scope of `threads` threads.
-
-        raises: LayoutError if the tiles aren't owned by the scope's threads, or the destination's kept axes have other
-        owners than the source's.
-        """
+        """Return the shares of a reduction of local tiles. raises: LayoutError if the tiles' threads don't match."""
         tiles, weights = reduced_tiles(op, threads, (("dst", "src"),))
         spread = [_step(d) for d in tiles.digits if d.is_spread("src") and _weight(d, weights)]
         lanes, members = _lanes_and_members(spread, threads)
@@ -224,11 +220,7 @@ def numbered(thread: Expr, steps: Sequence[DigitStep]) -> Expr:
 
 
 def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> tuple[DigitSchedule, tuple[int, ...]]:
-    """Return the digits of all tiles over the sources' shape without units, and the weights as in `ResultShares`.
-
-    pairs: names of the destination and the source of each value.
-    raises: LayoutError as `ResultShares.of`, and if different threads own the sources' elements at one index.
-    """
+    """Return the digits of all tiles without unit dimensions, and the weights. pairs: destination and source names."""
     regions: dict[str, Region] = {}
     for to, of in pairs:
         regions[of], axes = _unfolded(op.region(of), axes_of(dict(op.attrs), len(op.region(of).shape)))
@@ -262,10 +254,7 @@ def _need_one_shape(first: Region, other: Region) -> None:
 
 
 def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:
-    """Return the source and its reduced axes; a tile that is laid out as one dimension is flattened.
-
-    raises: LayoutError if such a tile isn't reduced as a whole.
-    """
+    """Return the source and its reduced axes, flattened if it is laid out as one dimension, or raise LayoutError."""
     buffer = src.buffer
     if not len(buffer.slots) == 1 < len(buffer.shape):
         return src, axes
@@ -280,10 +269,7 @@ def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ..
 
 
 def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of: str) -> None:
-    """Raise LayoutError unless the threads that own the destination's kept axes own those of the source.
-
-    Both tiles are owned by the whole scope, so the threads that share a result then hold replicas of it.
-    """
+    """Raise LayoutError unless the owners of the destination's kept axes are those of the source's."""
     src, dst = tiles[of], tiles[to]
     for digit in tiles.digits:
         if digit.is_folded:
@@ -300,10 +286,7 @@ def _need_projected(tiles: DigitSchedule, weights: tuple[int, ...], to: str, of:
 
 
 def _lanes_and_members(spread: Sequence[DigitStep], threads: int) -> tuple[tuple[int, ...], tuple[DigitStep, ...]]:
-    """Return the lane distances that shuffles combine, and the steps over other threads.
-
-    Shuffles need whole warps, and distances that are powers of two.
-    """
+    """Return the lane distances that shuffles can combine in whole warps, and the steps over other threads."""
     if WARP.left_over(threads):
         return (), _slowest_first(spread)
     lanes: list[int] = []

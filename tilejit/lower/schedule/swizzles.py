@@ -20,10 +20,7 @@ __all__ = ["advanced", "possible_bits", "swizzled"]
 
 
 def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
-    """Apply a swizzle to an address.
-
-    Terms that are multiples of the swizzle's period don't affect it and are added afterwards.
-    """
+    """Apply a swizzle to an address; terms that are multiples of its period are added afterwards."""
     if swizzle is None:
         return address
     far, near = build.apart(address, swizzle.period)

@@ -241,10 +241,7 @@ class DigitSchedule:
 
     @staticmethod
     def of_same_shape(operands: Mapping[str, Placement]) -> DigitSchedule:
-        """Return the schedule of operands of one shape, which is the space.
-
-        raises: LayoutError if shapes differ, and as `of`.
-        """
+        """Return the schedule of operands of one shape, which is the space, or raise LayoutError."""
         (first, shape), *others = ((name, placement.shape) for name, placement in operands.items())
         for name, other in others:
             if other != shape:

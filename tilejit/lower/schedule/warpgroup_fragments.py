@@ -35,10 +35,7 @@ class FragmentRun:
 
 
 def registers_of_sums(region: Region) -> Array:
-    """Return the registers of the accumulator's elements, in wgmma's order, of shape (blocks of 64 rows, elements).
-
-    raises: LayoutError if the accumulator isn't laid out for wgmma.
-    """
+    """Return the accumulator's registers in wgmma's order, of shape (blocks of 64 rows, elements)."""
     return _registers(region, "acc", 2, f"tj.wgmma.layout_c({region.shape})")
 
 
@@ -48,10 +45,7 @@ def registers_of_a(region: Region) -> Array:
 
 
 def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
-    """Return the registers of a fragment. pack: neighbours in a row that one thread holds.
-
-    Thread and register of an element are sums of contributions of its row and its column.
-    """
+    """Return the registers of a fragment: sums over row and column. pack: neighbours in a row that one thread holds."""
     hint, what = f"what fits: layout={layout}", region.buffer.name
     what = what if what == name else f"{name} ({what})"
     placement = place(region, WARPGROUP.name)
@@ -76,10 +70,7 @@ def _registers(region: Region, name: str, pack: int, layout: str) -> Array:
 
 
 def runs(registers: Array, pack: int, name: str) -> tuple[FragmentRun, ...]:
-    """Split registers into runs of consecutive ones. pack: elements in a 32-bit register.
-
-    raises: LayoutError if a run splits a 32-bit register.
-    """
+    """Split registers into runs of whole 32-bit registers, which hold `pack` elements, or raise LayoutError."""
     breaks = np.flatnonzero(np.diff(registers) != 1) + 1
     found = [FragmentRun(int(part[0]), len(part)) for part in np.split(registers, breaks)]
     if any(run.first % pack or run.width % pack for run in found):

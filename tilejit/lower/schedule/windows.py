@@ -73,10 +73,7 @@ class Edges:
         return cond
 
     def mask(self, b: Builder, vectors: int, refuted: Expr = FALSE) -> Mask:
-        """Return the tests for the statements that `b` emits from here on, for `vectors` vectors per thread.
-
-        refuted: a condition known to be false there.
-        """
+        """Return the tests for `vectors` vectors per thread in the code that follows, where `refuted` is false."""
         tests = vectors if self.whole else vectors * self.width
         if tests >= _MANY_TESTS:
             return self.clamped(b, refuted)
@@ -99,10 +96,7 @@ class Edges:
 
 
 def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: int) -> bool:
-    """Return whether no vector of `width` along the last digit straddles an edge.
-
-    That holds if the dimension's start and size and the weights of all slower digits are multiples of a vector's span.
-    """
+    """Return whether start, size and slower digits are multiples of a vector's span, so that none straddles an edge."""
     run = view.digits[-1]
     if width == 1 or run.dim is None:
         return True
@@ -197,10 +191,7 @@ class Mask:
         return cond
 
     def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
-        """Return how many of elements [start, start + width) of a vector are before the end of the tensor.
-
-        accepts: a vector that doesn't start before the tensor.
-        """
+        """Return how many of elements [start, start + width) precede the tensor's end; none may precede its start."""
         (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.run_dim)
         first = build.const(start * self.run_step, int32)
         return ahead.count_from(coordinate, first, width, self.run_step)
