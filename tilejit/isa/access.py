@@ -100,9 +100,7 @@ def _row(form: GlobalAccess, *, loads: bool) -> Row:
         text=f"@$guard {text}" if form.guarded else text,
         meaning=f"{meaning}, if $guard is true" if form.guarded else meaning,
         operands=(values, place, *guard) if loads else (place, values, *guard),
-        since=form.capability.since,
-        ptx=max(form.capability.ptx, hint_ptx),
-        memory=True,
+        since=form.capability.since, ptx=max(form.capability.ptx, hint_ptx), memory=True,
         source='PTX ISA, "Data Movement and Conversion Instructions: ld, st" and "Cache Eviction Priority Hints"',
     )
 

@@ -17,9 +17,7 @@ def _fast(name: str, meaning: str, ptx: tuple[int, int] = (6, 0), arguments: tup
             register("result", F32, Direction.OUT, element=float32),
             *(register(argument, F32, element=float32) for argument in arguments),
         ),
-        since=75,
-        ptx=ptx,
-        source='PTX ISA, "Floating Point Instructions"',
+        since=75, ptx=ptx, source='PTX ISA, "Floating Point Instructions"',
     )
 
 

@@ -100,9 +100,7 @@ def _row(form: AtomicForm, *, returns: bool) -> Row:
         text=f"{name} {'$before, ' if returns else ''}{listed};",
         meaning=f"the element at $place {operation.meaning}{previous}",
         operands=(*before, address("place", form.space, Direction.INOUT, bank.bits // 8), *sources),
-        since=90 if form.type == "bf16" else 75,
-        ptx=(7, 8) if form.type == "bf16" else (6, 3),
-        memory=True,
+        since=90 if form.type == "bf16" else 75, ptx=(7, 8) if form.type == "bf16" else (6, 3), memory=True,
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: atom, red"',
     )
 
@@ -151,9 +149,7 @@ def _vector_row(form: VectorForm) -> Row:
             address("place", form.space, Direction.INOUT, form.bits // 8),
             register("values", registers, count=form.count),
         ),
-        since=90 if is_new else 75,
-        ptx=(8, 1) if form.count > 1 else (7, 8) if is_new else (6, 3),
-        memory=True,
+        since=90 if is_new else 75, ptx=(8, 1) if form.count > 1 else (7, 8) if is_new else (6, 3), memory=True,
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: red"',
     )
 

@@ -100,9 +100,7 @@ def _pair(pair: Pair) -> Row:
             register("result", word, Direction.OUT, element=pair.dtype),
             *(register(name, word, element=pair.dtype) for name in inputs),
         ),
-        since=since,
-        ptx=ptx,
-        source=source,
+        since=since, ptx=ptx, source=source,
     )
 
 

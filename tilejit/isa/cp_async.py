@@ -51,9 +51,7 @@ def _start(name: str, size: int, edge: tuple[Operand, ...], what: str, ptx: tupl
         name=name,
         text=f"cp.async.{_CACHES[size]}.shared.global {listed};",
         meaning=f"starts to copy {what} from global $source to shared $to",
-        operands=(to, read, *edge),
-        ptx=ptx,
-        starts=CP_ASYNC,
+        operands=(to, read, *edge), ptx=ptx, starts=CP_ASYNC,
     )
 
 

@@ -10,9 +10,7 @@ PMEVENT = Row(
     name="pmevent.mask",
     text="pmevent.mask $events;",
     meaning="performance monitors count the events whose bits are set in the 16 bits of $events",
-    operands=(constant("events"),),
-    since=75,
-    ptx=(6, 0),
+    operands=(constant("events"),), since=75, ptx=(6, 0),
     # convergent, so that LLVM neither removes nor duplicates it
     convergent=True,
     source='PTX ISA, "Miscellaneous Instructions: pmevent"',

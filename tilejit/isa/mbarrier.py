@@ -46,7 +46,8 @@ FENCE = _row(
 ARRIVE = _row(
     name="mbarrier.arrive", since=80, ptx=(7, 8),
     text="mbarrier.arrive.shared::cta.b64 _, [$barrier];",
-    meaning="arrives at the barrier; its earlier accesses come before those of threads after a wait for the phase",
+    meaning="arrives at the barrier; this thread's earlier accesses come before those of threads after a wait for the "
+    "phase",
     operands=(_BARRIER,),
 )
 ARRIVE_EXPECT = _row(

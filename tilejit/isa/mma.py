@@ -83,11 +83,7 @@ def _mma(form: Mma) -> Row:
             register("a", B32, Direction.IN, 2 * form.halves, form.a),
             register("b", B32, Direction.IN, form.halves, form.b),
         ),
-        since=since,
-        ptx=ptx,
-        scope=WARP,
-        convergent=True,
-        accumulates=True,
+        since=since, ptx=ptx, scope=WARP, convergent=True, accumulates=True,
         source='PTX ISA, "Multiply-and-Accumulate Instruction: mma"',
     )
 

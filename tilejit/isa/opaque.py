@@ -8,24 +8,16 @@ __all__ = ["AND", "COPY", "CTA_DEPTH", "ROWS", "XOR"]
 
 #: always 1, because CTAs have one dimension, but neither LLVM nor ptxas knows that
 CTA_DEPTH = Row(
-    name="mov.u32.ntid.z",
-    text="mov.u32 $result, %ntid.z;",
-    meaning="threads of a CTA along the third axis",
-    operands=(register("result", B32, Direction.OUT),),
-    since=75,
-    ptx=(6, 0),
+    name="mov.u32.ntid.z", text="mov.u32 $result, %ntid.z;", meaning="threads of a CTA along the third axis",
+    operands=(register("result", B32, Direction.OUT),), since=75, ptx=(6, 0),
     source='PTX ISA, "Special Registers: %ntid"',
 )
 
 
 def _bitwise(opcode: str, meaning: str) -> Row:
     return Row(
-        name=f"{opcode}.b32",
-        text=f"{opcode}.b32 $result, $value, $mask;",
-        meaning=meaning,
+        name=f"{opcode}.b32", text=f"{opcode}.b32 $result, $value, $mask;", meaning=meaning, since=75, ptx=(6, 0),
         operands=(register("result", B32, Direction.OUT), register("value", B32), register("mask", B32)),
-        since=75,
-        ptx=(6, 0),
         source=f'PTX ISA, "Logic and Shift Instructions: {opcode}"',
     )
 
@@ -38,12 +30,8 @@ AND = _bitwise("and", "the bits of $value that $mask has too")
 
 #: keeps LLVM from hoisting computations with the result out of loops
 COPY = Row(
-    name="mov.b64",
-    text="mov.b64 $result, $value;",
-    meaning="$value",
+    name="mov.b64", text="mov.b64 $result, $value;", meaning="$value", since=75, ptx=(6, 0),
     operands=(register("result", B64, Direction.OUT), register("value", B64)),
-    since=75,
-    ptx=(6, 0),
     source='PTX ISA, "Data Movement and Conversion Instructions: mov"',
 )
 

@@ -101,10 +101,7 @@ def _redux(form: Redux) -> Row:
         operands=(
             register("result", B32, Direction.OUT, element=form.dtype), register("value", B32, element=form.dtype)
         ),
-        since=80,
-        ptx=(7, 0),
-        scope=WARP,
-        convergent=True,
+        since=80, ptx=(7, 0), scope=WARP, convergent=True,
         source='PTX ISA, "Parallel Synchronization and Communication Instructions: redux.sync"',
     )
 

@@ -180,16 +180,8 @@ def _wgmma(form: WgmmaForm) -> Row:
         operands=(*_sums(form), *_a(form), *_b(form), predicate("accumulate")),
         since=_TARGET.since,
         ptx=_TARGET.ptx if one.a == one.b or one.a.is_float else _MIXED_INTEGERS,
-        only=_TARGET.only,
-        scope=WARPGROUP,
-        starts=PRODUCTS,
-        commits=PRODUCTS,
-        asynchronous=True,
-        memory=True,
-        convergent=True,
-        accumulates=True,
-        elides_sync=True,
-        source=_SOURCE,
+        only=_TARGET.only, scope=WARPGROUP, starts=PRODUCTS, commits=PRODUCTS, asynchronous=True, memory=True,
+        convergent=True, accumulates=True, elides_sync=True, source=_SOURCE,
     )
 
 
@@ -224,15 +216,8 @@ WAIT = Row(
     text="wgmma.wait_group.sync.aligned $groups;",
     meaning="waits until at most the $groups latest gemm_async of this warpgroup are unfinished",
     operands=(carried("registers"), constant("groups", range(8))),
-    since=_TARGET.since,
-    ptx=_TARGET.ptx,
-    only=_TARGET.only,
-    scope=WARPGROUP,
-    completes=PRODUCTS,
-    memory=True,
-    convergent=True,
-    elides_sync=True,
-    source=_SOURCE,
+    since=_TARGET.since, ptx=_TARGET.ptx, only=_TARGET.only, scope=WARPGROUP, completes=PRODUCTS, memory=True,
+    convergent=True, elides_sync=True, source=_SOURCE,
 )
 
 ROWS = (WAIT,)

@@ -170,7 +170,7 @@ def _less(whole: TileLayout, part: TileLayout) -> tuple[tuple[Axis, int], ...]:
 
 
 def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> TileLayout | None:
-    """Split the thread axis of `tiled` where `part`'s ends (begins if not `tiled_is_outside`); None if they don't nest."""
+    """Split the thread axis of `tiled` where `part`'s ends, or begins if not `tiled_is_outside`; None if not nested."""
     own, other = tiled.scope, part.scope
     if own is None or other is None:
         return tiled

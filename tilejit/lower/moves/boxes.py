@@ -393,14 +393,14 @@ def _boxes(atoms: Atoms, ones: int, ctas: int) -> tuple[tuple[int, ...], tuple[_
     step = _Issue((0,) * (1 + len(extents)), 0)
     if ctas > 1 and parts % ctas == 0:
         parts //= ctas
-        step = _Issue((width * parts, *[0] * len(extents)), _column(atoms, width * parts))
+        step = _Issue((width * parts, *[0] * len(extents)), atoms.at(0, width * parts))
     elif ctas > 1:
         d = _shared_dim(atoms, extents, inner, ctas)
         extents[d] //= ctas
         coordinates = [0] * (1 + len(extents))
         coordinates[1 + d] = extents[d]
         step = _Issue(tuple(coordinates), extents[d] * inner[d])
-    box, steps = [width], [[(width * j, _column(atoms, width * j)) for j in range(parts)]]
+    box, steps = [width], [[(width * j, atoms.at(0, width * j)) for j in range(parts)]]
     is_cut = False
     for extent, of_all, apart in zip(extents, whole, inner, strict=True):
         # a box is contiguous, so once a dimension is split, each index of the slower dimensions needs its own box
@@ -428,10 +428,6 @@ def _shared_dim(atoms: Atoms, extents: Sequence[int], inner: Sequence[int], ctas
         f"evenly, by parts that begin at multiples of {_unit(atoms) * atoms.element_bits // 8} bytes",
         hint=f"copy {ctas * ATOM_ROWS} rows or a multiple, or leave multicast= out: each CTA copies what it needs",
     )
-
-
-def _column(atoms: Atoms, column: int) -> int:
-    return atoms.at(0, column)
 
 
 def _unit(atoms: Atoms) -> int:

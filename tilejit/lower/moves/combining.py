@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ...dataclass import dataclass
 from ...dtypes import DType, bool_, int32
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Const, Expr
+from ...ir.nodes import TRUE, Expr
 from ...ops.reduction import Reduction
 from ..builder import Builder
 
@@ -36,7 +36,9 @@ class Combining:
         return sum(dtype.bits // 32 for dtype in self.types)
 
     def entered(self, x: Expr, index: int) -> Partial:
-        value = build.cast(build.not_equal(x, _zero(x.dtype)) if self.reduction.tests else x, self.dtype)
+        if self.reduction.tests:
+            x = build.not_equal(x, build.const(False if x.dtype == bool_ else 0, x.dtype))
+        value = build.cast(x, self.dtype)
         return (value, build.const(index, int32)) if self.reduction.picks else (value,)
 
     def moved(self, partial: Partial, by: Expr) -> Partial:
@@ -104,6 +106,3 @@ class Combining:
         better = build.logical_and(build.equal(x, x), build.logical_not(reaches(x, y)))
         return better, build.logical_or(build.not_equal(y, y), reaches(y, x))
 
-
-def _zero(dtype: DType) -> Const:
-    return build.const(False if dtype == bool_ else 0, dtype)

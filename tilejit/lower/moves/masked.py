@@ -6,7 +6,7 @@ few threads take.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from ...dataclass import lean
@@ -121,18 +121,15 @@ class MaskedVector:
     ) -> Iterator[tuple[Vector, Vector, Expr]]:
         """Yield the accesses by element. inside: all elements are inside the tensor. apart: as in `_moves`."""
         if not apart:
-            yield from self._single_moves(b, registers, inside)
+            with b.loop("element", self.width, unrolled=True) as step:
+                at = build.add(step, self.start)
+                yield Vector(registers.buffer, build.add(registers.offset, at)), *self._single(at, inside)
             return
         own = [Vector(b.scratch("single", registers.buffer.dtype, 1), build.const(0, int32)) for _ in range(self.width)]
         for k, register in enumerate(own):
             yield register, *self._single(build.const(self.start + k, int32), inside)
         for k, register in enumerate(own):
             b.move(Vector(registers.buffer, build.add(registers.offset, self.start + k)), register)
-
-    def _single_moves(self, b: Builder, registers: Vector, inside: Expr) -> Iterator[tuple[Vector, Vector, Expr]]:
-        with b.loop("element", self.width, unrolled=True) as k:
-            at = build.add(k, self.start)
-            yield Vector(registers.buffer, build.add(registers.offset, at)), *self._single(at, inside)
 
     def _single(self, at: Expr, inside: Expr) -> tuple[Vector, Expr]:
         """Return the place of element `at` and whether it is accessed. inside: all elements are inside the tensor."""
@@ -166,7 +163,9 @@ def at_edges(
     """
     edges = {view.name: Edges.of(view, width) for view in views}
     few = rounds <= _FEW_ROUNDS and all(each.whole for each in edges.values())
-    if few or not twice or not _gains(edges.values()):
+    is_single = few or not twice or not any(each.dims for each in edges.values())
+    # separate code for regions inside their tensors pays only if it needs no tests at all
+    if is_single or not all(each.without_tensor.whole for each in edges.values()):
         yield {name: each.mask(b, rounds) for name, each in edges.items()}
         return
     cond: Expr = TRUE
@@ -177,7 +176,3 @@ def at_edges(
         with otherwise:
             yield {name: each.mask(b, rounds, refuted=cond) for name, each in edges.items()}
 
-
-def _gains(edges: Collection[Edges]) -> bool:
-    """True if code for regions inside their tensors needs no tests."""
-    return any(each.dims for each in edges) and all(each.without_tensor.whole for each in edges)

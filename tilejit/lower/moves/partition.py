@@ -20,7 +20,6 @@ from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region, TileOp, Vector
 from ..builder import WRITTEN_OUT, Builder
 from ..plans import VectorPlan
-from ..schedule.digits import Digit
 from ..schedule.strides import Scaled
 from ..schedule.views import DigitSchedule
 from ..schedule.width import widest_vector
@@ -145,13 +144,8 @@ def _ordered(schedule: DigitSchedule, lead: str) -> DigitSchedule:
         return schedule
     if any(isinstance(digit[lead], Scaled) for digit in schedule.digits):
         return schedule.ordered(lambda digit: digit[lead] != 1)
-    return schedule.ordered(lambda digit: _slowness(digit, lead))
-
-
-def _slowness(digit: Digit, lead: str) -> float:
-    stride = digit.elements(lead)
     # a broadcast digit must not be the fastest
-    return abs(stride) if stride else float("inf")
+    return schedule.ordered(lambda digit: abs(digit.elements(lead)) or float("inf"))
 
 
 def each_vector(

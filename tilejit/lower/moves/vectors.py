@@ -171,7 +171,9 @@ class OwnedVectors:
                 with index.checks(b) as examine, b.rounds(self.rounds, registers.view.buffer) as iteration:
                     masked, number = vector(iteration, masks["memory"])
                     examine(number, masked.is_accessed)
-            is_split = loads and self._gains_by_splitting and self._may_be_cut(masks["memory"].whole)
+            may_cut = self.width > 1 and (not masks["memory"].whole or self._mask_cuts)
+            are_runs = memory.buffer.space == "global" and self.step_of("registers") == 1
+            is_split = loads and self.rounds > 1 and are_runs and may_cut
             selections: tuple[Selection, ...] = ("whole", "cut") if is_split else ("each",)
             for selection in selections:
                 for iteration in b.each_round(self.rounds, registers.view.buffer):
@@ -179,13 +181,6 @@ class OwnedVectors:
                     if selection != masked.selection:
                         masked = replace(masked, selection=selection)
                     yield {name: start.of(iteration) for name, start in starts.items()}, masked
-
-    @property
-    def _gains_by_splitting(self) -> bool:
-        return self.rounds > 1 and self.vectors["memory"].buffer.space == "global" and self.step_of("registers") == 1
-
-    def _may_be_cut(self, edges_are_whole: bool) -> bool:
-        return self.width > 1 and (not edges_are_whole or self._mask_cuts)
 
     @property
     def _mask_cuts(self) -> bool:

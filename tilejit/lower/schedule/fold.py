@@ -148,19 +148,13 @@ class FoldOrder:
                 values = self._across(values, steps, done, thread)
                 done += 1
             else:
-                end = done + self._members_from(done)
+                end = done
+                while end < len(self.steps) and self.steps[end].digit is None and not self.steps[end].is_lane:
+                    end += 1
                 values = self._among(values, steps, (done, end), thread)
                 done = end
         (last,) = values.values()
         return last
-
-    def _members_from(self, done: int) -> int:
-        count = 0
-        for step in self.steps[done:]:
-            if step.digit is not None or step.is_lane:
-                break
-            count += 1
-        return count
 
     def _in_registers(self, values: Mapping[Key, T], steps: FoldSteps[T], done: int, thread: Expr) -> Mapping[Key, T]:
         runs: dict[Key, list[T]] = {}

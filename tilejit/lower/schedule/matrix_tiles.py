@@ -82,7 +82,13 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
     raises: LayoutError if the layouts don't consist of 8x8 tiles, or rows aren't 16 aligned bytes.
     """
     registers, memory = copy["registers"].placement, copy["memory"].placement
-    _need_replicas_over_warps(registers)
+    for step in registers.replicas:
+        if step.threads % WARP:
+            raise LayoutError(
+                f"{step.extent} lanes of a warp hold the same elements of {registers.buffer.name}; "
+                "in an 8x8 tile each lane holds different ones",
+                hint="replicate over whole warps",
+            )
     if memory.replicas:
         raise LayoutError(f"{memory.buffer.name} holds each element in several places")
     for d in copy.space.padded:
@@ -102,16 +108,6 @@ def split_tiles(copy: DigitSchedule) -> Tiles:
         raise LayoutError(reason, hint=f"what fits: rows at multiples of {ROW} elements, each row within a chunk")
     inner, outer = _instructions(words, _register if trans else _step)
     return Tiles(trans, pitch, copy.over(warps), copy.over(inner), copy.over(outer))
-
-
-def _need_replicas_over_warps(registers: Placement) -> None:
-    for step in registers.replicas:
-        if step.threads % WARP:
-            raise LayoutError(
-                f"{step.extent} lanes of a warp hold the same elements of {registers.buffer.name}; "
-                "in an 8x8 tile each lane holds different ones",
-                hint="replicate over whole warps",
-            )
 
 
 def _thread(digit: Digit) -> int:

@@ -346,7 +346,7 @@ def _no_thread_offset(layout: TileLayout, buffer: Buffer) -> None:
 def _window(
     group: tuple[Iter, ...], start: Expr, extent: int, what: str, scope: str
 ) -> tuple[tuple[DigitStep, ...], list[Offset]]:
-    """Return the steps over [start, start + extent) of one dimension and the terms of its start, or raise LayoutError."""
+    """Return the steps over [start, start + extent) of a dimension and the terms of its start, or raise LayoutError."""
     if _is_zero(start) and extent == prod([it.extent for it in group]):
         return _whole(group, scope), []
     if isinstance(start, Const):

@@ -15,7 +15,7 @@ from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import number
 from ...ir.nodes import Const, Expr, Region
 from ...target import TMEM_LANE, WARP, WARPGROUP
-from .placement import DigitStep, Offset, Placement, need_slice, place
+from .placement import DigitStep, Placement, need_slice, place
 from .strides import Thread, total_along
 
 __all__ = ["Elements", "Words", "first_place", "lane_fault", "words"]
@@ -72,7 +72,7 @@ class Elements:
 
 def first_place(placement: Placement) -> int:
     """Return the place of the first element of a region, as in `Elements`."""
-    return number(total_along([(o.stride, o.index) for o in placement.offsets if _is_fixed(o)], int32))
+    return number(total_along([(o.stride, o.index) for o in placement.offsets if isinstance(o.index, Const)], int32))
 
 
 def _among_threads(step: DigitStep) -> int:
@@ -161,15 +161,11 @@ def _need_packed(region: Region, places: Array, packed: int) -> None:
         )
 
 
-def _is_fixed(offset: Offset) -> bool:
-    return isinstance(offset.index, Const)
-
-
 def _moved(placement: Placement, packed: int) -> Expr:
     """Return the run-time offset of a region's start, in 32-bit registers or columns."""
     total: Expr = build.const(0, int32)
     for offset in placement.offsets:
-        if _is_fixed(offset):
+        if isinstance(offset.index, Const):
             continue
         assert isinstance(offset.stride, int)
         if placement.buffer.space == "tmem" and offset.stride % TMEM_LANE == 0:

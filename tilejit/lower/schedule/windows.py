@@ -244,9 +244,6 @@ def _clamped_window(view: View, d: int, b: Builder, refuted: Expr) -> Window:
     low = facts.bounds(plain.start)[0]
     if low is not None and low >= 0:
         return Window(plain.dim, build.const(0, int32), end)
-    before = b.let("before", _clamped(plain.start, -extent, 0))
+    before = b.let("before", build.cast(build.minimum(build.maximum(plain.start, -extent), 0), int32))
     return Window(plain.dim, before, b.let("size", build.add(end, before)))
 
-
-def _clamped(x: Expr, low: int, high: int) -> Expr:
-    return build.cast(build.minimum(build.maximum(x, low), high), int32)
