@@ -78,7 +78,6 @@ class Operand:
     count: int | None = 1
     #: type of the elements in the registers; None for any
     element: DType | None = None
-    #: state space of an address
     space: str = ""
     #: bytes at the address that one thread accesses; 0 if that isn't a fixed number
     access_bytes: int = 0
@@ -86,7 +85,7 @@ class Operand:
     is_cut: bool = False
     #: True if an integer constant may be an immediate in place of a register
     is_immediate: bool = False
-    #: True for the bits of a value of any type in all `is_bits` operands together, zero-extended
+    #: True if this and other `is_bits` operands hold the bits of a value of any type, zero-extended
     is_bits: bool = False
     #: True if all threads that execute the instruction together must pass the same value
     is_common: bool = False
@@ -151,7 +150,6 @@ class AsyncWork:
     """Asynchronous work, which continues after the instruction that starts it."""
 
     name: str
-    #: the tile operation that starts it
     started_by: str
     #: the user's name, after `tj.`, of the wait for it, and of the commit of a group, if any
     wait: str
@@ -210,7 +208,6 @@ class Row(Capability):
     meaning: str
     #: read-write operands first, then results, then arguments, in the order of the IR
     operands: tuple[Operand, ...] = ()
-    #: the threads that must execute it together
     scope: Scope = THREAD
     #: the work that it starts; results are valid, and registers free, only after the wait
     starts: AsyncWork | None = None
@@ -219,7 +216,6 @@ class Row(Capability):
     #: The work that it waits for. The operand `carries` has registers of that work; a constant operand is the number of
     #: latest groups that it leaves unfinished.
     completes: AsyncWork | None = None
-    #: True if it reads, writes or orders memory
     memory: bool = False
     #: True if it must not be moved into or out of divergent code
     convergent: bool = False

@@ -92,15 +92,8 @@ class Term:
         return f"{self.value} @ {self.axis.source()}"
 
 
-laneid = Axis("laneid")
-warpid = Axis("warpid")
-wgid = Axis("wgid")
-tid_in_wg = Axis("tid_in_wg")
-wid_in_wg = Axis("wid_in_wg")
-tx = Axis("tx")
-m = Axis("m")
-TLane = Axis("TLane")
-TCol = Axis("TCol")
+laneid, warpid, wgid, tid_in_wg, wid_in_wg = map(Axis, ("laneid", "warpid", "wgid", "tid_in_wg", "wid_in_wg"))
+tx, m, TLane, TCol = map(Axis, ("tx", "m", "TLane", "TCol"))
 
 
 def threads_in(level: str) -> int:

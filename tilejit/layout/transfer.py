@@ -36,12 +36,7 @@ class Holding:
     def of(
         layout: TileLayout, slots: Sequence[int], box: Sequence[tuple[int, int]], steps: Mapping[str, int]
     ) -> Holding:
-        """Return the holding of a box of a tile.
-
-        slots: the padded shape of the layout. box: (start, extent) per dimension. steps: thread axis -> stride in
-        threads of the scope.
-        raises: LayoutError if the layout counts threads beyond the scope.
-        """
+        """Return the holding of a box of (start, extent) pairs. steps: thread axis -> stride in the scope's threads."""
         index = np.zeros((), np.int64)
         for (start, extent), size in zip(box, slots, strict=True):
             index = index[..., None] * size + start + np.arange(extent)

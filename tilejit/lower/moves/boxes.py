@@ -37,7 +37,7 @@ from ..clusters import mask_along
 from ..leaders import leads
 from ..plans import Facts, JointAccess, Moves, Plan
 from ..schedule.launch_values import launch_values
-from ..schedule.placement import Placement, element_offset, extent_of, global_strides, inside, place
+from ..schedule.placement import element_offset, extent_of, global_strides, inside, place
 from ..schedule.swizzle_atoms import ATOM_ROWS, Atoms, atoms_of
 from ..variant import DispatchContext
 
@@ -85,20 +85,16 @@ class BoxCopy(Plan):
 
     """A TMA copy between a tensor and shared memory."""
 
-    #: the region of global memory
     tensor: Region
     #: the tensor's dimensions in the order of the map, fastest first
     dims: tuple[int, ...]
-    #: the region of shared memory
     tile: Atoms
     map: TensorMapSpec
     #: the boxes that one CTA copies
     issues: tuple[_Issue, ...]
     #: True if the tensor is the source
     loads: bool
-    #: threads of the CTA
     threads: int
-    #: set for a multicast copy
     shares: _Shares | None = None
 
     @property
@@ -248,7 +244,11 @@ def box_copy(
     tensor: Region, tile: Region, context: DispatchContext, *, loads: bool, along: int | None = None
 ) -> BoxCopy:
     """Plan a TMA copy, or raise LayoutError. along: the multicast axis; None if each CTA copies for itself."""
-    placement, atoms = _sides(tensor, tile)
+    if tensor.gathered is not None:
+        raise LayoutError(f"{tensor.buffer.name} is gathered by an index; TMA copies boxes")
+    placement, atoms = place(tensor, "cta"), atoms_of(tile)
+    if placement.shape != atoms.placement.shape:
+        raise LayoutError(f"needs equal shapes but for extents of 1; got {tensor.shape} and {tile.shape}")
     root = tensor.buffer.root
     major = placement.places[atoms.major]
     axes = _axes(tensor)
@@ -269,15 +269,6 @@ def box_copy(
     spec = TensorMapSpec(root.name, tensor.dtype, named, box, atoms.mode)
     shares = None if context.cluster is None or along is None else _Shares(context.cluster, along, step)
     return BoxCopy(tensor, dims, atoms, spec, issues, loads, context.threads, shares)
-
-
-def _sides(tensor: Region, tile: Region) -> tuple[Placement, Atoms]:
-    if tensor.gathered is not None:
-        raise LayoutError(f"{tensor.buffer.name} is gathered by an index; TMA copies boxes")
-    placement, atoms = place(tensor, "cta"), atoms_of(tile)
-    if placement.shape != atoms.placement.shape:
-        raise LayoutError(f"needs equal shapes but for extents of 1; got {tensor.shape} and {tile.shape}")
-    return placement, atoms
 
 
 def _axes(tensor: Region) -> list[int | None]:

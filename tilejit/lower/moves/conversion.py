@@ -42,12 +42,7 @@ EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _sev
 
 
 def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> Holding:
-    """Return which threads of a scope hold the elements of a region with constant starts.
-
-    padded: include padding; the region must then be the whole buffer.
-    raises: LayoutError if threads outside the scope own the tile, a thread holds a value twice, or the tile has no
-    thread axes and the scope has several threads.
-    """
+    """Return which threads hold the elements of a region at constant starts, or raise LayoutError."""
     buffer = region.buffer
     tile = owned(buffer, scope)
     need_own_registers(tile)

@@ -183,7 +183,6 @@ class SharedPartials:
 
     #: the scope whose barrier orders writes and reads
     scope: str
-    #: threads of the CTA
     threads: int
     #: number of thread groups that have separate results, and the thread's group
     groups: int
@@ -210,10 +209,7 @@ _MOST_READ = 8
 
 
 def exchanged(b: Builder, combining: Combining, shared: SharedPartials, partials: Sequence[Partial]) -> list[Partial]:
-    """Combine each result over all members through shared memory: leaders write, and every thread reads all.
-
-    If there are many members, each lane reads one and shuffles combine them; the pairs are the same.
-    """
+    """Combine each result over all members through shared memory: leaders write, and each thread or warp reads all."""
     return [_result(b, combining, shared, places) for places in _written(b, combining.types, shared, partials)]
 
 
@@ -228,10 +224,7 @@ def gathered(
 def _written(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool = False
 ) -> list[list[tuple[Buffer, Expr]]]:
-    """Write the partial results to shared memory, synchronize, and return the start of each result's partials.
-
-    The partials of a result are contiguous, and the k-th results of all groups follow each other.
-    """
+    """Write partials to shared memory, contiguous per result, synchronize, and return the start of each result's."""
     width = shared.members
     layout = TileLayout.row_major((len(partials) * shared.groups * width,))
     buffers = [

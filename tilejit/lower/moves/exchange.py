@@ -31,7 +31,6 @@ class RoundCosts:
     accesses: SharedAccesses
     #: elements that a swizzle must keep contiguous: those of an access or of a word
     chunk: int
-    #: iterations of the copy
     rounds: int
     #: iterations and warps that `accesses` covers
     counted: int
@@ -46,11 +45,7 @@ class RoundCosts:
         width: int,
         bytes_each: int,
     ) -> RoundCosts:
-        """Count the accesses of a copy.
-
-        is_active, place: for a thread and an iteration, whether it accesses memory, and the address in elements.
-        width: elements per access. bytes_each: bytes per element.
-        """
+        """Count the accesses of a copy. is_active, place: by thread and iteration. width: elements of an access."""
         work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
         rows = work.holding(is_active(*work.variables))
         address = work.values(place(*work.variables))[rows, 0]

@@ -110,7 +110,7 @@ class Folding(PlanBase):
 
 
 def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
-    """Plan a reduction in order. raises: LayoutError if the layouts of the tiles don't match."""
+    """Plan a reduction in order, or raise LayoutError if the layouts of the tiles don't match."""
     combine, threads = op.attr(COMBINE.name), context.count(op.scope)
     assert isinstance(combine, Combine), f"{op.name} has no function"
     pairs = tuple((to, of) for to, of in PAIRS if to in op.tiles)
@@ -139,7 +139,6 @@ class _Emitting(FoldSteps[Partials]):
     lanes: LaneReduction | None = None
     #: True once a barrier of this operation has been emitted
     has_synchronized: bool = False
-    #: the named conditions
     conditions: dict[Expr, Expr] = field(default_factory=dict)
 
     def combined(self, low: Partials, high: Partials, counts: Expr) -> Partials:

@@ -33,7 +33,6 @@ class OwnerCopy(VectorPlan):
     spread: DigitSchedule
     #: the tile's digits over registers
     held: DigitSchedule
-    #: the region of the tile
     registers: Region
     #: the other side, over the region's dimensions
     memory: View

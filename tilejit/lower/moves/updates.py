@@ -19,11 +19,7 @@ _OWNERS = ("before", "value", "desired")
 
 
 def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
-    """Return the digits of "registers", "memory" and the other tiles, and the operand that is "registers".
-
-    threads: of the scope.
-    raises: LayoutError if no common digits exist, or the tiles aren't all owned by the same threads: the scope's.
-    """
+    """Return the digits of all tiles and "memory", and the operand that is "registers", or raise LayoutError."""
     tiles, place_of = op.tiles, place(op.region("place"), op.scope)
     owner = next((name for name in _OWNERS if name in tiles and tiles[name].shape == tiles["place"].shape), None)
     if owner is None:
@@ -54,10 +50,7 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return the vector forms that an atomic operation may use if memory is aligned to them, widest first.
-
-    None of them returns the previous value, and all of them have the order relaxed.gpu.
-    """
+    """Return the vector forms for an atomic operation without result and of order relaxed.gpu, widest first."""
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":

@@ -50,13 +50,11 @@ class OwnedVectors:
 
     """Vector r of each thread, counted along the registers that it owns, in every operand."""
 
-    #: the digits over threads
     threads_share: DigitSchedule
     #: the digits over a thread's elements, the last one along a vector
     elements: DigitSchedule
     #: the digits over a thread's vectors
     vectors: DigitSchedule
-    #: elements of a vector
     width: int
 
     @staticmethod

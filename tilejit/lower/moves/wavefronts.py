@@ -39,7 +39,6 @@ class SharedAccesses:
     bytes_each: int
     #: pieces per wavefront
     at_once: int
-    #: instructions of all warps
     instructions: int
 
     @staticmethod

@@ -26,7 +26,6 @@ class Digit:
 
     """One digit of an index into a space."""
 
-    #: number of values
     extent: int
     #: the dimension of the space to which the digit belongs; None if it spans several
     dim: int | None

@@ -48,7 +48,6 @@ class Depth:
     tiles: tuple[Digit, ...]
     #: the digit that selects the upper half of an instruction's k
     half: Digit | None
-    #: the digits over lanes
     lanes: tuple[Digit, ...]
     #: the digits over the elements of a 32-bit register, fastest first
     pack: tuple[Digit, ...]
@@ -102,7 +101,6 @@ class Fragments:
     pair: Digit | None
     #: the digit that selects the upper half of an instruction's k; None if it has one half
     half: Digit | None
-    #: the indices along k in the registers
     depth: Depth
 
 
@@ -170,11 +168,7 @@ def fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> 
 
 
 def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
-    """Return the digits that the three operands of a product share.
-
-    accepts: placements of "acc", "a" and "b" from `fragment`, owned by whole warps.
-    raises: LayoutError if two of them disagree on a dimension, or the elements of a register aren't contiguous.
-    """
+    """Return the digits that placements from `fragment` share, or raise LayoutError if they disagree."""
     (m, n), (_, k) = operands["acc"].region.shape, operands["a"].region.shape
     along = {"acc": (_M, _N), "a": (_M, _K), "b": (_K, _N)}
     sides = {name: (placement, _along(placement, along[name])) for name, placement in operands.items()}
@@ -211,7 +205,9 @@ def _registers(product: DigitSchedule, dim: int, first: str, second: str) -> lis
             raise LayoutError(f"{x.buffer.name} and {y.buffer.name} split {name} without common tiles")
         if _is_threads(name, digit[first], digit[second]):
             continue
-        if digit.is_spread(first) or (digit.is_spread(second) and not _is_pair(digit)):
+        # columns 2t and 2t + 1 are in lanes 8t and 8t + 4 of B
+        is_pair = dim == _N and digit.extent == 2 and digit["b"] == Thread(4)
+        if digit.is_spread(first) or (digit.is_spread(second) and not is_pair):
             raise LayoutError(_disagree(name, x.placement, y.placement, (digit.extent, digit[first], digit[second])))
         digits.append(digit)
     return digits
@@ -227,11 +223,6 @@ def _is_threads(name: str, p: Stride, q: Stride) -> bool:
     if name == "k":
         return p == q and p.stride < WARP
     return q.stride == (8 if name == "n" and p.stride < WARP else 1) * p.stride
-
-
-def _is_pair(digit: Digit) -> bool:
-    """Return whether a digit along n selects between columns 2t and 2t + 1."""
-    return digit.dim == _N and digit.extent == 2 and digit["b"] == Thread(4)
 
 
 def _disagree(name: str, x: Placement, y: Placement, digit: tuple[int, Stride, Stride]) -> str:
@@ -320,16 +311,11 @@ def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
         for wm in range(1, warps + 1)
         if warps % wm == 0 and rows % (MMA_M * wm) == 0 and columns % (MMA_N * (warps // wm)) == 0
     ]
-    as_it_is = _grid_of(acc, scope)
-    if as_it_is in possible:
-        return as_it_is
-    return min(possible, key=lambda g: abs(rows // g[0] - columns // g[1]), default=None)
-
-
-def _grid_of(acc: Region, scope: str) -> tuple[int, int] | None:
     try:
         dims = place(acc, scope).dims
     except LayoutError:
-        return None
-    counts = [prod(s.extent for s in dim if isinstance(s.stride, Thread) and s.threads >= WARP) for dim in dims]
-    return (counts[0], counts[1]) if len(counts) == 2 else None
+        dims = ()
+    counts = tuple([prod(s.extent for s in d if isinstance(s.stride, Thread) and s.threads >= WARP) for d in dims])
+    if counts in possible:
+        return counts
+    return min(possible, key=lambda g: abs(rows // g[0] - columns // g[1]), default=None)

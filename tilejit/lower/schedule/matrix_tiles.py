@@ -47,7 +47,6 @@ class Tiles:
     trans: bool
     #: elements between neighbouring rows, or columns if transposed
     pitch: int
-    #: the digits over warps
     warps: DigitSchedule
     #: the digits over the tiles of one instruction, slowest first
     inner: DigitSchedule
@@ -76,11 +75,7 @@ class Tiles:
 
 
 def split_tiles(copy: DigitSchedule) -> Tiles:
-    """Split the digits of a copy into rows, columns, tiles and warps.
-
-    accepts: registers owned by all threads of whole warps.
-    raises: LayoutError if the layouts don't consist of 8x8 tiles, or rows aren't 16 aligned bytes.
-    """
+    """Split the digits of a copy by whole warps into rows, columns, tiles and warps, or raise LayoutError."""
     registers, memory = copy["registers"].placement, copy["memory"].placement
     for step in registers.replicas:
         if step.threads % WARP:

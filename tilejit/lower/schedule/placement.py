@@ -146,8 +146,12 @@ def place(region: Region, scope: str) -> Placement:
     if strides is not None:
         return _strided(region, strides)
     layout = buffer.tile_layout
-    if layout.offset:
-        _no_thread_offset(layout, buffer)
+    for axis, value in layout.offset:
+        if axis.is_thread and value:
+            raise LayoutError(
+                f"{buffer.name} starts at {axis} {value}, so not all threads of the scope own a part",
+                hint="use a layout without an offset on a thread axis",
+            )
     return _tiled(region, layout, scope)
 
 
@@ -332,15 +336,6 @@ def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
 
 def _unit(axis: Axis) -> int:
     return TMEM_LANE if axis == TLane else 1
-
-
-def _no_thread_offset(layout: TileLayout, buffer: Buffer) -> None:
-    for axis, value in layout.offset:
-        if axis.is_thread and value:
-            raise LayoutError(
-                f"{buffer.name} starts at {axis} {value}, so not all threads of the scope own a part",
-                hint="use a layout without an offset on a thread axis",
-            )
 
 
 def _window(

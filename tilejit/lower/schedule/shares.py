@@ -236,21 +236,18 @@ def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) ->
     along = [None if weight else next(kept) for weight in weights]
     views: dict[str, tuple[Placement, Sequence[int | None]]] = {}
     for to, of in pairs:
-        _need_one_shape(regions[pairs[0][1]], regions[of])
+        if regions[of].shape != shape:
+            first, other = regions[pairs[0][1]].buffer.name, regions[of].buffer.name
+            raise LayoutError(
+                f"of {first} and {other} only one is laid out as one dimension",
+                hint="copy one to a tile with the other's layout first",
+            )
         views |= {of: (placed[of], range(len(dims))), to: (placed[to], along)}
     tiles = DigitSchedule.of(placed[pairs[0][1]].shape, views)
     for to, of in pairs:
         _need_projected(tiles, weights, to, of)
         need_same_threads(tiles, pairs[0][1], of)
     return tiles, weights
-
-
-def _need_one_shape(first: Region, other: Region) -> None:
-    if first.shape != other.shape:
-        raise LayoutError(
-            f"of {first.buffer.name} and {other.buffer.name} only one is laid out as one dimension",
-            hint="copy one to a tile with the other's layout first",
-        )
 
 
 def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:

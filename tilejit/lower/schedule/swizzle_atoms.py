@@ -46,11 +46,9 @@ class Atoms:
     """A region of shared memory as atoms. Strides and the start are in elements, before swizzling."""
 
     placement: Placement
-    #: bits of the swizzle
     bits: int
     #: elements of an atom's row, e; without a swizzle, the contiguous ones
     row_elements: int
-    #: rows and columns of the tile
     rows: int
     columns: int
     #: blocks of columns; a single one may be partial (columns < e)

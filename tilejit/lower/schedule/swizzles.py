@@ -44,17 +44,12 @@ def advanced(swizzle: Swizzle | None, base: Expr, plain: Expr, moved: Expr) -> E
     before = possible_bits(build.apart(plain, swizzle.period)[1] if 0 <= bits < swizzle.period else plain)
     if bits < 0 or before & bits:
         return swizzled(build.add(plain, moved), swizzle)
-    read, written = _bits_of(swizzle)
+    low = ((1 << swizzle.bits) - 1) << swizzle.base
+    high = low << swizzle.shift
+    read, written = (high, low) if swizzle.inner else (low, high)
     if bits & read:
         return build.add(build.bitwise_xor(base, swizzled(near, swizzle)), far)
     return build.add(build.bitwise_xor(base, near) if bits & written else build.add(base, near), far)
-
-
-def _bits_of(swizzle: Swizzle) -> tuple[int, int]:
-    """Return the address bits that a swizzle reads, and those that it changes."""
-    low = ((1 << swizzle.bits) - 1) << swizzle.base
-    high = low << swizzle.shift
-    return (high, low) if swizzle.inner else (low, high)
 
 
 @remembered

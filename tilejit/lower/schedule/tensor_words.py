@@ -96,11 +96,7 @@ def _each(slower: Array, faster: Array) -> Array:
 
 
 def words(local: Region, tmem: Region) -> Words:
-    """Return the words that a warpgroup moves between a local and a tensor memory region of equal shapes.
-
-    raises: LayoutError unless the elements of each word are contiguous on both sides, and all threads use the same
-    registers.
-    """
+    """Return the words that a warpgroup moves between regions of equal shapes, or raise LayoutError."""
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
     held, there = _placed(local), _placed(tmem)

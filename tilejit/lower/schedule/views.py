@@ -42,7 +42,6 @@ class Space:
     dims: tuple[int, ...]
     #: number of values that the digits have in each dimension; those past the extent are padding
     counted: tuple[int, ...]
-    #: the dimensions with padding
     padded: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +74,6 @@ class View:
     dims: tuple[int | None, ...]
     digits: tuple[Digit, ...]
     space: Space
-    #: the stride of each digit
     strides: tuple[Stride, ...] = field(init=False, compare=False, repr=False)
     buffer: Buffer = field(init=False, compare=False, repr=False)
 
@@ -304,11 +302,7 @@ class DigitSchedule:
         return self.over(sorted(self.digits, key=by, reverse=True)) if len(self.digits) > 1 else self
 
     def joined(self) -> DigitSchedule:
-        """Merge neighbouring digits that are contiguous in every operand.
-
-        Digits of different dimensions are kept apart if either dimension has padding or a tensor's edge, because masks
-        test each such dimension separately.
-        """
+        """Merge neighbouring contiguous digits, but not across dimensions with padding or edges, which masks test."""
         if len(self.digits) < 2:
             return self
         edges = set(self.space.padded) | {

@@ -46,7 +46,6 @@ class Edges:
     run_dim: int | None
     #: distance in that dimension between neighbours in a vector
     run_step: int
-    #: elements of a vector
     width: int
     #: True if no vector straddles an edge
     whole: bool
