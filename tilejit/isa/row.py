@@ -64,8 +64,6 @@ _CONSTANT = Register("n", 32)
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-
-
     """One operand: a list of registers of one kind, a constant, a predicate, an address, or a descriptor."""
 
     #: the operand is `$name` in the row's text
@@ -145,8 +143,6 @@ def address(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AsyncWork:
-
-
     """Asynchronous work, which continues after the instruction that starts it."""
 
     name: str
@@ -198,8 +194,6 @@ class Capability:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Row(Capability):
-
-
     """One instruction, or a short sequence of instructions."""
 
     #: LLVM inline assembly, except that `$name` is an operand, its registers separated by commas. An address

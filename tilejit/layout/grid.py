@@ -95,8 +95,6 @@ class GridAxis:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-
-
     """A distribution of a scope's threads over axes."""
 
     scope: str

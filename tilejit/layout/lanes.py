@@ -43,8 +43,6 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class LaneSwap:
-
-
     """The exchange that gives each lane of a warp the words of its destination."""
 
     #: the exchanged bits of the sending lane, which become bits of the destination's register

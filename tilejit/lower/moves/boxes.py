@@ -81,8 +81,6 @@ class _Shares:
 
 @dataclass(frozen=True, slots=True)
 class BoxCopy(Plan):
-
-
     """A TMA copy between a tensor and shared memory."""
 
     tensor: Region

@@ -25,8 +25,6 @@ _TILE = "tile"
 
 @dataclass(frozen=True, slots=True)
 class OwnerCopy(VectorPlan):
-
-
     """In iteration r each thread moves its register r of the tile if the region contains that element."""
 
     #: the tile's digits over threads, slowest first, replicas included

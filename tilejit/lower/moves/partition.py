@@ -35,8 +35,6 @@ P = TypeVar("P", bound="Partition")
 
 @dataclass(frozen=True, slots=True)
 class Partition(VectorPlan):
-
-
     """Vector v is handled in iteration v // threads by thread v % threads; the last iteration may be partial."""
 
     #: number of vectors

@@ -42,8 +42,6 @@ _THREAD = Var("reduction.thread", int32)
 
 @dataclass(frozen=True, slots=True)
 class Reducing(PlanBase):
-
-
     """The plan of a reduction of local tiles."""
 
     operation: str

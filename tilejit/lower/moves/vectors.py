@@ -46,8 +46,6 @@ __all__ = ["OwnedVectors", "RegisterVectors", "VectorRegisters", "pieces"]
 
 @lean(frozen=True, slots=True)
 class OwnedVectors:
-
-
     """Vector r of each thread, counted along the registers that it owns, in every operand."""
 
     threads_share: DigitSchedule

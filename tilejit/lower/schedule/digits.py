@@ -22,8 +22,6 @@ __all__ = ["Digit", "common_digits", "counting", "digits_of", "folded_digit", "j
 
 @lean(frozen=True, slots=True)
 class Digit:
-
-
     """One digit of an index into a space."""
 
     extent: int

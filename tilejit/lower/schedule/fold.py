@@ -47,8 +47,6 @@ Key = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class FoldStep:
-
-
     """A digit that is combined in one step."""
 
     extent: int
@@ -65,8 +63,6 @@ class FoldStep:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-
-
     """Threads whose values are combined through shared memory."""
 
     #: values per result, and the index of the thread's one
@@ -97,8 +93,6 @@ class FoldSteps(ABC, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class FoldOrder:
-
-
     """The digits of the combined elements, in the order in which they are combined."""
 
     #: all tiles over the sources' shape; "src" is the first source

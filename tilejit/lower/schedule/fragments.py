@@ -38,8 +38,6 @@ _LANES = {"acc": (_G, _T), "a": (_G, _T), "b": (_T, _G)}
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-
-
     """The indices along k of the elements in an instruction's registers."""
 
     #: extent of k; larger indices are padding
@@ -87,8 +85,6 @@ def _worth(value: int, digits: Iterable[Digit]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-
-
     """The digits of a warp's registers in a product, over (m, n, k), in "acc", "a" and "b"."""
 
     #: the digits over instruction tiles, slowest first

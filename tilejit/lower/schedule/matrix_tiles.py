@@ -39,8 +39,6 @@ _QUAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-
-
     """The digits of a copy by 8x8 tiles, in "registers" and "memory"."""
 
     #: True if columns are contiguous in memory, not rows

@@ -64,8 +64,6 @@ class Offset:
 
 @lean(frozen=True, slots=True)
 class Placement:
-
-
     """The placement of one operand of a tile operation. Offsets are in elements, before swizzling."""
 
     region: Region

@@ -42,8 +42,6 @@ Array = np.ndarray
 
 @lean(frozen=True, slots=True)
 class Slot:
-
-
     """A register that is combined into a result."""
 
     #: relative to the result's first register
@@ -56,8 +54,6 @@ class Slot:
 
 @lean(frozen=True, slots=True)
 class ResultShares:
-
-
     """The distribution of the combined elements; the module's docstring defines the terms."""
 
     #: "src" and "dst" over the source's shape

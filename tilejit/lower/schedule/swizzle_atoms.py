@@ -41,8 +41,6 @@ _CHUNK_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Atoms:
-
-
     """A region of shared memory as atoms. Strides and the start are in elements, before swizzling."""
 
     placement: Placement

@@ -27,8 +27,6 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Words:
-
-
     """The words of a copy; word k of thread t is in its 32-bit register registers[k]."""
 
     #: elements per word

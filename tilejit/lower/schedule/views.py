@@ -34,8 +34,6 @@ __all__ = ["DigitSchedule", "Space", "View", "broadcast_along"]
 
 @lean(frozen=True, slots=True)
 class Space:
-
-
     """The space that an operation's index covers."""
 
     #: extents: the destination's shape without units for copies and elementwise operations, (m, n, k) for products
@@ -64,8 +62,6 @@ def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | 
 
 @lean(frozen=True, slots=True)
 class View:
-
-
     """One operand over the digits of a schedule."""
 
     name: str

@@ -33,8 +33,6 @@ __all__ = ["Edges", "Mask"]
 
 @lean(frozen=True, slots=True)
 class Edges:
-
-
     """The edges that an operand in memory may pass: those of a global tensor, and of its region if it is padded."""
 
     view: View
