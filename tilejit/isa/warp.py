@@ -18,8 +18,8 @@ _warp = partial(
 
 #: mode of a shuffle -> the source lane, and the clamp operand in PTX
 _MODES = {
-    "idx": ("lane $by", 31), "bfly": ("lane (own xor $by)", 31), "up": ("lane (own - $by), or own", 0),
-    "down": ("lane (own + $by), or own", 31),
+    "idx": ("lane $by", 31), "bfly": ("lane (laneid xor $by)", 31), "up": ("lane (laneid - $by), or laneid", 0),
+    "down": ("lane (laneid + $by), or laneid", 31),
 }
 
 

@@ -98,7 +98,7 @@ def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
 
 
 def counting(steps: tuple[DigitStep, ...], count: int, placement: Placement) -> tuple[DigitStep, ...]:
-    """Extend steps to `count` values; in memory the added ones are masked. raises: LayoutError for a local tile."""
+    """Extend steps to `count` values, which are masked in memory, or raise LayoutError for a local tile."""
     counted = prod([step.extent for step in steps])
     if counted == count:
         return steps

@@ -143,7 +143,7 @@ def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
 
 
 def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], Digit]:
-    """Return the digits over 32-bit registers and over the pair in one. raises: LayoutError if pairs aren't aligned."""
+    """Return the digits over 32-bit registers and over the pair in one, or raise LayoutError for unaligned pairs."""
     name = registers.buffer.name
     pairs = [d for d in digits if d["registers"] == 1]
     if not pairs or pairs[0].extent % 2:
@@ -164,7 +164,7 @@ def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], 
 
 
 def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
-    """Return the stride of some lanes in memory. raises: LayoutError if they don't have a single stride."""
+    """Return the stride of some lanes in memory, or raise LayoutError if they don't have a single stride."""
     for near, far in zip(digits, digits[1:], strict=False):
         if _step(far) != near.extent * _step(near):
             raise LayoutError(

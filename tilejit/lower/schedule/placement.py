@@ -138,7 +138,7 @@ def _owners(dims: tuple[tuple[DigitStep, ...], ...], replicas: tuple[DigitStep, 
 
 
 def place(region: Region, scope: str) -> Placement:
-    """Return the placement of a region. raises: LayoutError if it cuts threads or a wider scope owns it."""
+    """Return the placement of a region, or raise LayoutError if it cuts threads or a wider scope owns it."""
     buffer = region.buffer
     strides = global_strides(buffer) if buffer.space == "global" else None
     if strides is not None:
@@ -154,7 +154,7 @@ def place(region: Region, scope: str) -> Placement:
 
 
 def owned(buffer: Buffer, scope: str) -> Placement:
-    """Return the placement of a whole local buffer. raises: LayoutError if threads of a wider scope own it."""
+    """Return the placement of a whole local buffer, or raise LayoutError if threads of a wider scope own it."""
     layout, extents = buffer.tile_layout, buffer.fixed_shape
     whole = Region(buffer, (_int(0),) * len(extents), extents)
     steps = SCOPES[scope].steps
@@ -163,7 +163,7 @@ def owned(buffer: Buffer, scope: str) -> Placement:
 
 
 def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
-    """Return an element's swizzled offset or register. raises: LayoutError if the buffer is spread over threads."""
+    """Return an element's swizzled offset or register, or raise LayoutError if the buffer is spread over threads."""
     layout, dtype = buffer.layout, buffer.index_dtype
     starts = [build.cast(index, dtype) for index in indices]
     one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
@@ -417,7 +417,7 @@ def _folded(group: tuple[Iter, ...], start: Expr) -> Folded:
 
 
 def _scope_step(it: Iter, scope: str) -> DigitStep:
-    """Return an iterator as a step. raises: LayoutError if it counts threads of a wider scope."""
+    """Return an iterator as a step, or raise LayoutError if it counts threads of a wider scope."""
     if not it.axis.is_thread:
         return DigitStep(it.extent, it.stride)
     steps = SCOPES[scope].steps

@@ -67,7 +67,7 @@ class ResultShares:
 
     @staticmethod
     def of(op: TileOp, threads: int) -> ResultShares:
-        """Return the shares of a reduction of local tiles. raises: LayoutError if the tiles' threads don't match."""
+        """Return the shares of a reduction of local tiles, or raise LayoutError if the tiles' threads don't match."""
         tiles, weights = reduced_tiles(op, threads, (("dst", "src"),))
         spread = [_step(d) for d in tiles.digits if d.is_spread("src") and _weight(d, weights)]
         lanes, members = _lanes_and_members(spread, threads)
