@@ -70,7 +70,10 @@ class Projection:
         return self.slots or tuple(shape)
 
     def along(self, shape: Sequence[int], dims: Sequence[int | None]) -> Projection:
-        """Return the projection to dimensions `dims`, None for an extent of 1, always with slots; see `concise`."""
+        """Return the layout of a tile whose dimension k is dimension `dims[k]` of this one, or None for an extent of 1.
+
+        shape: the shape of this tile. The result has slots even without padding; `concise` removes them.
+        """
         slots = self.slots or tuple(shape)
         made = _projected(self.layout, slots, tuple(dims))
         return Projection(made, tuple([1 if d is None else slots[d] for d in dims]))
@@ -203,7 +206,11 @@ def _owners(layout: TileLayout, shape: tuple[int, ...]) -> object:
 
 
 def projected(layout: TileLayout, shape: Sequence[int], dims: Sequence[int | None]) -> TileLayout:
-    """Return the layout of dimensions `dims` of another, None for an extent of 1; dropped threads become replicas."""
+    """Return the layout of a tile whose dimension k is dimension `dims[k]` of another, or None for an extent of 1.
+
+    shape: the padded extents of the other tile. Threads along the dropped dimensions hold replicas.
+    raises: LayoutError if the layout doesn't split into dimensions.
+    """
     return _projected(layout, tuple(shape), tuple(dims))
 
 

@@ -230,7 +230,10 @@ def barrier_of(op: TileOp) -> Vector:
 
 @remembered_pair
 def _coordinate(start: Expr, more: int) -> Expr:
-    """Return a coordinate clamped to int32, which keeps it outside. Cached, because most boxes share coordinates."""
+    """Return a coordinate clamped to int32; beyond int32 it is outside every tensor, and remains outside.
+
+    Cached, because most boxes of a copy differ in one coordinate only.
+    """
     at = build.add(start, build.const(more, int64))
     if not facts.fits(facts.bounds(at), int32):
         low, high = facts.full_range(int32)[0], TensorMapSpec.EXTENT_END
@@ -241,7 +244,11 @@ def _coordinate(start: Expr, more: int) -> Expr:
 def box_copy(
     tensor: Region, tile: Region, context: DispatchContext, *, loads: bool, along: int | None = None
 ) -> BoxCopy:
-    """Plan a TMA copy, or raise LayoutError. along: the multicast axis; None if each CTA copies for itself."""
+    """Plan a TMA copy between a region of a tensor and one of shared memory.
+
+    along: the multicast axis of the cluster; None if each CTA copies for itself.
+    raises: LayoutError if TMA can't copy these regions.
+    """
     if tensor.gathered is not None:
         raise LayoutError(f"{tensor.buffer.name} is gathered by an index; TMA copies boxes")
     placement, atoms = place(tensor, "cta"), atoms_of(tile)

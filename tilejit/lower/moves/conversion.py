@@ -42,7 +42,11 @@ EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _sev
 
 
 def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> Holding:
-    """Return which threads hold the elements of a region at constant starts, or raise LayoutError."""
+    """Return which threads of a scope hold the elements of a region with constant starts.
+
+    padded: include padding; the region must then be the whole buffer.
+    raises: LayoutError if the scope's threads can't own the tile, or a thread holds a value twice.
+    """
     buffer = region.buffer
     tile = owned(buffer, scope)
     need_own_registers(tile)
@@ -68,7 +72,10 @@ def _holding(
 def partial_write_fault(
     region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
 ) -> str | None:
-    """Return why not all threads may write `registers`: they may hold elements of the tile outside the region."""
+    """Return why the threads of a scope can't all write `registers` of a region, or None.
+
+    In some threads these registers may hold elements of the tile that are outside the region.
+    """
     if region.extents == region.buffer.shape:
         return None
     start = Const(0, int32)

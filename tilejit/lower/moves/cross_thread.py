@@ -224,7 +224,10 @@ def gathered(
 def _written(
     b: Builder, dtypes: Sequence[DType], shared: SharedPartials, partials: Sequence[Partial], *, is_idle: bool = False
 ) -> list[list[tuple[Buffer, Expr]]]:
-    """Write partials to shared memory, contiguous per result, synchronize, and return the start of each result's."""
+    """Write the partial results to shared memory, synchronize, and return the start of each result's partials.
+
+    The partials of a result are contiguous, and the k-th results of all groups follow each other.
+    """
     width = shared.members
     layout = TileLayout.row_major((len(partials) * shared.groups * width,))
     buffers = [

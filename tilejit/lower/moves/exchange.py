@@ -45,7 +45,11 @@ class RoundCosts:
         width: int,
         bytes_each: int,
     ) -> RoundCosts:
-        """Count the accesses of a copy. is_active, place: by thread and iteration. width: elements of an access."""
+        """Count the accesses of a copy.
+
+        is_active, place: for a thread and an iteration, whether it accesses memory, and the address in elements.
+        width: elements per access. bytes_each: bytes per element.
+        """
         work = Iterations(min(rounds, _COUNTED_ROUNDS), min(threads, _COUNTED_THREADS))
         rows = work.holding(is_active(*work.variables))
         address = work.values(place(*work.variables))[rows, 0]

@@ -199,7 +199,10 @@ def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
 
 
 def _pairs(op: TileOp, combining: Combining, shares: ResultShares, target: Target) -> str:
-    """Return the packed instruction for aligned pairs of slots if the order doesn't matter, or ""."""
+    """Return the packed instruction that combines pairs; "" if none exists or the slots aren't aligned register pairs.
+
+    accepts: reductions that don't depend on the order and combine in the element type.
+    """
     form, start = Pair(combining.reduction.combines, op.region("src").dtype), shares.tiles["src"].start
     if combining.reduction.picks or not form.dtype.is_half or form not in PAIRS.forms():
         return ""

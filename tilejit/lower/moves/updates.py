@@ -50,7 +50,10 @@ def update_schedule(op: TileOp, threads: int) -> tuple[DigitSchedule, str]:
 
 
 def update_forms(op: TileOp, target: Target) -> tuple[VectorForm, ...]:
-    """Return the vector forms for an atomic operation without result and of order relaxed.gpu, widest first."""
+    """Return the vector forms that an atomic operation may use if memory is aligned to them, widest first.
+
+    None of them returns the previous value, and all of them have the order relaxed.gpu.
+    """
     place = op.region("place")
     is_read = op.attr("returns") and "before" in op.options
     if is_read or not isinstance(op.operand("value"), Region) or op.attr("order") != "relaxed.gpu":

@@ -222,7 +222,10 @@ def _listed(steps: Iterable[DigitStep]) -> str:
 
 
 def _need_period(atoms: Atoms, column_step: int) -> None:
-    """Raise LayoutError unless tile, blocks and groups start at the swizzle's periods, columns at `column_step`."""
+    """Raise LayoutError unless the tile, its blocks and its groups of 8 rows start at periods of the swizzle.
+
+    column_step: the columns of which a multiple may start a part of a block.
+    """
     placement, e = atoms.placement, atoms.row_elements
     buffer, region, period = placement.buffer, placement.region, ATOM_ROWS * e
     bytes_each = buffer.dtype.bits // 8
