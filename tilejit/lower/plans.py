@@ -76,7 +76,7 @@ class VectorPlan(Plan):
     def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
         """Where the vector of a thread in a round begins in each tile: its address, swizzled, or its register."""
 
-    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+    def is_active(self, thread: Expr, round: Expr) -> Expr:
         """Whether a thread moves or computes anything in a round."""
         return TRUE
 
@@ -100,11 +100,11 @@ class VectorPlan(Plan):
 
     def moves(self) -> Moves:
         """What the expressions come to, for every round of every thread."""
-        turns = Iterations(self.rounds, self.threads, self.regions)
-        rows = turns.holding(self.takes_part(*turns.turn))
-        places = turns.values(*self.places(*turns.turn))[rows]
-        (width,) = turns.values(self.width_of(*turns.turn))[rows].T
-        return Moves(turns.rounds_of[rows], turns.threads_of[rows], places, width, self.steps)
+        iterations = Iterations(self.rounds, self.threads, self.regions)
+        rows = iterations.holding(self.is_active(*iterations.variables))
+        places = iterations.values(*self.places(*iterations.variables))[rows]
+        (width,) = iterations.values(self.width_of(*iterations.variables))[rows].T
+        return Moves(iterations.rounds_of[rows], iterations.threads_of[rows], places, width, self.steps)
 
     def schedule(self) -> Array:
         """One row a vector: (round, thread, place on each source ..., place on the destination).

@@ -72,7 +72,7 @@ class Plan(VectorPlan):
     def steps(self) -> tuple[int, ...]:
         return tuple(self.owned.step_of(self.side(name)) for name in self.order)
 
-    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+    def is_active(self, thread: Expr, round: Expr) -> Expr:
         return self.owned.is_mover(thread, loads=False)
 
     @property
@@ -117,16 +117,16 @@ def _form(op: TileOp, owned: OwnedVectors, target: Target) -> VectorForm | None:
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
-    takes_part = plan.owned.is_mover(thread, loads=False)
+    is_active = plan.owned.is_mover(thread, loads=False)
     if b.has_checks and "mask" in op.options and op.region("place").buffer.space == "global":
-        plan.owned.need_inside(b, op, op.region("place"), thread, takes_part)
+        plan.owned.need_inside(b, op, op.region("place"), thread, is_active)
     if plan.returns:
         _cleared(plan, b)
-    for registers, memory in plan.owned.each_round(b, thread, takes_part, Index.of(op)):
+    for registers, memory in plan.owned.each_round(b, thread, is_active, Index.of(op)):
         if plan.form is None:
             _one_by_one(plan, op, b, registers, memory)
         else:
-            values = registers["registers" if plan.owner == "value" else "value"].beside_each_other(b)
+            values = registers["registers" if plan.owner == "value" else "value"].consecutive(b)
             memory.update(b, values, lambda place, value: _update(plan, op, b, place, value))
     if plan.returns and plan.placement.replicas:
         _handed_on(plan, op, b, thread)
@@ -179,7 +179,7 @@ def _handed_on(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
         lowest = build.sub(lowest, build.mul(step.of_thread(thread), step.threads))
     for starts in plan.owned.starts(b):
         registers = starts[side]
-        is_lowest = plan.takes_part(thread, build.const(0, int32))
+        is_lowest = plan.is_active(thread, build.const(0, int32))
         with b.when(is_lowest), b.rounds(plan.rounds, registers.view.buffer) as round:
             at = build.add(start, build.add(build.mul(thread, plan.rounds), round))
             b.move(Vector(shared, at), registers.at(round))

@@ -30,7 +30,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     if local == 2:
         along = range(len(placements["dst"].shape))
         return elementwise_reg.plan_tiles(op, {name: (p, tuple(along)) for name, p in placements.items()}, threads)
-    return PartitionCopy.of(DigitSchedule.alike(placements), threads, lead_of(regions["src"]), vectorized=False)
+    return PartitionCopy.of(DigitSchedule.of_same_shape(placements), threads, lead_of(regions["src"]), vectorized=False)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:

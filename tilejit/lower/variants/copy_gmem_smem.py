@@ -26,7 +26,7 @@ def slices(op: TileOp) -> DigitSchedule:
     placements = {name: place(region, op.scope) for name, region in op.tiles.items()}
     for placement in placements.values():
         need_slice(placement)
-    return DigitSchedule.alike(placements)
+    return DigitSchedule.of_same_shape(placements)
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:

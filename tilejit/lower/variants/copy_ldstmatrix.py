@@ -111,7 +111,7 @@ class Plan(PlanBase):
         firsts = (self.held(build.const(issue, int32)) for issue in range(self.issues))
         return [[number(register) // 2 for register in held] for held in firsts]
 
-    def _turns(self) -> Iterations:
+    def _iterations(self) -> Iterations:
         return Iterations(self.issues, self.threads, (self.tiles.memory.placement.region,))
 
     def schedule(self) -> np.ndarray:
@@ -119,15 +119,16 @@ class Plan(PlanBase):
 
         Run-time starts are as near to 0 as they may be.
         """
-        turns = self._turns()
-        return np.column_stack([turns.rounds_of, turns.threads_of, turns.values(self.address(*turns.turn))])
+        iterations = self._iterations()
+        addresses = iterations.values(self.address(*iterations.variables))
+        return np.column_stack([iterations.rounds_of, iterations.threads_of, addresses])
 
     def moves(self) -> Moves:
         """As the instructions move them.
 
         source: PTX ISA, "ldmatrix": lane l gets elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile.
         """
-        turns = self._turns()
+        iterations = self._iterations()
         row_starts = self.schedule()[:, 2].reshape(self.issues, self.threads // WARP, WARP)
         issue, thread, tile, half = np.indices((self.issues, self.threads, self.num, 2)).reshape(4, -1)
         warp, lane = thread // WARP, thread % WARP
@@ -138,7 +139,7 @@ class Plan(PlanBase):
         register = 2 * np.array(self.words(), np.int64)[issue, tile] + half
         sides = (register, starts + column) if self.loads else (starts + column, register)
         is_moved = np.zeros(self.issues * self.threads, bool)
-        is_moved[turns.holding(self.is_mover(turns.thread))] = True
+        is_moved[iterations.holding(self.is_mover(iterations.thread))] = True
         rows = np.flatnonzero(is_moved[issue * self.threads + thread])
         access = JointAccess(1 if self.loads else 0, fast_unique(starts[rows]), width=ROW, align=ROW)
         places, width = np.stack(sides, axis=1)[rows], np.ones(len(rows), np.int64)

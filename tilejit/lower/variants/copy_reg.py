@@ -64,7 +64,7 @@ class Plan(VectorPlan):
     def steps(self) -> tuple[int, ...]:
         return tuple(self.owned.step_of(side) for side in self.sides)
 
-    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+    def is_active(self, thread: Expr, round: Expr) -> Expr:
         return self.owned.is_mover(thread, self.loads)
 
 

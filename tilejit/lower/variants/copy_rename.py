@@ -19,7 +19,7 @@ from ...ir.nodes import Buffer, TileOp, Vector
 from ...layout.transfer import renaming
 from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, beside_fault, held
+from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, partial_write_fault
 from ..plans import Array, Facts, Moves, Plan
 from ..variant import Decline, DispatchContext, Variant
 
@@ -66,7 +66,7 @@ def plan(op: TileOp, context: DispatchContext) -> RenamedRegisters | Decline:
     pairs = renaming(src, dst)
     if isinstance(pairs, str):
         return Decline((pairs,))
-    fault = beside_fault(op.region("dst"), dst, [to for to, _ in pairs], op.scope, threads)
+    fault = partial_write_fault(op.region("dst"), dst, [to for to, _ in pairs], op.scope, threads)
     if fault:
         return Decline((fault,))
     holds = np.zeros(threads, bool)

@@ -26,7 +26,7 @@ from ...layout.lanes import Group, LaneSwap
 from ...ops.copies import COPY, RESHAPE
 from ...target import WARP
 from ..builder import Builder
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, beside_fault, held
+from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held, partial_write_fault
 from ..plans import Array, Facts, Passes, Plan
 from ..variant import WHOLE_WARPS, Decline, DispatchContext, Variant
 from ..weights import SELECT, SHUFFLE
@@ -80,7 +80,7 @@ class Shuffled(Plan):
         rows: list[tuple[Array, Array, Array]] = []
         for group in swap.groups:
             sources, results = np.array(group.sources), np.array(group.results)
-            for j in swap.rounds:
+            for j in swap.steps:
                 sent = sources[_number(lane, swap.sending) ^ j]
                 kept = results[_number(lane, swap.receiving) ^ j]
                 rows.append((sent, warp + (inner ^ swap.distance(group, j)), kept))
@@ -114,7 +114,7 @@ def plan(op: TileOp, context: DispatchContext) -> Shuffled | Decline:
     if not swap.shuffles:
         return Decline(("no value changes lanes",))
     shuffled = Shuffled(dst.dtype, swap, threads)
-    fault = beside_fault(dst, to, shuffled.registers, op.scope, threads)
+    fault = partial_write_fault(dst, to, shuffled.registers, op.scope, threads)
     if fault:
         return Decline((fault,))
     shared = copy_through_shared.cost(op, context)
@@ -151,10 +151,10 @@ def emit(plan: Shuffled, op: TileOp, b: Builder) -> None:
 def _received(b: Builder, plan: Shuffled, group: Group, offered: Sequence[Expr], sender: Expr) -> list[Expr]:
     """What each round brings, of what each offers."""
     swap, received = plan.swap, list(offered)
-    rounds = [j for j in swap.rounds if swap.is_shuffled(group, j)]
+    steps = [j for j in swap.steps if swap.is_shuffled(group, j)]
     dtype = offered[0].dtype
-    out, into = (b.scratch(stem, dtype, max(len(rounds), 1)) for stem in ("sent", "received"))
-    for k, j in enumerate(rounds):
+    out, into = (b.scratch(stem, dtype, max(len(steps), 1)) for stem in ("sent", "received"))
+    for k, j in enumerate(steps):
         b.append(Store(_at(out, k), offered[j], span=b.span))
         by = build.bitwise_xor(sender, build.const(swap.distance(group, j), int32))
         b.append(Instruction(plan.shuffle.name, (_at(into, k),), (_at(out, k), by), span=b.span))

@@ -111,7 +111,7 @@ def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
     return RoundCosts.of(
         plan.rounds,
         plan.threads,
-        plan.takes_part,
+        plan.is_active,
         lambda thread, round: plan.places(thread, round)[side],
         plan.vector_width,
         plan.regions[side].dtype.bytes,

@@ -66,7 +66,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     tiles, threads = placed_tiles(op), context.count(op.scope)
     need_all_threads(tiles["dst"][0], op.scope, threads)
     # digits of different dimensions stay apart, as those of a vector need not
-    threads_share, elements = schedule(tiles).shared_out("dst")
+    threads_share, elements = schedule(tiles).split_by_owner("dst")
     owned = OwnedVectors(threads_share, elements, elements, 1)
     axis, shape = op.attr("axis"), op.region("dst").shape
     assert isinstance(axis, int)
