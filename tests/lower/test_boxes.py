@@ -300,7 +300,7 @@ def lines(body: str, threads: int = 64, producers: int = 2) -> list[str]:
     flag = tj.alloc_shared((1,), tj.int32)
 """
     text = head + "".join(f"    {line}\n" for line in body.splitlines())
-    made = expects.with_arrivals(lower(tile_ir(text, MATRIX, MATRIX, int32, threads=threads), target("sm_90a")).kernel)
+    made = expects.lower_expects(lower(tile_ir(text, MATRIX, MATRIX, int32, threads=threads), target("sm_90a")).kernel)
     assert verify(made, "lane") == []
     kept = ("expect", "arrive", "tma", "for", "if %", "set")
     return [line.strip() for line in to_text(made).splitlines() if any(word in line for word in kept)]

@@ -283,5 +283,5 @@ def test_a_round_trip_lowers_to_its_golden_lane_ir(
     there, back = TileOp("copy_async", "warpgroup", (t, r)), TileOp("copy_async", "warpgroup", (r, t))
     waits = [Instruction(f"tcgen05.wait.{kind}") for kind in ("st", "ld")]
     made = kernel("round_trip", 128, [r, t], there, waits[0], Sync("cta"), back, waits[1], target="sm_100a")
-    lane = pending.carry(lower(made, target(made.target)).kernel)
+    lane = pending.add_wait_registers(lower(made, target(made.target)).kernel)
     golden.check(f"copy_async/tcgen05_ldst_{name}.tile", joined(made.target, to_text(made), to_text(lane)))

@@ -43,7 +43,7 @@ __all__ = ["WRITTEN_OUT", "Builder", "filled", "instances_of"]
 _UNROLLED = 32
 
 #: So many operations of a kind hand values over through memory of their own; further ones wait, and take it again.
-_APART = 8
+_OWN_BUFFERS = 8
 
 #: Where operations of many kinds have more bytes of their own, further kinds take turns in rooms, of powers of two up
 #: to as many bytes: a tile that grows in a chain of `tj.cat` is another kind each time.
@@ -72,7 +72,7 @@ _ZERO, _ONE = (build.const(number, int32) for number in (0, 1))
 
 
 @lru_cache(LIMIT)
-def _in_a_row(count: int) -> TileLayout:
+def _linear(count: int) -> TileLayout:
     """The layout of so many elements one after the other; most of what is allocated has few."""
     return TileLayout.row_major((count,))
 
@@ -103,9 +103,9 @@ class Builder:
         self._passages: dict[tuple[DType, int], Buffer] = {}
         self._zero: Vector | None = None
         self._maps: dict[TensorMapSpec, TensorMapParam] = {}
-        self._handed: dict[tuple[str, Buffer], list[Buffer]] = {}
+        self._exchange_buffers: dict[tuple[str, Buffer], list[Buffer]] = {}
         self._own_bytes = 0
-        self._rooms: dict[str, list[Buffer]] = {}
+        self._pools: dict[str, list[Buffer]] = {}
 
     @property
     def params(self) -> tuple[TensorMapParam, ...]:
@@ -185,7 +185,7 @@ class Builder:
 
     def scratch(self, stem: str, dtype: DType, count: int) -> Buffer:
         """Registers of each thread's own."""
-        buffer = Buffer(self.name(stem), "local", dtype, (count,), _in_a_row(count), dtype.bytes)
+        buffer = Buffer(self.name(stem), "local", dtype, (count,), _linear(count), dtype.bytes)
         self.head.append(Alloc(buffer, span=self.span))
         return buffer
 
@@ -208,12 +208,12 @@ class Builder:
         """
         part = layout.footprint()
         instances, number = instances_of(scope, threads)
-        whole = _in_a_row(instances * part)
+        whole = _linear(instances * part)
         made = Buffer(self.name(stem), "shared", dtype, whole.shape, whole, alignment("shared", dtype, layout))
-        buffer = self.hand_over(scope, made, is_idle=is_idle)
+        buffer = self.exchange_buffer(scope, made, is_idle=is_idle)
         return buffer, build.mul(self.let("instance", number, (0, instances - 1)), part)
 
-    def hand_over(self, scope: str, buffer: Buffer, *, is_idle: bool = False) -> Buffer:
+    def exchange_buffer(self, scope: str, buffer: Buffer, *, is_idle: bool = False) -> Buffer:
         """Makes a shared buffer through which the threads of one scope hand values to each other.
 
         A barrier of the scope stands here where what was there before may still be read: by a turn of a loop before, or
@@ -221,41 +221,41 @@ class Builder:
         is_idle: such a barrier stands in front of each turn already.
         returns: the buffer, or that earlier one.
         """
-        alike = self._handed.setdefault((scope, replace(buffer, name="")), [])
-        is_again = len(alike) >= _APART
-        made = alike[len(alike) % _APART] if is_again else buffer
-        alike.append(made)
-        if not is_again:
+        earlier = self._exchange_buffers.setdefault((scope, replace(buffer, name="")), [])
+        is_reused = len(earlier) >= _OWN_BUFFERS
+        made = earlier[len(earlier) % _OWN_BUFFERS] if is_reused else buffer
+        earlier.append(made)
+        if not is_reused:
             self._own_bytes += made.size_bytes
             self.head.append(Alloc(made, span=self.span))
-        self._wait_for(scope, is_again=is_again, is_idle=is_idle)
+        self._guard_reuse(scope, is_reused=is_reused, is_idle=is_idle)
         return made
 
-    def hand_through(self, scope: str, buffer: Buffer, instances: int) -> Buffer:
+    def pooled_exchange_buffer(self, scope: str, buffer: Buffer, instances: int) -> Buffer:
         """As `hand_over`, for an operation that has one such buffer, of so many instances of the scope.
 
         Where many kinds have much already, it is a view of a room that others have had, whatever the size of theirs.
         Instances don't wait for each other, and would have other parts of a room each time: they keep their own.
         """
-        is_known = (scope, replace(buffer, name="")) in self._handed
-        if instances > 1 or is_known or len(self._handed) < _APART or self._own_bytes < _OWN_BYTES:
-            return self.hand_over(scope, buffer)
-        rooms = self._rooms.setdefault(scope, [])
+        is_known = (scope, replace(buffer, name="")) in self._exchange_buffers
+        if instances > 1 or is_known or len(self._exchange_buffers) < _OWN_BUFFERS or self._own_bytes < _OWN_BYTES:
+            return self.exchange_buffer(scope, buffer)
+        pools = self._pools.setdefault(scope, [])
         needed, align = buffer.size_bytes, buffer.align
-        fitting = [room for room in rooms if room.size_bytes >= needed and room.align >= align]
+        fitting = [pool for pool in pools if pool.size_bytes >= needed and pool.align >= align]
         if not fitting:
             size = 1 << (needed - 1).bit_length() if needed <= _OWN_BYTES else needed
-            rooms.append(Buffer(self.name("room"), "shared", uint8, (size,), _in_a_row(size), align))
-            self.head.append(Alloc(rooms[-1], span=self.span))
-        room = fitting[0] if fitting else rooms[-1]
-        self._wait_for(scope, is_again=bool(fitting))
-        view = replace(buffer, base=room)
+            pools.append(Buffer(self.name("room"), "shared", uint8, (size,), _linear(size), align))
+            self.head.append(Alloc(pools[-1], span=self.span))
+        pool = fitting[0] if fitting else pools[-1]
+        self._guard_reuse(scope, is_reused=bool(fitting))
+        view = replace(buffer, base=pool)
         self.head.append(BufferView(view, span=self.span))
         return view
 
-    def _wait_for(self, scope: str, *, is_again: bool, is_idle: bool = False) -> None:
+    def _guard_reuse(self, scope: str, *, is_reused: bool, is_idle: bool = False) -> None:
         """Puts a barrier where others may still read what a buffer held. is_again: another operation's."""
-        if (self.is_repeated and not is_idle) or (is_again and not self.is_repeated):
+        if (self.is_repeated and not is_idle) or (is_reused and not self.is_repeated):
             self.append(Sync(scope, span=self.span))
 
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
@@ -267,7 +267,7 @@ class Builder:
             return self.scratch(stem, dtype, count)
         key = (dtype, count)
         if key not in self._passages:
-            buffer = Buffer(self.name(stem), "local", dtype, (count,), _in_a_row(count), dtype.bytes)
+            buffer = Buffer(self.name(stem), "local", dtype, (count,), _linear(count), dtype.bytes)
             self.head.append(Alloc(buffer, addressed=True, span=self.span))
             self._passages[key] = buffer
         return self._passages[key]
@@ -333,7 +333,7 @@ class Builder:
         """Statements that run where `cond` holds; those inside the context that it gives run where it doesn't."""
         with self.block() as then:
             orelse: list[Stmt] = []
-            yield self._aside(orelse)
+            yield self._orelse(orelse)
         if isinstance(cond, Const):
             for stmt in then if cond.value else orelse:
                 self.append(stmt)
@@ -341,10 +341,10 @@ class Builder:
         self.append(If(cond, tuple(then), tuple(orelse), span=self.span))
 
     @contextmanager
-    def _aside(self, aside: list[Stmt]) -> Iterator[None]:
+    def _orelse(self, orelse: list[Stmt]) -> Iterator[None]:
         with self.block() as inner:
             yield
-        aside.extend(inner)
+        orelse.extend(inner)
 
     def take(self) -> tuple[Stmt, ...]:
         """What has been appended since, outside of any block."""

@@ -30,17 +30,17 @@ from ..isa.barriers import CLUSTER_ENTRY, CLUSTER_EXIT
 from ..isa.mbarrier import ARRIVE_AT_PEER
 from ..isa.tma import MULTICAST_LOADS
 
-__all__ = ["mask_along", "others_along", "released_along", "with_meetings"]
+__all__ = ["multicast_mask", "peer_ranks", "release_axes", "synchronize_clusters"]
 
 
-def mask_along(cluster: Cluster, axis: int) -> Expr:
+def multicast_mask(cluster: Cluster, axis: int) -> Expr:
     """The CTAs along an axis that this one is of, CTA i as bit i."""
     every = sum([1 << rank * _step(cluster, axis) for rank in range(cluster[axis])])
     mask = build.const(every, int32)
     return build.cast(mask if has_one_axis(cluster, axis) else build.left_shift(mask, _first(cluster, axis)), uint16)
 
 
-def others_along(cluster: Cluster, axis: int) -> Iterator[Expr]:
+def peer_ranks(cluster: Cluster, axis: int) -> Iterator[Expr]:
     """The ranks of the other CTAs along an axis that this one is of."""
     count, rank = cluster[axis], Special(rank_name(cluster, axis))
     for apart in range(1, count):
@@ -63,7 +63,7 @@ def _first(cluster: Cluster, axis: int) -> Expr:
     return build.sub(Special(rank_name(cluster)), build.mul(Special(rank_name(cluster, axis)), _step(cluster, axis)))
 
 
-def released_along(body: Block) -> Mapping[str, int]:
+def release_axes(body: Block) -> Mapping[str, int]:
     """The barriers at which CTAs arrive in all those along an axis of their cluster, by name, and the axis."""
     return {alloc.buffer.name: alloc.reach for alloc in walk.each(body, Alloc) if alloc.reach is not None}
 
@@ -72,7 +72,7 @@ def released_along(body: Block) -> Mapping[str, int]:
 _REACHING = frozenset({ARRIVE_AT_PEER.name, *(row.name for row in MULTICAST_LOADS.rows())})
 
 
-def with_meetings(kernel: Kernel) -> Kernel:
+def synchronize_clusters(kernel: Kernel) -> Kernel:
     """The kernel at lane level, its arrivals instructions, whose CTAs begin and end together where they must."""
     if kernel.cluster is None or not any(s.name in _REACHING for s in walk.each(kernel.body, Instruction)):
         return kernel
@@ -80,11 +80,11 @@ def with_meetings(kernel: Kernel) -> Kernel:
     values.define_conditions(kernel.body)
     entry = Instruction(CLUSTER_ENTRY.name, span=kernel.span)
     leave = Instruction(CLUSTER_EXIT.name, span=kernel.span)
-    arriving = _arriving(kernel.body, values)
-    return replace(kernel, body=(entry, *_ending(kernel.body, values, values.everybody, arriving, leave)))
+    arriving = _arriving_threads(kernel.body, values)
+    return replace(kernel, body=(entry, *_leave_at_end(kernel.body, values, values.everybody, arriving, leave)))
 
 
-def _ending(body: Block, values: ThreadValues, coming: int, arriving: int, leave: Instruction) -> Block:
+def _leave_at_end(body: Block, values: ThreadValues, coming: int, arriving: int, leave: Instruction) -> Block:
     """The kernel's last statements, or those of a branch there, with `leave` where threads end.
 
     Of threads that take two ways by their ids, those of whom none arrive in other CTAs, on the way or before, needn't
@@ -97,21 +97,21 @@ def _ending(body: Block, values: ThreadValues, coming: int, arriving: int, leave
         then, orelse = bool(true & arriving), bool(false & arriving)
         if true and false and then != orelse:
             ways = (
-                _ending(last.then, values, true, arriving, leave) if then else last.then,
-                _ending(last.orelse, values, false, arriving, leave) if orelse else last.orelse,
+                _leave_at_end(last.then, values, true, arriving, leave) if then else last.then,
+                _leave_at_end(last.orelse, values, false, arriving, leave) if orelse else last.orelse,
             )
-            return (*_returning(body[:-1], leave), replace(last, then=ways[0], orelse=ways[1]))
-    return (*_returning(body, leave), *(() if isinstance(last, Return) else (leave,)))
+            return (*_leave_before_returns(body[:-1], leave), replace(last, then=ways[0], orelse=ways[1]))
+    return (*_leave_before_returns(body, leave), *(() if isinstance(last, Return) else (leave,)))
 
 
-def _arriving(body: Block, values: ThreadValues) -> int:
+def _arriving_threads(body: Block, values: ThreadValues) -> int:
     """The threads that may arrive in other CTAs, thread i as bit i."""
     every = zip(walk.statements(body), comers(body, values), strict=True)
     who = [each for stmt, each in every if isinstance(stmt, Instruction) and stmt.name == ARRIVE_AT_PEER.name]
     return reduce(or_, who, 0)
 
 
-def _returning(body: Block, leave: Instruction) -> Block:
+def _leave_before_returns(body: Block, leave: Instruction) -> Block:
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
         return (leave, stmt) if isinstance(stmt, Return) else (stmt,)
 

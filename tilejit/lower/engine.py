@@ -32,18 +32,18 @@ class Verdict(Generic[P]):
     op: TileOp
     chosen: Variant[P]
     plan: P
-    others: Callable[[], dict[str, tuple[str, ...]]] = field(default=dict, compare=False, repr=False)
-    strangers: Callable[[], tuple[str, ...]] = field(default=tuple, compare=False, repr=False)
+    list_declines: Callable[[], dict[str, tuple[str, ...]]] = field(default=dict, compare=False, repr=False)
+    list_elsewhere: Callable[[], tuple[str, ...]] = field(default=tuple, compare=False, repr=False)
 
     @property
     def declines(self) -> dict[str, tuple[str, ...]]:
         """variant -> reasons, for every other one."""
-        return self.others()
+        return self.list_declines()
 
     @property
     def elsewhere(self) -> tuple[str, ...]:
         """The variants among these that are for operands in other memory spaces."""
-        return self.strangers()
+        return self.list_elsewhere()
 
     @property
     def variant(self) -> str:
@@ -107,17 +107,17 @@ def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any],
             hint="give them different priorities, or conditions that exclude each other",
         )
 
-    def others() -> dict[str, tuple[str, ...]]:
-        behind = (f"{first.name} comes first: its priority is {first.priority}",)
+    def list_declines() -> dict[str, tuple[str, ...]]:
+        outranked = (f"{first.name} comes first: its priority is {first.priority}",)
         return {
-            v.name: declined[v.name].reasons if v.name in declined else v.reasons(op, context, tested) or behind
+            v.name: declined[v.name].reasons if v.name in declined else v.reasons(op, context, tested) or outranked
             for v in ordered if v is not first
         }
 
-    def strangers() -> tuple[str, ...]:
+    def list_elsewhere() -> tuple[str, ...]:
         return tuple(v.name for v in ordered if v.is_elsewhere(op, context))
 
-    return Verdict(op, first, plan, others, strangers)
+    return Verdict(op, first, plan, list_declines, list_elsewhere)
 
 
 def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:

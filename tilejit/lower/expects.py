@@ -48,29 +48,29 @@ from ..isa.mbarrier import EXPECT
 from .builder import Builder
 from .leaders import leads
 
-__all__ = ["with_arrivals"]
+__all__ = ["lower_expects"]
 
 
-def with_arrivals(kernel: Kernel) -> Kernel:
+def lower_expects(kernel: Kernel) -> Kernel:
     """The kernel at lane level without `Expect`."""
     if Expect not in walk.inventory(kernel.body).kinds:
         return kernel
-    body = _Gathering(kernel.body).block(kernel.body)
+    body = _Folding(kernel.body).block(kernel.body)
     if Expect not in walk.inventory(body).kinds:
         return replace(kernel, body=body)
     b = Builder(defined_names(body))
-    told: dict[int, tuple[Stmt, ...]] = {}
+    expected: dict[int, tuple[Stmt, ...]] = {}
     for number, stmt in walk.numbered(body, Expect):
         b.span = stmt.span
         assert isinstance(stmt.place, Vector), "lowering leaves no Element"
         with b.when(leads(b, stmt.scope, kernel.threads)):
             b.append(Instruction(EXPECT.name, (), (stmt.place, stmt.bytes), stmt.span))
-        told[number] = b.take()
-    return replace(kernel, body=walk.edited(body, told))
+        expected[number] = b.take()
+    return replace(kernel, body=walk.edited(body, expected))
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _OpenExpect:
     """An `Expect` in a block. barrier: what it names, whatever its index is called. at: its number in the block."""
 
     stmt: Expect
@@ -78,7 +78,7 @@ class _Told:
     at: int
 
 
-class _Gathering:
+class _Folding:
     """Goes through the text in its order and knows what variables are.
 
     Two expressions with equal values are the same number: what a `Let` names counts as what it stands for, and a
@@ -91,24 +91,24 @@ class _Gathering:
         self._fresh = count()
 
     def block(self, body: Block) -> Block:
-        made: list[Stmt | None] = []
-        open: list[_Told] = []
+        kept: list[Stmt | None] = []
+        open: list[_OpenExpect] = []
         for stmt in body:
             if isinstance(stmt, Expect):
-                open.append(_Told(stmt, self._barrier(stmt), len(made)))
-                made.append(stmt)
+                open.append(_OpenExpect(stmt, self._barrier(stmt), len(kept)))
+                kept.append(stmt)
             elif isinstance(stmt, Arrive):
                 barrier = self._barrier(stmt)
-                taken = [told for told in open if told.barrier == barrier and told.stmt.scope == stmt.scope]
-                for told in taken:
-                    made[told.at] = None
+                taken = [each for each in open if each.barrier == barrier and each.stmt.scope == stmt.scope]
+                for expected in taken:
+                    kept[expected.at] = None
                 # another scope's arrival may complete the phase
-                open = _without(open, [stmt])
-                made.append(_with_bytes(stmt, taken))
+                open = _still_open(open, [stmt])
+                kept.append(_with_bytes(stmt, taken))
             else:
-                made.append(self._other(stmt))
-                open = _without(open, walk.within(stmt)) if open else open
-        return tuple([stmt for stmt in made if stmt is not None])
+                kept.append(self._other(stmt))
+                open = _still_open(open, walk.within(stmt)) if open else open
+        return tuple([stmt for stmt in kept if stmt is not None])
 
     def _other(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Let):
@@ -159,21 +159,21 @@ def _indexing(body: Block) -> frozenset[str]:
     return sources(body, [index for place in barriers for index in walk.indices(place)])
 
 
-def _without(open: list[_Told], statements: Iterable[Stmt]) -> list[_Told]:
+def _still_open(open: list[_OpenExpect], statements: Iterable[Stmt]) -> list[_OpenExpect]:
     """What may still be told with an arrival behind these statements.
 
     Not what a jump may leave behind, nor what belongs to a phase that another arrival may complete; nor where a thread
     has learnt what others did: then one of their arrivals may have completed it.
     """
     for stmt in statements:
-        if isinstance(stmt, walk.JUMPS) or _learns(stmt):
+        if isinstance(stmt, walk.JUMPS) or _may_observe_others(stmt):
             return []
         if isinstance(stmt, Arrive):
-            open = [told for told in open if told.stmt.place.buffer != stmt.place.buffer]
+            open = [expected for expected in open if expected.stmt.place.buffer != stmt.place.buffer]
     return open
 
 
-def _learns(stmt: Stmt) -> bool:
+def _may_observe_others(stmt: Stmt) -> bool:
     """Whether a thread may know of what others did from here on."""
     match stmt:
         case WaitPhase() | Sync() | Atomic():
@@ -185,8 +185,8 @@ def _learns(stmt: Stmt) -> bool:
     return False
 
 
-def _with_bytes(stmt: Arrive, taken: Iterable[_Told]) -> Arrive:
+def _with_bytes(stmt: Arrive, taken: Iterable[_OpenExpect]) -> Arrive:
     total: Expr = build.const(0, int32) if stmt.bytes is None else stmt.bytes
-    for told in taken:
-        total = build.add(total, told.stmt.bytes)
+    for expected in taken:
+        total = build.add(total, expected.stmt.bytes)
     return stmt if total == build.const(0, int32) else replace(stmt, bytes=total)

@@ -33,24 +33,26 @@ def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[st
     waiting = dict.fromkeys(arrivals, 0)
     for wait in walk.each(kernel.body, WaitPhase):
         waiting[wait.place.buffer.name] |= coming[id(wait)]
-    behind: dict[str, frozenset[str]] = {}
-    states = solve(_Waited(stages, tuple(arrivals)), kernel.body, _Behind())
+    waited_first: dict[str, frozenset[str]] = {}
+    states = solve(_WaitAnalysis(stages, tuple(arrivals)), kernel.body, _WaitState())
     for number, stmt in walk.numbered(kernel.body, Arrive):
         name, stage, state = stmt.place.buffer.name, stage_of(stmt), states[number]
         arriving[name].append(stmt)
         if state is not None:
             others = frozenset(w.other for w in state.waits if w.barrier == name
                                and stages.same(w.stage, stage, state.current))
-            behind[name] = behind.get(name, others) & others
+            waited_first[name] = waited_first.get(name, others) & others
     return {
         barrier: other
-        for barrier, others in behind.items()
+        for barrier, others in waited_first.items()
         for other in sorted(others)
-        if _takes_all(kernel, arriving[other], arrivals[other], waiting[barrier], coming)
+        if _needs_all_waiters(kernel, arriving[other], arrivals[other], waiting[barrier], coming)
     }
 
 
-def _takes_all(kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int, coming: Mapping[int, int]) -> bool:
+def _needs_all_waiters(
+    kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int, coming: Mapping[int, int]
+) -> bool:
     """Whether a phase of a barrier takes an arrival of each of those who wait: as many as there are who may arrive.
 
     at: where threads arrive at it. waiting: the threads that may wait.
@@ -65,7 +67,7 @@ def _takes_all(kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _PassedWait:
     """That a thread has waited for a stage of `other` since it last arrived at `barrier`."""
 
     barrier: str
@@ -75,15 +77,15 @@ class _Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Behind:
+class _WaitState:
     """current: the variables that are, of those that stages follow from."""
 
-    waits: frozenset[_Waiting] = frozenset()
+    waits: frozenset[_PassedWait] = frozenset()
     current: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class _Waited(Analysis[_Behind]):
+class _WaitAnalysis(Analysis[_WaitState]):
     """What each thread has certainly waited for. barriers: all, by their buffers."""
 
     kinds = frozenset({Arrive, *CHANGING})
@@ -91,33 +93,33 @@ class _Waited(Analysis[_Behind]):
     stages: Stages
     barriers: tuple[str, ...]
 
-    def join(self, first: _Behind, second: _Behind) -> _Behind:
-        return _Behind(first.waits & second.waits, first.current & second.current)
+    def join(self, first: _WaitState, second: _WaitState) -> _WaitState:
+        return _WaitState(first.waits & second.waits, first.current & second.current)
 
     def concerns(self, stmt: Simple | If | For) -> bool:
         return isinstance(stmt, (WaitPhase, Arrive)) or id(stmt) in self.stages.changes
 
-    def step(self, stmt: Simple | Jump, state: _Behind) -> _Behind:
+    def step(self, stmt: Simple | Jump, state: _WaitState) -> _WaitState:
         if id(stmt) in self.stages.changes:
             state = self.defined(stmt, state)
         match stmt:
             case WaitPhase(place, var=None):
-                waits = [_Waiting(name, place.buffer.name, stage_of(stmt)) for name in self.barriers]
-                return _Behind(state.waits.union(waits), state.current)
+                waits = [_PassedWait(name, place.buffer.name, stage_of(stmt)) for name in self.barriers]
+                return _WaitState(state.waits.union(waits), state.current)
             case Arrive(place):
                 name = place.buffer.name
-                return _Behind(state.waits.difference([w for w in state.waits if w.barrier == name]), state.current)
+                return _WaitState(state.waits.difference([w for w in state.waits if w.barrier == name]), state.current)
         return state
 
-    def defined(self, stmt: Stmt, state: _Behind) -> _Behind:
+    def defined(self, stmt: Stmt, state: _WaitState) -> _WaitState:
         changed = self.stages.changed(stmt)
         if not changed:
             return state
         waits = state.waits.difference([w for w in state.waits if names_in(w.stage) & changed])
-        return _Behind(waits, self.stages.current(stmt, state.current))
+        return _WaitState(waits, self.stages.current(stmt, state.current))
 
-    def enter(self, loop: For | Loop, before: _Behind) -> _Behind:
+    def enter(self, loop: For | Loop, before: _WaitState) -> _WaitState:
         return before if isinstance(loop, Loop) else self.defined(loop, before)
 
-    def repeat(self, loop: For | Loop, head: _Behind, ends: _Behind) -> _Behind:
+    def repeat(self, loop: For | Loop, head: _WaitState, ends: _WaitState) -> _WaitState:
         return ends if isinstance(loop, Loop) else self.defined(loop, ends)

@@ -65,7 +65,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 
 
 @dataclass(slots=True, eq=False)
-class _Written:
+class _OpenBlock:
     """A block as it is being written. values, views: what it defines that came from loops, by what that is."""
 
     made: list[Stmt] = field(default_factory=list)
@@ -86,8 +86,8 @@ class _Hoisting(Rewriting):
         self._depths = LoopDepths()
         self._depths.variables.update({stmt.var.name: STAYS for stmt in walk.each(kernel.body, Declare)})
         self._view_depths: dict[str, int] = {}
-        self._written = _Written()
-        self._fronts: list[_Written] = []
+        self._open_block = _OpenBlock()
+        self._preheaders: list[_OpenBlock] = []
         self._rewritten: list[dict[int, tuple[Expr, Expr]]] = []
         self._sums: dict[str, Sum] = {}
         self._place: Span | None = None
@@ -97,45 +97,45 @@ class _Hoisting(Rewriting):
         return FreshNames.of(self._kernel)
 
     def block(self, body: Block) -> Block:
-        outside, self._written = self._written, _Written()
-        made = self._written.made
+        outside, self._open_block = self._open_block, _OpenBlock()
+        made = self._open_block.made
         for stmt in body:
             self._place = stmt.span
-            if self._fronts or type(stmt) in walk.COMPOUND_KINDS:
+            if self._preheaders or type(stmt) in walk.COMPOUND_KINDS:
                 made += _WRITE.get(type(stmt), _Hoisting._other)(self, stmt)
             else:
                 made.append(stmt)
-        self._written = outside
+        self._open_block = outside
         return tuple(made)
 
     def _branch(self, stmt: If) -> tuple[Stmt, ...]:
         return (If(self.expr(stmt.cond), self.block(stmt.then), self.block(stmt.orelse), stmt.span),)
 
     def _endless(self, stmt: Loop) -> tuple[Stmt, ...]:
-        return (Loop(self._turn(stmt.body), stmt.span),)
+        return (Loop(self._loop_body(stmt.body), stmt.span),)
 
     def _counted(self, stmt: For) -> tuple[Stmt, ...]:
-        self._depths.variables[stmt.var.name] = len(self._fronts) + 1
+        self._depths.variables[stmt.var.name] = len(self._preheaders) + 1
         start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
-        return (replace(stmt, start=start, stop=stop, step=step, body=self._turn(stmt.body)),)
+        return (replace(stmt, start=start, stop=stop, step=step, body=self._loop_body(stmt.body)),)
 
-    def _turn(self, body: Block) -> Block:
+    def _loop_body(self, body: Block) -> Block:
         """The body of a loop; what doesn't change in it goes to the block that is being written."""
-        self._fronts.append(self._written)
+        self._preheaders.append(self._open_block)
         self._rewritten.append({})
         made = self.block(body)
-        self._fronts.pop()
+        self._preheaders.pop()
         self._rewritten.pop()
         return made
 
     def _other(self, stmt: Stmt) -> tuple[Stmt, ...]:
         defined = walk.defines(stmt)
         if isinstance(defined, Var) and not isinstance(stmt, Declare):
-            self._depths.variables[defined.name] = len(self._fronts)
+            self._depths.variables[defined.name] = len(self._preheaders)
         return (self.stmt(stmt),)
 
     def _let(self, stmt: Let) -> tuple[Stmt, ...]:
-        var, value, level = stmt.var, stmt.value, len(self._fronts)
+        var, value, level = stmt.var, stmt.value, len(self._preheaders)
         if isinstance(value, Load):
             self._depths.variables[var.name] = level
             place = self.place(value.place)
@@ -143,11 +143,11 @@ class _Hoisting(Rewriting):
         depth = self._depths.of(value)
         self._depths.variables[var.name] = min(depth, level)
         if depth < level:
-            front = self._fronts[depth]
+            preheader = self._preheaders[depth]
             made = self.expr(value, depth)
-            front.made.append(stmt if made is value else replace(stmt, value=made))
-            if not _says_more(var, value):
-                front.values.setdefault(id(value), (value, var))
+            preheader.made.append(stmt if made is value else replace(stmt, value=made))
+            if not _knows_more(var, value):
+                preheader.values.setdefault(id(value), (value, var))
             return ()
         if depth == level and self._is_sum(var, value):
             return ()
@@ -166,11 +166,11 @@ class _Hoisting(Rewriting):
 
     def _alloc(self, stmt: Alloc) -> tuple[Stmt, ...]:
         """What is allocated lives as long as the kernel: views of it may stand in front of all loops."""
-        self._fronts[0].made.append(stmt)
+        self._preheaders[0].made.append(stmt)
         return ()
 
     def _defined_view(self, stmt: BufferView) -> tuple[Stmt, ...]:
-        view, level = stmt.buffer, len(self._fronts)
+        view, level = stmt.buffer, len(self._preheaders)
         assert view.base is not None, "verified: it is a view of something"
         base = self._buffers.get(view.base.name, view.base)
         depth = self._view_depths.get(base.name, 0)
@@ -183,15 +183,15 @@ class _Hoisting(Rewriting):
         made = self._buffers.get(view.name, view)
         if depth >= level:
             return (stmt if made is view else BufferView(made, stmt.span),)
-        front = self._fronts[depth]
+        preheader = self._preheaders[depth]
         if view.offset is None:
-            front.made.append(BufferView(made, stmt.span))
+            preheader.made.append(BufferView(made, stmt.span))
             return ()
         key = (base.name, id(view.offset))
-        if key not in front.views:
-            front.views[key] = (view.offset, made)
-            front.made.append(BufferView(made, stmt.span))
-        self._buffers[view.name] = front.views[key][1]
+        if key not in preheader.views:
+            preheader.views[key] = (view.offset, made)
+            preheader.made.append(BufferView(made, stmt.span))
+        self._buffers[view.name] = preheader.views[key][1]
         return ()
 
     def _move(self, stmt: Move) -> tuple[Stmt, ...]:
@@ -206,14 +206,15 @@ class _Hoisting(Rewriting):
         place, value = stmt.place, stmt.value
         # most are of floats that are computed
         is_float = isinstance(value, Op) and value.dtype.is_float
-        value = self._operation(value, len(self._fronts)) if isinstance(value, Op) and is_float else self.expr(value)
+        level = len(self._preheaders)
+        value = self._operation(value, level) if isinstance(value, Op) and is_float else self.expr(value)
         if not isinstance(place, Vector) or type(place.offset) is not Const or place.buffer.offset is not None:
             place = self.place(place)
         return (stmt if place is stmt.place and value is stmt.value else Store(place, value, stmt.order, stmt.span),)
 
     def _instruction(self, stmt: Instruction) -> tuple[Stmt, ...]:
         if stmt.var is not None:
-            self._depths.variables[stmt.var.name] = len(self._fronts)
+            self._depths.variables[stmt.var.name] = len(self._preheaders)
         for operand in (*stmt.outputs, *stmt.inputs):
             # most are registers, which stay
             if type(operand) is not Vector or type(operand.offset) is not Const or operand.buffer.name in self._buffers:
@@ -231,7 +232,7 @@ class _Hoisting(Rewriting):
 
     def expr(self, expr: Expr, inside: int | None = None) -> Expr:
         """What stands for an expression inside so many loops, or where the present statement stands."""
-        level = len(self._fronts) if inside is None else inside
+        level = len(self._preheaders) if inside is None else inside
         if type(expr) is Const or not level:
             return expr
         if type(expr) is Var:
@@ -246,7 +247,7 @@ class _Hoisting(Rewriting):
         entry = rewritten.get(id(expr))
         if entry is None:
             depth = self._depths.of(expr)
-            made = self._from_front(expr, depth) if depth < level else self._here(expr, level)
+            made = self._hoisted(expr, depth) if depth < level else self._here(expr, level)
             entry = rewritten[id(expr)] = (expr, made)
         return entry[1]
 
@@ -259,17 +260,17 @@ class _Hoisting(Rewriting):
             args.append(arg if is_register or type(arg) is Const else self.expr(arg, level))
         return self._with_args(op, tuple(args)) if any(map(is_not, args, op.args)) else op
 
-    def _from_front(self, expr: Expr, depth: int) -> Expr:
+    def _hoisted(self, expr: Expr, depth: int) -> Expr:
         """A variable that holds the expression, in front of the loops in which that doesn't change."""
-        front = self._fronts[depth]
-        entry = front.values.get(id(expr))
+        preheader = self._preheaders[depth]
+        entry = preheader.values.get(id(expr))
         if entry is None:
             ends = _ends(expr)
             var = Var(self._names.name(_stem(expr)), expr.dtype, multiple_of(expr) or 1, ends, data=flagged(expr, ends))
             value = self.expr(expr, depth)
             self._depths.variables[var.name] = depth
-            front.made.append(Let(var, value, self._place))
-            entry = front.values[id(expr)] = (expr, var)
+            preheader.made.append(Let(var, value, self._place))
+            entry = preheader.values[id(expr)] = (expr, var)
         return entry[1]
 
     def _here(self, expr: Expr, level: int) -> Expr:
@@ -322,7 +323,7 @@ class _Hoisting(Rewriting):
         return added([*terms, integer(total.constant, dtype)] if total.constant else terms)
 
 
-def _says_more(var: Var, value: Expr) -> bool:
+def _knows_more(var: Var, value: Expr) -> bool:
     """Whether a variable says more than is known of its value: that may hold only where it is defined."""
     (low, high), (least, greatest) = _range(var), _range(value)
     return low > least or high < greatest or gcd(var.multiple_of, multiple_of(value)) != var.multiple_of

@@ -44,11 +44,11 @@ from ..scopes import GRID
 from ..source import Span
 from ..target import Target
 from . import grid_barrier, proxies, store_groups, tensor_maps
-from .alike import Decide, Written, likeness
 from .builder import Builder
 from .engine import Verdict, dispatch
 from .proof import prove
 from .rematerialized import Recomputed
+from .reuse import Dispatch, LoweredOperation, reuse_key
 from .schedule.placement import element_offset
 from .schedule.registers import RegisterRun, choice, each_start
 from .variant import DispatchContext, Variant
@@ -90,7 +90,7 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
     store_groups.check(kernel, walker.verdicts)
     params = (*kernel.params, *builder.params)
     prefetches = tensor_maps.prefetches(builder.params, kernel.span)
-    body = (*builder.head, *prefetches, *recomputed.without_unread(builder.take()))
+    body = (*builder.head, *prefetches, *recomputed.remove_unread(builder.take()))
     if walker.waits_for_grid:
         params = (*params, BarrierParam(grid_barrier.BARRIER))
     lane = replace(kernel, params=params, body=body)
@@ -116,12 +116,12 @@ class _Walk:
         self.recomputed = recomputed
         self.debug = debug
         # verdicts keep it, and nothing else of this walk
-        self.decide: Decide = lambda op: dispatch(op, context, variants)
+        self.dispatch_operation: Dispatch = lambda op: dispatch(op, context, variants)
         self.builder = builder
         self.verdicts: list[Verdict[Any]] = []
         self.instructions: list[Instruction] = []
         self.waits_for_grid = False
-        self.written: dict[Hashable, Written] = {}
+        self.reusable: dict[Hashable, LoweredOperation] = {}
 
     def block(self, body: Block) -> None:
         for stmt in body:
@@ -165,7 +165,7 @@ class _Walk:
             stmt = replace(stmt, place=Vector(place.buffer, self.offset(place), span=place.span))
         self.builder.append(stmt)
 
-    def meeting(self, stmt: Arrive | WaitPhase) -> None:
+    def barrier_access(self, stmt: Arrive | WaitPhase) -> None:
         self.builder.append(replace(stmt, place=self.barrier(stmt.place)))
 
     def expect(self, stmt: Expect) -> None:
@@ -188,16 +188,16 @@ class _Walk:
 
     def operation(self, op: TileOp) -> None:
         self.carry_out(op)
-        self.recomputed.see(op)
+        self.recomputed.record(op)
 
     def carry_out(self, op: TileOp) -> None:
         """Writes an operation, as an earlier one that is alike where there is one."""
-        alike = likeness(op, self.builder)
-        written = None if alike is None else self.written.get(alike)
-        if written is not None:
-            self.verdicts.append(written.again(op, self.builder, self.decide))
+        reuse = reuse_key(op, self.builder)
+        reusable = None if reuse is None else self.reusable.get(reuse)
+        if reusable is not None:
+            self.verdicts.append(reusable.reuse_for(op, self.builder, self.dispatch_operation))
             return
-        verdict = self.decide(op)
+        verdict = self.dispatch_operation(op)
         self.verdicts.append(verdict)
         if self.debug:
             prove(verdict.plan, op)
@@ -208,8 +208,8 @@ class _Walk:
         if isinstance(cache, str):
             made[before:] = walk.rewrite(tuple(made[before:]), lambda stmt: (_cached(stmt, cache),))
         # a buffer that it has at the kernel's beginning is its own
-        if alike is not None and not any(isinstance(each, Alloc) for each in self.builder.head[head:]):
-            self.written[alike] = Written(verdict, tuple(made[before:]))
+        if reuse is not None and not any(isinstance(each, Alloc) for each in self.builder.head[head:]):
+            self.reusable[reuse] = LoweredOperation(verdict, tuple(made[before:]))
 
     def offset(self, place: Element) -> Expr:
         try:
@@ -254,6 +254,6 @@ class _Walk:
 #: how a statement is lowered; others stay as they are
 _LOWERED: dict[type[Stmt], Callable[[_Walk, Any], None]] = {
     TileOp: _Walk.operation, If: _Walk.branch, For: _Walk.loop, Loop: _Walk.loop, Let: _Walk.let, Store: _Walk.store,
-    Atomic: _Walk.atomic, Arrive: _Walk.meeting, WaitPhase: _Walk.meeting, Expect: _Walk.expect, Sync: _Walk.sync,
-    Instruction: _Walk.instruction, Alloc: _Walk.alloc,
+    Atomic: _Walk.atomic, Arrive: _Walk.barrier_access, WaitPhase: _Walk.barrier_access, Expect: _Walk.expect,
+    Sync: _Walk.sync, Instruction: _Walk.instruction, Alloc: _Walk.alloc,
 }

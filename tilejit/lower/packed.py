@@ -46,7 +46,7 @@ from .opaque import opaque_zero
 __all__ = ["keep"]
 
 #: registers that a thread needs besides such tiles; with 32 elements in 64 registers ptxas spilled nothing
-BESIDE_TILES = 30
+OTHER_REGISTERS = 30
 
 
 def keep(kernel: Kernel) -> Kernel:
@@ -61,9 +61,9 @@ def keep(kernel: Kernel) -> Kernel:
     for buffer, reads in _reads(statements).items():
         if buffer.name not in packed:
             continue
-        for barrier, read in _between(barriers, reads):
+        for barrier, read in _last_barriers(barriers, reads):
             inside = statements[barrier:read]
-            renewed[id(_behind(inside, around[id(inside[0])]))].append(buffer)
+            renewed[id(_insertion_point(inside, around[id(inside[0])]))].append(buffer)
     names = {buffer.name for buffers in renewed.values() for buffer in buffers}
     if _fit([packed[name] for name in names], kernel):
         return kernel
@@ -77,7 +77,7 @@ def keep(kernel: Kernel) -> Kernel:
 
 def _fit(elements: Iterable[int], kernel: Kernel) -> bool:
     """Whether tiles of so many elements fit in a thread's registers as float32."""
-    return sum(elements) + BESIDE_TILES <= most_of_a_thread(kernel)
+    return sum(elements) + OTHER_REGISTERS <= most_of_a_thread(kernel)
 
 
 def _is_packed(stmt: Alloc) -> bool:
@@ -108,7 +108,7 @@ def _converted(expr: Expr) -> Sequence[Load]:
     return [load for load in loads if load.dtype.is_half and load.place.buffer.space == "local"]
 
 
-def _between(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]:
+def _last_barriers(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]:
     """The last barrier in front of each read that has none between it and the one before, with the read."""
     for before, after in zip(reads, reads[1:], strict=False):
         at = bisect_left(barriers, after)
@@ -116,21 +116,21 @@ def _between(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]
             yield barriers[at - 1], after
 
 
-def _behind(statements: Sequence[Stmt], block: Block) -> Stmt:
+def _insertion_point(statements: Sequence[Stmt], block: Block) -> Stmt:
     """Of a barrier and what follows it, the last that names what came through it; the barrier where nothing does.
 
     block: the barrier's.
     """
     barrier = statements[0]
-    beside = {id(stmt) for stmt in block}
-    last, through = barrier, set[str]()
+    same_block = {id(stmt) for stmt in block}
+    last, dependent = barrier, set[str]()
     for stmt in statements[1:]:
-        if not any(_comes_through(part, through) for part in _inputs(stmt)):
+        if not any(_depends_on_shared(part, dependent) for part in _inputs(stmt)):
             continue
-        through |= {place.buffer.root.name for place in walk.writes(stmt)}
+        dependent |= {place.buffer.root.name for place in walk.writes(stmt)}
         if isinstance(stmt, Let):
-            through.add(stmt.var.name)
-            last = stmt if id(stmt) in beside and stmt.var.dtype.bits == 32 else last
+            dependent.add(stmt.var.name)
+            last = stmt if id(stmt) in same_block and stmt.var.dtype.bits == 32 else last
     return last
 
 
@@ -146,11 +146,11 @@ def _inputs(stmt: Stmt) -> Iterator[Expr | Place]:
     yield from walk.reads(stmt)
 
 
-def _comes_through(part: Expr | Place, through: set[str]) -> bool:
+def _depends_on_shared(part: Expr | Place, dependent: set[str]) -> bool:
     """Whether it is read from shared memory, or computed from what was. through: names of what is."""
     if isinstance(part, Var):
-        return part.name in through
-    return isinstance(part, Vector) and (part.buffer.space == "shared" or part.buffer.root.name in through)
+        return part.name in dependent
+    return isinstance(part, Vector) and (part.buffer.space == "shared" or part.buffer.root.name in dependent)
 
 
 def _elements(buffer: Buffer) -> int:

@@ -58,7 +58,7 @@ from ..ir.walk import Block, Place
 from ..isa import ROWS, WAITS, AsyncWork
 from ..source import Span
 
-__all__ = ["carry", "unfinished"]
+__all__ = ["add_wait_registers", "unfinished"]
 
 #: groups that are told apart at least, so that an error can say how many a wait may leave unfinished
 _GROUPS = 8
@@ -70,7 +70,7 @@ _JOINT = "joint"
 _ABSENCE = "absence"
 
 
-def carry(kernel: Kernel) -> Kernel:
+def add_wait_registers(kernel: Kernel) -> Kernel:
     """The kernel at lane level, its waits carrying what may be pending.
 
     raises: KernelTypeError where a register is used that may be pending, with the places of both.
@@ -150,12 +150,12 @@ class _InFlight(Analysis[_State]):
     def repeat(self, loop: For | Loop, head: _State, ends: _State) -> _State:
         return _forgetting(ends, loop)
 
-    def leave(self, loop: For | Loop, turns: LoopStates[_State]) -> _State | None:
+    def leave(self, loop: For | Loop, states: LoopStates[_State]) -> _State | None:
         stop = _least_stop(loop)
         if stop is None:
-            return super().leave(loop, turns)
-        left = (turns.again or frozenset()) | (turns.breaks or frozenset())
-        return turns.before | {replace(p, least=p.least | {stop}) for p in left - turns.before}
+            return super().leave(loop, states)
+        left = (states.again or frozenset()) | (states.breaks or frozenset())
+        return states.before | {replace(p, least=p.least | {stop}) for p in left - states.before}
 
     def step(self, stmt: Simple | Jump, state: _State) -> _State:
         state = _forgetting(state, stmt)
@@ -283,8 +283,8 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
         # not all lanes may take a jump or another turn, and the wait needs them all
         if (is_loop and touched) or (in_touched_loop and _jumps(stmt)):
             joined.append(Instruction(_JOINT, span=stmt.span))
-        in_turn = touched if is_loop else in_touched_loop
-        joined.append(walk.with_blocks(stmt, partial(_with_joints, in_touched_loop=in_turn, closed=touched)))
+        in_loop = touched if is_loop else in_touched_loop
+        joined.append(walk.with_blocks(stmt, partial(_with_joints, in_touched_loop=in_loop, closed=touched)))
     if closed:
         joined.append(Instruction(_JOINT, span=body[-1].span if body else None))
     return tuple(joined)
@@ -377,7 +377,7 @@ def _refills(stmt: Instruction, pending: _Pending) -> bool:
     """Whether an instruction starts to fill registers that are being filled: of two loads the first may end last."""
     if not pending.fills or ROWS[stmt.name].starts is not pending.work:
         return False
-    return any(_meets(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)
+    return any(_may_overlap(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)
 
 
 def _filled(stmt: Instruction, state: _State) -> Instruction:
@@ -412,7 +412,7 @@ def _check(stmt: Stmt, state: _State) -> None:
     started = ROWS[stmt.name].starts if isinstance(stmt, Instruction) else None
     for pending in _in_order(near):
         for vector in _uses(reads, writes, pending, started):
-            if _meets(vector, pending):
+            if _may_overlap(vector, pending):
                 raise _hazard(vector, pending, stmt)
 
 
@@ -459,7 +459,7 @@ def _starter(pending: _Pending) -> str:
     return started if pending.span is None else f"{started} at {pending.span}"
 
 
-def _meets(vector: Vector, pending: _Pending) -> bool:
+def _may_overlap(vector: Vector, pending: _Pending) -> bool:
     """Whether a vector may be in pending registers."""
     if vector.buffer.root.name != pending.vector.buffer.root.name:
         return False

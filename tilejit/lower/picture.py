@@ -25,7 +25,7 @@ _MOST_ROWS, _MOST_COLUMNS = 32, 24
 #: of which fewer columns are shown, so that a screen has room for two
 _WIDE, _FEWER_COLUMNS = 620, 16
 #: rows or columns in which nothing is moved, beside those in which something is, and how many there are at least
-_BESIDE, _LEAST = 2, 8
+_CONTEXT, _LEAST = 2, 8
 #: of an element that several threads move, so many are said, and as many others shown
 _MOST_COPIES = 4
 
@@ -141,8 +141,8 @@ class Panel:
     def legend(self) -> str:
         """What labels say."""
         space = self.region.buffer.space
-        behind = {"local": ":register", "tmem": ",lane,column"}.get(space, "")
-        return f"thread{behind} in {space} memory"
+        suffix = {"local": ":register", "tmem": ",lane,column"}.get(space, "")
+        return f"thread{suffix} in {space} memory"
 
     def table(self) -> CellTable:
         table = self._of_columns(_MOST_COLUMNS)
@@ -164,7 +164,7 @@ class Panel:
             return Cell("", ABSENT, f"{index}")
         visits = list(dict.fromkeys(self.visits[element]))
         (thread, place), *others = visits
-        label = f"{thread}{_behind(self.region, place)}" + "+" * bool(others)
+        label = f"{thread}{_place_suffix(self.region, place)}" + "+" * bool(others)
         title = "; ".join(f"thread {t}, {_place(self.region, p)}" for t, p in visits[:_MOST_COPIES])
         stripes = tuple(colour_of(t) for t, _ in others[:_MOST_COPIES])
         return Cell(label, colour_of(thread), f"{index}: {title}", stripes, self.leader in [t for t, _ in visits])
@@ -173,10 +173,10 @@ class Panel:
 def _shown(moved: Sequence[int], extent: int, most: int) -> list[int]:
     """The rows or columns with what is moved, and some others."""
     wanted = sorted(set(moved))
-    return around(wanted, extent, min(most, max(_LEAST, len(wanted) + _BESIDE)))
+    return around(wanted, extent, min(most, max(_LEAST, len(wanted) + _CONTEXT)))
 
 
-def _behind(region: Region, place: int) -> str:
+def _place_suffix(region: Region, place: int) -> str:
     """What a label says behind the thread."""
     if region.buffer.space == "local":
         return f":{place}"

@@ -251,12 +251,12 @@ class _Dirty(Analysis[_State]):
         return bool(dirtied) or bool(self._accesses.fenced(stmt, self._accesses.touched))
 
     def step(self, stmt: Simple | Jump, state: _State) -> _State:
-        return self._behind_fence(stmt, state) | self._dirtied.get(id(stmt), frozenset())
+        return self._after_fence(stmt, state) | self._dirtied.get(id(stmt), frozenset())
 
     def branch(self, stmt: If, state: _State) -> tuple[_State, _State]:
-        inside = self._behind_fence(stmt, state)
+        inside = self._after_fence(stmt, state)
         return inside, inside
 
-    def _behind_fence(self, stmt: Stmt, state: _State) -> _State:
+    def _after_fence(self, stmt: Stmt, state: _State) -> _State:
         spaces = [space for space, _ in self._accesses.fenced(stmt, state)]
         return frozenset([memory for memory in state if memory[0] not in spaces]) if spaces else state

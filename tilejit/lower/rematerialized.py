@@ -47,7 +47,7 @@ class Recomputed:
     def __init__(self, kernel: Kernel) -> None:
         self._body = kernel.body
         self._assigned = walk.assigned(kernel.body)
-        self._made_by: dict[str, TileOp] = {}
+        self._definitions: dict[str, TileOp] = {}
         self._asked: set[str] = set()
 
     @cached_property
@@ -59,11 +59,11 @@ class Recomputed:
     @contextmanager
     def block(self) -> Iterator[None]:
         """What is made inside isn't there outside."""
-        before = dict(self._made_by)
+        before = dict(self._definitions)
         yield
-        self._made_by = before
+        self._definitions = before
 
-    def see(self, op: TileOp) -> None:
+    def record(self, op: TileOp) -> None:
         """The operation stands before what comes now."""
         if op.name not in _CHEAP:
             return
@@ -73,7 +73,7 @@ class Recomputed:
         scalars = [operand for operand in op.inputs.values() if not isinstance(operand, Region)]
         is_whole = dst.buffer.base is None and dst.extents == dst.buffer.shape
         if is_whole and self._writers[dst.buffer.name] == 1 and all(map(self._stays, scalars)):
-            self._made_by[dst.buffer.name] = op
+            self._definitions[dst.buffer.name] = op
 
     def _stays(self, scalar: Expr) -> bool:
         """Whether a scalar has the same value wherever it is in scope."""
@@ -94,7 +94,7 @@ class Recomputed:
     def _element(self, region: Region, index: Sequence[Expr], asked: dict[str, TileOp]) -> Expr | None:
         """asked: the tiles that it goes through."""
         name = region.buffer.root.name
-        op = self._made_by.get(name)
+        op = self._definitions.get(name)
         if op is None or not _is_unmoved(region.buffer):
             return None
         asked[name] = op
@@ -125,7 +125,7 @@ class Recomputed:
                 values.append(operand)
         return value_of(op, values, dst.dtype)
 
-    def without_unread(self, body: Block) -> Block:
+    def remove_unread(self, body: Block) -> Block:
         """The lane IR without what fills tiles that nothing reads any more, because their elements were recomputed."""
         unread = self._unread(body) if self._asked else frozenset()
         return walk.rewrite(body, partial(_without, unread)) if unread else body

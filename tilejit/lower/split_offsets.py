@@ -221,13 +221,13 @@ class _Splitting:
             left.append(stages.pop())
         if constant or not left:
             left.append(integer(constant, dtype))
-        behind = added(left)
-        if dtype.bits < 64 and not all(map(self._is_exact, (*stages, behind))):
+        rest = added(left)
+        if dtype.bits < 64 and not all(map(self._is_exact, (*stages, rest))):
             # added up in another order, what lies in the middle may wrap around
             return buffer, offset
         for stage in stages:
             buffer = self._view(buffer, stage)
-        return buffer, behind
+        return buffer, rest
 
     def _is_exact(self, expr: Expr) -> bool:
         """Whether no sum in an offset may wrap around: addresses have 64 bits."""

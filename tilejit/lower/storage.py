@@ -25,11 +25,11 @@ _VOTES = {row.name: row.scope.name for row in VOTES.values()}
 def placed(kernel: Kernel) -> Kernel:
     """The kernel at lane level with a place for each shared and tmem buffer, and numbers for scopes' barriers."""
     buffers = [stmt.buffer for stmt in walk.each(kernel.body, Alloc)]
-    meeting = [(number, stmt.scope) for number, stmt in walk.numbered(kernel.body, Sync)]
+    barriers = [(number, stmt.scope) for number, stmt in walk.numbered(kernel.body, Sync)]
     voting = walk.numbered(kernel.body, Instruction)
-    meeting += [(number, _VOTES[stmt.name]) for number, stmt in voting if stmt.name in _VOTES]
+    barriers += [(number, _VOTES[stmt.name]) for number, stmt in voting if stmt.name in _VOTES]
     # in the order of the text
-    scopes = dict.fromkeys([scope for _, scope in sorted(meeting)])
+    scopes = dict.fromkeys([scope for _, scope in sorted(barriers)])
     return replace(kernel, memory=(*placements(buffers), *_barriers(scopes, kernel.threads)))
 
 

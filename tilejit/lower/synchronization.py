@@ -51,10 +51,10 @@ from .guards import guards
 from .pending import unfinished
 from .stages import CHANGING, Stages, stage_of
 
-__all__ = ["meetings"]
+__all__ = ["synchronizing_arrivals"]
 
 
-def meetings(kernel: Kernel) -> frozenset[int]:
+def synchronizing_arrivals(kernel: Kernel) -> frozenset[int]:
     """The arrivals of a kernel at lane level, by identity, before which their instances meet."""
     scopes = _ALL.intersection([SCOPES[stmt.scope] for stmt in walk.each(kernel.body, Arrive)])
     if not scopes:
@@ -67,14 +67,14 @@ def meetings(kernel: Kernel) -> frozenset[int]:
         for number, stmt in walk.numbered(kernel.body, kind):
             coming[id(stmt)] = coming.get(id(stmt), 0) | comers_to[number]
     stages = Stages.of(kernel)
-    analysis = _Meetings(stages, guards(kernel, stages, coming), coming, scopes, kernel.threads)
-    states = solve(analysis, kernel.body, _Since())
-    meeting: set[int] = set()
+    analysis = _SynchronizationAnalysis(stages, guards(kernel, stages, coming), coming, scopes, kernel.threads)
+    states = solve(analysis, kernel.body, _SinceBarrier())
+    found: set[int] = set()
     for number, arrive in walk.numbered(kernel.body, Arrive):
         state = states[number]
-        if state is not None and analysis.must_meet(arrive, state):
-            meeting.add(id(arrive))
-    return frozenset(meeting)
+        if state is not None and analysis.must_synchronize(arrive, state):
+            found.add(id(arrive))
+    return frozenset(found)
 
 
 _ALL = frozenset(BARRIERS)
@@ -83,7 +83,7 @@ _ALL = frozenset(BARRIERS)
 _WITHIN = {scope: frozenset(s for s in _ALL if s.level <= scope.level) for scope in SCOPES.values()}
 
 #: name of an instruction at which threads meet -> their scope
-_MEETINGS = {row.name: row.scope for row in MEETINGS}
+_BARRIER_SCOPES = {row.name: row.scope for row in MEETINGS}
 
 #: products since a wait, from where on it makes no difference how many: a wait for products leaves fewer unfinished
 _MOST_PRODUCTS = 8
@@ -105,19 +105,19 @@ class _Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class _Since:
+class _SinceBarrier:
     """What instances have done since they met last.
 
     acted: the scopes whose threads have done what others must know of. current: the variables that are, of those that
     stages follow from.
     """
 
-    acted: frozenset[Scope] = frozenset()
+    pending_effects: frozenset[Scope] = frozenset()
     waits: frozenset[_Wait] = frozenset()
     current: frozenset[str] = frozenset()
 
 
-class _Meetings(Analysis[_Since]):
+class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
     """The analysis for a CTA of so many `threads`.
 
     guards: a barrier's, both by their buffers. coming: the threads that may come to a statement, by its identity.
@@ -135,11 +135,11 @@ class _Meetings(Analysis[_Since]):
         self.has_leaders = threads % WARP_THREADS == 0
         self.leading = {scope: _leading(scope, threads) for scope in scopes}
 
-    def must_meet(self, stmt: Arrive, since: _Since) -> bool:
+    def must_synchronize(self, stmt: Arrive, since: _SinceBarrier) -> bool:
         scope = SCOPES[stmt.scope]
         if scope not in BARRIERS:
             return False
-        if scope in since.acted:
+        if scope in since.pending_effects:
             return True
         if scope is WARP and self.has_leaders:
             return False
@@ -154,42 +154,43 @@ class _Meetings(Analysis[_Since]):
             return False
         return wait.stage is None or not self.stages.differ(wait.stage, stage_of(stmt), current)
 
-    def join(self, first: _Since, second: _Since) -> _Since:
+    def join(self, first: _SinceBarrier, second: _SinceBarrier) -> _SinceBarrier:
         if first is second:
             return first
         waits = _fewest_products((*first.waits, *second.waits))
-        return _Since(first.acted | second.acted, waits, first.current & second.current)
+        return _SinceBarrier(first.pending_effects | second.pending_effects, waits, first.current & second.current)
 
     def concerns(self, stmt: Simple | If | For) -> bool:
         if isinstance(stmt, (Sync, WaitPhase, Arrive)) or id(stmt) in self.stages.changes:
             return True
         if isinstance(stmt, Instruction):
-            return stmt.name in _MEETINGS or _tells_of_waits(ROWS[stmt.name]) or bool(self.acting(stmt))
+            row = ROWS[stmt.name]
+            return stmt.name in _BARRIER_SCOPES or _proves_waits_passed(row) or bool(self.effect_scopes(stmt))
         return isinstance(stmt, walk.ACCESSING) and bool(walk.in_memory(stmt))
 
-    def step(self, stmt: Simple | Jump, state: _Since) -> _Since:
+    def step(self, stmt: Simple | Jump, state: _SinceBarrier) -> _SinceBarrier:
         if id(stmt) in self.stages.changes:
             state = self.defined(stmt, state)
         match stmt:
             case Sync(scope):
-                return _met(SCOPES[scope], state)
+                return _synchronized(SCOPES[scope], state)
             case WaitPhase():
                 return replace(state, waits=_fewest_products((*state.waits, *self.waits(stmt))))
             case Arrive(scope=name):
                 arriving = SCOPES[name]
                 if arriving not in BARRIERS:
                     return state
-                met = _met(arriving, state) if self.must_meet(stmt, state) else state
-                return _passed(met, WARP) if self.has_leaders else met
+                cleared = _synchronized(arriving, state) if self.must_synchronize(stmt, state) else state
+                return _passed(cleared, WARP) if self.has_leaders else cleared
             case Instruction(name):
                 return self.instructed(stmt, state)
         # other threads may have to do with what lies in memory
-        return _acted(state, self.scopes) if walk.in_memory(stmt) else state
+        return _with_effects(state, self.scopes) if walk.in_memory(stmt) else state
 
-    def instructed(self, stmt: Instruction, state: _Since) -> _Since:
+    def instructed(self, stmt: Instruction, state: _SinceBarrier) -> _SinceBarrier:
         """The state after an instruction."""
-        if stmt.name in _MEETINGS:
-            return _met(_MEETINGS[stmt.name], state)
+        if stmt.name in _BARRIER_SCOPES:
+            return _synchronized(_BARRIER_SCOPES[stmt.name], state)
         row = ROWS[stmt.name]
         if row is ELECT:
             return _passed(state, WARP)
@@ -197,42 +198,42 @@ class _Meetings(Analysis[_Since]):
             return _with_a_product(state)
         if row.completes is PRODUCTS:
             return _passed(state, WARPGROUP, unfinished(stmt))
-        return _acted(state, self.acting(stmt))
+        return _with_effects(state, self.effect_scopes(stmt))
 
-    def acting(self, stmt: Instruction) -> Collection[Scope]:
+    def effect_scopes(self, stmt: Instruction) -> Collection[Scope]:
         """The scopes whose threads do by an instruction what others must know of."""
         row = ROWS[stmt.name]
         if row.scope is THREAD and (row.asynchronous or row is EXPECT):
-            return [s for s in self.scopes if self.comes_beside_leader(stmt, s)]
+            return [s for s in self.scopes if self.may_run_outside_leader_warp(stmt, s)]
         return () if row.elides_sync or not row.memory else self.scopes
 
-    def comes_beside_leader(self, stmt: Stmt, scope: Scope) -> bool:
+    def may_run_outside_leader_warp(self, stmt: Stmt, scope: Scope) -> bool:
         """Whether threads may come to a statement whom `elect.sync` doesn't keep together with a scope's leader."""
         return not self.has_leaders or bool(self.coming[id(stmt)] & ~self.leading[scope])
 
     def waits(self, stmt: WaitPhase) -> Iterator[_Wait]:
         """The waits at which threads of other warps than the leader's may stand, one for each scope that has such."""
         for scope in self.scopes:
-            if scope is WARP or self.comes_beside_leader(stmt, scope):
+            if scope is WARP or self.may_run_outside_leader_warp(stmt, scope):
                 yield _Wait(scope, stmt.place.buffer.name, stage_of(stmt))
 
-    def defined(self, stmt: Stmt, state: _Since) -> _Since:
+    def defined(self, stmt: Stmt, state: _SinceBarrier) -> _SinceBarrier:
         """The state with what is still known of stages, where a statement defines a variable."""
         changed = self.stages.changed(stmt)
         if not changed:
             return state
         known = [_known(wait, changed) for wait in state.waits]
         waits = state.waits if all(map(is_, known, state.waits)) else _fewest_products(known)
-        return _Since(state.acted, waits, self.stages.current(stmt, state.current))
+        return _SinceBarrier(state.pending_effects, waits, self.stages.current(stmt, state.current))
 
-    def enter(self, loop: For | Loop, before: _Since) -> _Since:
+    def enter(self, loop: For | Loop, before: _SinceBarrier) -> _SinceBarrier:
         return before if isinstance(loop, Loop) else self.defined(loop, before)
 
-    def repeat(self, loop: For | Loop, head: _Since, ends: _Since) -> _Since:
+    def repeat(self, loop: For | Loop, head: _SinceBarrier, ends: _SinceBarrier) -> _SinceBarrier:
         return ends if isinstance(loop, Loop) else self.defined(loop, ends)
 
 
-def _tells_of_waits(row: Row) -> bool:
+def _proves_waits_passed(row: Row) -> bool:
     """Whether threads that have come past an instruction have passed waits, or will have once it is complete."""
     return row is ELECT or row.starts is PRODUCTS or row.completes is PRODUCTS
 
@@ -261,25 +262,27 @@ def _known(wait: _Wait, changed: frozenset[str]) -> _Wait:
     return replace(wait, stage=None) if wait.stage is not None and names_in(wait.stage) & changed else wait
 
 
-def _with_a_product(state: _Since) -> _Since:
+def _with_a_product(state: _SinceBarrier) -> _SinceBarrier:
     if not [wait for wait in state.waits if wait.products < _MOST_PRODUCTS]:
         return state
     later = [replace(wait, products=min(wait.products + 1, _MOST_PRODUCTS)) for wait in state.waits]
-    return _Since(state.acted, frozenset(later), state.current)
+    return _SinceBarrier(state.pending_effects, frozenset(later), state.current)
 
 
-def _acted(state: _Since, scopes: Collection[Scope]) -> _Since:
+def _with_effects(state: _SinceBarrier, scopes: Collection[Scope]) -> _SinceBarrier:
     """The state in which the threads of some scopes have done what others must know of."""
-    return state if state.acted.issuperset(scopes) else _Since(state.acted.union(scopes), state.waits, state.current)
+    if state.pending_effects.issuperset(scopes):
+        return state
+    return _SinceBarrier(state.pending_effects.union(scopes), state.waits, state.current)
 
 
-def _met(scope: Scope, state: _Since) -> _Since:
+def _synchronized(scope: Scope, state: _SinceBarrier) -> _SinceBarrier:
     within = _WITHIN[scope]
-    met = [wait for wait in state.waits if wait.scope in within]
-    return _Since(state.acted - within, state.waits.difference(met), state.current)
+    cleared = [wait for wait in state.waits if wait.scope in within]
+    return _SinceBarrier(state.pending_effects - within, state.waits.difference(cleared), state.current)
 
 
-def _passed(state: _Since, scope: Scope, products: int = -1) -> _Since:
+def _passed(state: _SinceBarrier, scope: Scope, products: int = -1) -> _SinceBarrier:
     """The state in which all threads of an instance have passed its waits, but those with so many products since."""
     passed = [wait for wait in state.waits if wait.scope is scope and wait.products > products]
-    return _Since(state.acted, state.waits.difference(passed), state.current) if passed else state
+    return _SinceBarrier(state.pending_effects, state.waits.difference(passed), state.current) if passed else state

@@ -25,7 +25,7 @@ from .proxies import acquires, releases
 __all__ = ["with_tensor_fences"]
 
 _ACCESSES = frozenset(row.name for row in (*LD.rows(), *ST.rows()))
-_MEETINGS = frozenset(row.name for row in MEETINGS)
+_BARRIERS = frozenset(row.name for row in MEETINGS)
 
 
 def with_tensor_fences(kernel: Kernel) -> Kernel:
@@ -58,7 +58,7 @@ def _hands_over(stmt: Stmt) -> bool:
 def _takes_over(stmt: Stmt) -> bool:
     """True if this thread may go by what other threads did before."""
     if isinstance(stmt, Instruction):
-        return stmt.name in _MEETINGS
+        return stmt.name in _BARRIERS
     return isinstance(stmt, WaitPhase) or _is_partial_barrier(stmt) or acquires(stmt)
 
 

@@ -40,21 +40,21 @@ from ..ir.rewriting import Rewriting
 from ..ir.walk import Block
 from .builder import filled
 
-__all__ = ["written_out"]
+__all__ = ["unroll_loops"]
 
 
-def written_out(kernel: Kernel) -> Kernel:
+def unroll_loops(kernel: Kernel) -> Kernel:
     """The kernel at lane level without unrolled loops."""
     if not any(loop.unrolled for loop in walk.each(kernel.body, For)):
         return kernel
-    return replace(kernel, body=_Turns(kernel).outside(kernel.body))
+    return replace(kernel, body=_Unrolling(kernel).outside(kernel.body))
 
 
 #: what gives the statements of one turn
 Write = Callable[[], Sequence[Stmt]]
 
 
-class _Turns(Rewriting):
+class _Unrolling(Rewriting):
     """The statements of turns: what each becomes is prepared once, and written with what each turn's variables are."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -99,7 +99,7 @@ class _Turns(Rewriting):
         """What writes a statement; those of its blocks are prepared after what they use is known."""
         write = self._writes.get(id(stmt))
         if write is None:
-            write = self._writes[id(stmt)] = _PREPARE.get(type(stmt), _Turns._other)(self, stmt)
+            write = self._writes[id(stmt)] = _PREPARE.get(type(stmt), _Unrolling._other)(self, stmt)
         return write
 
     def _other(self, stmt: Stmt) -> Write:
@@ -173,8 +173,8 @@ class _Turns(Rewriting):
         def write() -> Sequence[Stmt]:
             test = cond()
             if isinstance(test, Const):
-                return _written(then if test.value else orelse)
-            return (If(test, tuple(_written(then)), tuple(_written(orelse)), stmt.span),)
+                return _run(then if test.value else orelse)
+            return (If(test, tuple(_run(then)), tuple(_run(orelse)), stmt.span),)
 
         return write
 
@@ -196,17 +196,17 @@ class _Turns(Rewriting):
 
         return write
 
-    def _lasting(self, stmt: Alloc | BufferView) -> Write:
+    def _hoisted(self, stmt: Alloc | BufferView) -> Write:
         """It stands in front of the turns."""
         return lambda: ()
 
 
-def _written(writes: Sequence[Write]) -> list[Stmt]:
+def _run(writes: Sequence[Write]) -> list[Stmt]:
     return [stmt for write in writes for stmt in write()]
 
 
 #: how a statement is prepared; others are with their parts written again
-_PREPARE: dict[type, Callable[[_Turns, Any], Write]] = {
-    Store: _Turns._store, Instruction: _Turns._instruction, Let: _Turns._let, If: _Turns._branch, For: _Turns._for,
-    Move: _Turns._move, Alloc: _Turns._lasting, BufferView: _Turns._lasting,
+_PREPARE: dict[type, Callable[[_Unrolling, Any], Write]] = {
+    Store: _Unrolling._store, Instruction: _Unrolling._instruction, Let: _Unrolling._let, If: _Unrolling._branch,
+    For: _Unrolling._for, Move: _Unrolling._move, Alloc: _Unrolling._hoisted, BufferView: _Unrolling._hoisted,
 }

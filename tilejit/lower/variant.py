@@ -239,11 +239,11 @@ def _shapes(op: TileOp, context: DispatchContext) -> str | None:
 
 def outside(op: TileOp, *spaces: str) -> str:
     """The tiles that live in none of `spaces`, as a list for a reason."""
-    strangers: list[str] = []
+    found: list[str] = []
     for tile in op.tiles.values():
         if tile.buffer.space not in spaces:
-            strangers.append(f"{tile.buffer.name} is {tile.buffer.space}")
-    return ", ".join(strangers)
+            found.append(f"{tile.buffer.name} is {tile.buffer.space}")
+    return ", ".join(found)
 
 
 def copy_sides(op: TileOp) -> tuple[Region, Region]:

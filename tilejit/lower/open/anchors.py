@@ -32,19 +32,19 @@ def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Til
     if not anchors:
         return {}
     fixed: dict[TileUse, Projection] = {}
-    meeting: dict[TileUse, list[AxisJoin]] = {}
+    steps_of: dict[TileUse, list[AxisJoin]] = {}
     for step, use in uses:
         if step.op.record.relation.are_alike:
-            meeting.setdefault(use.tile, []).append(step)
+            steps_of.setdefault(use.tile, []).append(step)
     for step, tile, layout in anchors:
         if tile not in fixed:
             fixed[tile] = layout
-            if _is_of_all(layout.layout, SCOPES[step.op.scope].threads(survey.threads)):
-                _spread(tile, fixed, meeting)
+            if _covers_scope(layout.layout, SCOPES[step.op.scope].threads(survey.threads)):
+                _spread(tile, fixed, steps_of)
     return fixed
 
 
-def _is_of_all(layout: TileLayout, threads: int) -> bool:
+def _covers_scope(layout: TileLayout, threads: int) -> bool:
     """Whether all threads of a scope have elements, or each has all of them: only then can other tiles lie like it."""
     owners = [it.extent for it in (*layout.shard, *layout.replica) if it.axis.is_thread]
     return not owners or prod(owners) == threads
@@ -60,11 +60,11 @@ def _fixed(step: AxisJoin, use: Use, products: ProductLayouts | None) -> Project
     return products.of_tile(step, use)
 
 
-def _spread(first: TileUse, fixed: dict[TileUse, Projection], meeting: Mapping[TileUse, Sequence[AxisJoin]]) -> None:
+def _spread(first: TileUse, fixed: dict[TileUse, Projection], steps_of: Mapping[TileUse, Sequence[AxisJoin]]) -> None:
     waiting = [first]
     while waiting:
         tile = waiting.pop()
-        for step in meeting.get(tile, ()):
+        for step in steps_of.get(tile, ()):
             source = next(use for use in step.uses.values() if use.tile is tile)
             for use in step.uses.values():
                 if use.tile in fixed or not use.tile.is_open:

@@ -23,7 +23,7 @@ from .parts import needs_conversion
 __all__ = ["Component", "AxisJoin", "Survey", "TileUse", "Use", "base_of", "fits", "survey"]
 
 #: turns of a loop of which they aren't known
-TURNS = 8
+_UNKNOWN_TRIP_COUNT = 8
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +83,7 @@ class AxisJoin:
     """
 
     op: TileOp
-    turns: int
+    iterations: int
     uses: dict[str, Use]
     labels: dict[str, Labels]
 
@@ -202,15 +202,15 @@ class Survey:
         made: list[Component] = []
         for tile in tiles:
             axes = [axis for axis in tile.axes if axis is not None]
-            met = list(dict.fromkeys([of_axis[axis] for axis in axes if axis in of_axis]))
+            joined = list(dict.fromkeys([of_axis[axis] for axis in axes if axis in of_axis]))
             if not axes:
                 continue
-            if not met:
+            if not joined:
                 layout = tile.buffer.layout
                 assert isinstance(layout, Open)
-                met = [Component(layout.scope, [])]
-                made.append(met[0])
-            first, *others = sorted(met, key=lambda component: -len(component.tiles))
+                joined = [Component(layout.scope, [])]
+                made.append(joined[0])
+            first, *others = sorted(joined, key=lambda component: -len(component.tiles))
             for other in others:
                 first.tiles += other.tiles
                 first.axes += other.axes
@@ -245,26 +245,26 @@ def _has_parts(kernel: Kernel) -> bool:
     return any(needs_conversion(op, kernel.threads) for op in each(kernel.body, TileOp))
 
 
-def _block(made: Survey, body: Block, turns: int) -> None:
+def _block(made: Survey, body: Block, iterations: int) -> None:
     if inventory(body).kinds.isdisjoint((Alloc, TileOp)):
         return
     for stmt in body:
         if isinstance(stmt, TileOp):
-            _operation(made, stmt, turns)
+            _operation(made, stmt, iterations)
         elif isinstance(stmt, Alloc) and isinstance(stmt.buffer.layout, Open):
             made.tile(stmt.buffer)
         elif isinstance(stmt, (For, Loop)):
             before = len(made.steps)
-            _block(made, stmt.body, turns * _turns(stmt))
+            _block(made, stmt.body, iterations * _trip_count(stmt))
             _carry(made, before)
         elif isinstance(stmt, If):
-            _block(made, stmt.then, turns)
-            _block(made, stmt.orelse, turns)
+            _block(made, stmt.then, iterations)
+            _block(made, stmt.orelse, iterations)
 
 
-def _turns(loop: For | Loop) -> int:
+def _trip_count(loop: For | Loop) -> int:
     if isinstance(loop, Loop) or not all(isinstance(e, Const) for e in (loop.start, loop.stop, loop.step)):
-        return TURNS
+        return _UNKNOWN_TRIP_COUNT
     start, stop, step = (int(e.value) for e in (loop.start, loop.stop, loop.step) if isinstance(e, Const))
     return max(1, len(range(start, stop, step))) if step else 1
 
@@ -278,7 +278,7 @@ def _carry(made: Survey, before: int) -> None:
                 use.tile.last = end
 
 
-def _operation(made: Survey, op: TileOp, turns: int) -> None:
+def _operation(made: Survey, op: TileOp, iterations: int) -> None:
     local: dict[str, Region] = {}
     is_by_hand = True
     for name, region in op.tiles.items():
@@ -290,7 +290,7 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
     record, labels = op.record, made.labels(op)
     number = len(made.steps)
     uses = {name: _use(made, name, region, labels.get(name)) for name, region in local.items()}
-    step = AxisJoin(op, turns, uses, labels)
+    step = AxisJoin(op, iterations, uses, labels)
     made.steps.append(step)
     for name, use in uses.items():
         use.tile.first = number if use.tile.first < 0 else use.tile.first
@@ -303,17 +303,17 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
 
 def _join(made: Survey, step: AxisJoin) -> None:
     """Makes what runs along together one axis, operand by operand; one that can't is refused as a whole."""
-    met: dict[int, int] = {}
+    joined: dict[int, int] = {}
     for use in step.uses.values():
         nodes = made.labelled(use)
         # in a chain of operations most are one axis already
-        apart = [(label, node) for label, node in nodes if met.get(label, node) != node]
-        if apart and not all(starmap(made.joins, [(met[label], node) for label, node in apart])):
+        apart = [(label, node) for label, node in nodes if joined.get(label, node) != node]
+        if apart and not all(starmap(made.joins, [(joined[label], node) for label, node in apart])):
             made.refused.append((step, use))
             continue
         for label, node in nodes:
-            axis = met.get(label, node)
-            met[label] = node if axis == node else made.join(axis, node)
+            axis = joined.get(label, node)
+            joined[label] = node if axis == node else made.join(axis, node)
 
 
 def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:

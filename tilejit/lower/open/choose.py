@@ -40,8 +40,8 @@ def order_axes(component: Component) -> tuple[list[int], list[int]]:
         for at, axis in enumerate(shape):
             if axis in columns:
                 continue
-            beside = {columns[other] for each in shapes if axis in each for other in each if other in columns}
-            free = [c for c in sorted(set(columns.values())) if c not in beside]
+            conflicting = {columns[other] for each in shapes if axis in each for other in each if other in columns}
+            free = [c for c in sorted(set(columns.values())) if c not in conflicting]
             # along the last column where it is the last dimension
             wanted = -1 if at == len(shape) - 1 else 0
             columns[axis] = free[wanted] if free else len(set(columns.values()))

@@ -60,11 +60,11 @@ class _Counter:
             kept = {label for label in step.labels["dst"] if label is not None}
             axes = zip(use.tile.axes, use.labels, strict=True)
             reduced = [self.axes[axis] for axis, label in axes if axis is not None and label not in kept]
-            _add(demand.reductions, Reduced(tile, tuple(reduced)), step.turns * len(op.written))
+            _add(demand.reductions, Reduced(tile, tuple(reduced)), step.iterations * len(op.written))
         elif op.record.elementwise is not None:
-            _add(demand.elementwise, tile, step.turns * op.record.elementwise.issue)
+            _add(demand.elementwise, tile, step.iterations * op.record.elementwise.issue)
         elif op.record.relation in (relations.GENERATED, relations.ELEMENTWISE):
-            _add(demand.elementwise, tile or self.whole(use.tile), step.turns)
+            _add(demand.elementwise, tile or self.whole(use.tile), step.iterations)
         for name, region in op.tiles.items():
             if name not in step.uses and region.buffer.space in ("global", "shared"):
                 self.access(step, use, name, region)
@@ -85,14 +85,14 @@ class _Counter:
             made = replace(made, width=max(1, min(made.width, most)))
         if made is not None:
             made = replace(made, masked=MASK.name in step.op.options and name != MASK.name)
-            _add(self.demand.accesses, made, step.turns)
+            _add(self.demand.accesses, made, step.iterations)
 
     def cuts(self, step: AxisJoin, use: Use) -> None:
         axes = use.tile.axes
         for dim, start, extent in use.cuts:
             axis = axes[dim]
             if axis is not None and start is not None and use.labels[dim] is not None:
-                _add(self.demand.parts, TilePart(self.extents(use), self.axes[axis], start, extent), step.turns)
+                _add(self.demand.parts, TilePart(self.extents(use), self.axes[axis], start, extent), step.iterations)
 
     def live(self, tiles: Sequence[TileUse]) -> None:
         """The tiles that live where most elements do."""

@@ -66,7 +66,7 @@ class _FlatTiles:
         self._kernel = kernel
         self._parents: dict[str, str] = {}
         self._tiles: dict[str, Buffer] = {}
-        self._apart: set[str] = set()
+        self._excluded: set[str] = set()
         self._ragged: set[str] = set()
         self._names = FreshNames(defined_names(kernel.body), 1)
         self._views: dict[tuple[str, int], Buffer] = {}
@@ -75,24 +75,24 @@ class _FlatTiles:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Those of the tiles that are flat, by name."""
-        apart, ragged = ({self._root(name) for name in names} for names in (self._apart, self._ragged))
+        excluded, ragged = ({self._root(name) for name in names} for names in (self._excluded, self._ragged))
         roots = {name: self._root(name) for name in self._tiles}
-        return {name: self._tiles[name].fixed_shape for name, root in roots.items() if root in ragged - apart}
+        return {name: self._tiles[name].fixed_shape for name, root in roots.items() if root in ragged - excluded}
 
     def _note(self, stmt: Stmt) -> None:
         if isinstance(stmt, Alloc) and _is_wide(stmt.buffer):
             self._tiles[stmt.buffer.name], self._parents[stmt.buffer.name] = stmt.buffer, stmt.buffer.name
         elif isinstance(stmt, BufferView) and stmt.buffer.root.name in self._tiles:
-            self._apart.add(stmt.buffer.root.name)
+            self._excluded.add(stmt.buffer.root.name)
         elif isinstance(stmt, TileOp):
-            self._meet(stmt)
+            self._join_operands(stmt)
 
-    def _meet(self, op: TileOp) -> None:
+    def _join_operands(self, op: TileOp) -> None:
         names = [o.buffer.root.name for o in op.operands if isinstance(o, Region) and o.buffer.root.name in self._tiles]
         if not names:
             return
         if not self._is_flat(op, _wide(self._tiles[names[0]].fixed_shape)):
-            self._apart.update(names)
+            self._excluded.update(names)
         elif any(region.buffer.space == "global" and _has_ragged_rows(region) for region in op.tiles.values()):
             self._ragged.add(names[0])
         for name in names[1:]:
@@ -120,7 +120,7 @@ class _FlatTiles:
         if region.gathered is not None:
             return False
         if region.buffer.space == "global":
-            return op.name == COPY.name and _wide(region.shape) == extents and _first_of_run(region) is not None
+            return op.name == COPY.name and _wide(region.shape) == extents and _run_start(region) is not None
         if region.buffer.space != "local":
             return False
         if not region.shape or (name == "dst" and op.name in REDUCTIONS):
@@ -133,7 +133,7 @@ class _FlatTiles:
 
         def changed(stmt: Stmt) -> tuple[Stmt, ...]:
             if isinstance(stmt, Alloc) and stmt.buffer.name in shapes:
-                return (replace(stmt, buffer=_in_a_row(stmt.buffer)),)
+                return (replace(stmt, buffer=_flattened_buffer(stmt.buffer)),)
             if isinstance(stmt, TileOp) and any(region.buffer.name in shapes for region in stmt.tiles.values()):
                 return (self._flat_operation(stmt, shapes),)
             return (stmt,)
@@ -162,9 +162,9 @@ class _FlatTiles:
 
     def _flat(self, region: Region, shapes: dict[str, tuple[int, ...]]) -> Region:
         if region.buffer.name in shapes:
-            made = _in_a_row(region.buffer)
+            made = _flattened_buffer(region.buffer)
             return Region(made, (Const(0, int32),), made.fixed_shape, span=region.span)
-        first = _first_of_run(region) if region.buffer.space == "global" else None
+        first = _run_start(region) if region.buffer.space == "global" else None
         if first is None:
             return region
         inside = prod(region.buffer.fixed_shape[first + 1 :])
@@ -204,7 +204,7 @@ def _is_wide(buffer: Buffer) -> bool:
     return isinstance(buffer.layout, Open) and buffer.base is None and len(_wide(buffer.fixed_shape)) > 1
 
 
-def _in_a_row(buffer: Buffer) -> Buffer:
+def _flattened_buffer(buffer: Buffer) -> Buffer:
     return replace(buffer, shape=(prod(buffer.fixed_shape),))
 
 
@@ -213,7 +213,7 @@ def _has_ragged_rows(region: Region) -> bool:
     return _wide(region.shape)[-1] * region.dtype.bytes % (WARP * WIDEST_BYTES) != 0
 
 
-def _first_of_run(region: Region) -> int | None:
+def _run_start(region: Region) -> int | None:
     """The dimension of a tensor of which a region has some, and all of those behind it, in one run; None without."""
     buffer = region.buffer
     if not isinstance(buffer.layout, TileLayout):
@@ -238,7 +238,7 @@ def _strides(buffer: Buffer) -> list[int]:
     if any(len(group) > 1 for group in groups):
         return []
     strides = [1]
-    for group, behind in zip(reversed(groups), (1, *reversed(shape)), strict=False):
+    for group, size in zip(reversed(groups), (1, *reversed(shape)), strict=False):
         # a dimension of one element goes along with what lies behind it
-        strides.append(group[0].stride if group else strides[-1] * behind)
+        strides.append(group[0].stride if group else strides[-1] * size)
     return strides[:0:-1]

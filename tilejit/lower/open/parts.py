@@ -38,7 +38,7 @@ def suits(op: TileOp, tile: Region, threads: int) -> bool:
     tile: an operand of it. threads: of the CTA.
     """
     if _is_gathered(op):
-        return _is_moved(_without_tiles_beside(op), threads)
+        return _is_moved(_without_index_and_mask(op), threads)
     is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
     return not is_part or not _wants_all_threads(op) or not _is_known(tile) or _is_owned(tile, op, threads)
 
@@ -69,7 +69,7 @@ def _is_moved(op: TileOp, threads: int) -> bool:
     return True
 
 
-def _without_tiles_beside(op: TileOp) -> TileOp:
+def _without_index_and_mask(op: TileOp) -> TileOp:
     """A gathered copy without a mask, by one number."""
     one = {MASK.name: None, INDEX.name: Const(0, int64)}
     operands = zip(op.record.operands, op.operands, strict=False)

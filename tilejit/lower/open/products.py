@@ -69,7 +69,7 @@ class ProductLayouts:
         for step in steps:
             (m, n), k = step.op.region("acc").shape, step.op.region("a").shape[1]
             issues = -(-m // (MMA_M * wm)) * -(-n // (MMA_N * wn)) * self._depth(step)[1]
-            time += step.turns * (_MMA * issues + sum(self._conversions(step, split)))
+            time += step.iterations * (_MMA * issues + sum(self._conversions(step, split)))
             traffic += copies * (m * k * wn + k * n * wm)
         return time, wm * wn, traffic, -wm
 

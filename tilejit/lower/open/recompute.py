@@ -28,7 +28,7 @@ from ...ops.elementwise.arithmetic import ADD
 from ..weights import ELEMENT
 from .axes import AxisJoin, Survey, TileUse, Use, base_of
 
-__all__ = ["Recomputing"]
+__all__ = ["Rematerializer"]
 
 #: how many elementwise operations are carried out again, each of at most such an issue weight
 _MOST_STEPS, _CHEAP = 2, ELEMENT
@@ -39,7 +39,7 @@ _Window = Sequence[tuple[int | None, Expr]]
 _ZERO = Const(0, int32)
 
 
-class Recomputing:
+class Rematerializer:
     """Which tiles of a kernel can be computed again, and how."""
 
     def __init__(self, kernel: Kernel, survey: Survey) -> None:
@@ -73,7 +73,7 @@ class Recomputing:
         if count <= _MOST_STEPS:
             self._makers[use.tile], self._steps[use.tile] = number, count
 
-    def again(
+    def rematerialized(
         self, step: AxisJoin, use: Use, fresh: Region, layout: Projection, make: Callable[[Buffer], Region]
     ) -> list[TileOp] | None:
         """What gives `fresh`, of a layout, the elements of an operand; None where they aren't computed again.
@@ -98,14 +98,14 @@ class Recomputing:
         if scalars:
             if self._assigned is None:
                 self._assigned = walk.assigned(self._body)
-                self._look()
+                self._find_blocks()
             here, there = self._places[id(step.op)], self._places[id(maker.op)]
-            is_behind = self._number[id(maker.op)] < self._number[id(step.op)] and here[: len(there)] == there
-            if not is_behind or any(var.name in self._assigned for var in scalars):
+            is_later = self._number[id(maker.op)] < self._number[id(step.op)] and here[: len(there)] == there
+            if not is_later or any(var.name in self._assigned for var in scalars):
                 return False
         return all(self._is_visible(each.tile, step) for name, each in maker.uses.items() if name != "dst")
 
-    def _look(self) -> None:
+    def _find_blocks(self) -> None:
         """Finds the blocks around each operation."""
         waiting: list[tuple[walk.Block, tuple[int, ...]]] = [(self._body, ())]
         while waiting:

@@ -22,13 +22,13 @@ from ...ir.nodes import Alloc, Buffer, BufferView, Kernel, Open, Region, Stmt, T
 from ...ops.copies import COPY
 from .axes import AxisJoin, Survey, TileUse, Use, base_of
 
-__all__ = ["loaded_again"]
+__all__ = ["reload_operands"]
 
 #: bytes of a tile that the caches may not hold for so long
 _MOST_BYTES = 64 * 1024
 
 
-def loaded_again(kernel: Kernel, survey: Survey) -> Kernel:
+def reload_operands(kernel: Kernel, survey: Survey) -> Kernel:
     """The kernel with second loads for operands whose axes were refused; itself where there are none."""
     if not survey.refused:
         return kernel
@@ -39,11 +39,11 @@ def loaded_again(kernel: Kernel, survey: Survey) -> Kernel:
     rewriter = _Reloader(kernel, loads)
     operands: dict[int, dict[str, Region]] = {}
     for step, use in wanted:
-        operands.setdefault(id(step.op), {})[use.name] = rewriter.again(use)
+        operands.setdefault(id(step.op), {})[use.name] = rewriter.operand(use)
 
     def changed(stmt: Stmt) -> tuple[Stmt, ...]:
         if isinstance(stmt, Alloc):
-            return (stmt, *rewriter.beside.get(stmt.buffer.name, ()))
+            return (stmt, *rewriter.definitions.get(stmt.buffer.name, ()))
         if isinstance(stmt, TileOp) and id(stmt) in operands:
             pairs = zip(stmt.record.operands, stmt.operands, strict=False)
             stmt = replace(stmt, operands=tuple(operands[id(stmt)].get(rule.name, o) for rule, o in pairs))
@@ -72,13 +72,13 @@ class _Reloader:
     """beside: by name, what to define beside a tile. after: by load, the loads that stand behind it."""
 
     def __init__(self, kernel: Kernel, loads: Mapping[TileUse, AxisJoin]) -> None:
-        self.beside: dict[str, list[Stmt]] = {}
+        self.definitions: dict[str, list[Stmt]] = {}
         self.after: dict[int, list[Stmt]] = {}
         self._loads = loads
         self._made: dict[tuple[TileUse, tuple[int | None, ...], DType], Buffer] = {}
         self._names = FreshNames(defined_names(kernel.body), 1)
 
-    def again(self, use: Use) -> Region:
+    def operand(self, use: Use) -> Region:
         """The operand, from a second load of its tile."""
         _, along = base_of(use.region.buffer)
         key = use.tile, along, use.region.dtype
@@ -94,13 +94,13 @@ class _Reloader:
         load, layout = self._loads[tile].op, tile.buffer.layout
         assert isinstance(layout, Open)
         made = replace(tile.buffer, name=self._names.name(tile.buffer.name))
-        beside = self.beside.setdefault(tile.buffer.name, [])
-        beside.append(Alloc(made, span=load.span))
+        definitions = self.definitions.setdefault(tile.buffer.name, [])
+        definitions.append(Alloc(made, span=load.span))
         dst = replace(load.region("dst"), buffer=made)
         self.after.setdefault(id(load), []).append(replace(load, operands=(dst, *load.operands[1:])))
         if along == tuple(range(len(tile.shape))) and dtype == made.dtype:
             return made
         shape, name = tuple(1 if d is None else tile.shape[d] for d in along), self._names.name(tile.buffer.name)
         view = replace(made, name=name, dtype=dtype, shape=shape, layout=Open(layout.scope, along), base=made)
-        beside.append(BufferView(view, span=load.span))
+        definitions.append(BufferView(view, span=load.span))
         return view

@@ -29,13 +29,13 @@ from .anchors import part_of
 from .axes import AxisJoin, Survey, TileUse, Use, fits
 from .parts import by_all_threads, suits
 from .products import ProductLayouts
-from .recompute import Recomputing
+from .recompute import Rematerializer
 
-__all__ = ["Spot", "rewritten"]
+__all__ = ["LayoutSource", "rewritten"]
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class LayoutSource:
     """Where a tile's layout comes from.
 
     grid: of its component, None where it is fixed. axes: of its dimensions, numbered as the grid's.
@@ -71,12 +71,12 @@ class _View:
 def rewritten(
     kernel: Kernel,
     survey: Survey,
-    spots: Mapping[TileUse, Spot],
+    sources: Mapping[TileUse, LayoutSource],
     products: ProductLayouts,
     stages: Mapping[int, Projection],
 ) -> Kernel:
     """The kernel at tile level. stages: by id of a copy, the layout in which it accesses memory instead."""
-    rewriter = _Rewriter(kernel, survey, spots, products, stages)
+    rewriter = _Rewriter(kernel, survey, sources, products, stages)
     body = walk.edited(kernel.body, rewriter.edits())
     return replace(kernel, body=(*rewriter.head, *body))
 
@@ -86,11 +86,11 @@ class _Rewriter:
         self,
         kernel: Kernel,
         survey: Survey,
-        spots: Mapping[TileUse, Spot],
+        sources: Mapping[TileUse, LayoutSource],
         products: ProductLayouts,
         stages: Mapping[int, Projection],
     ) -> None:
-        self.survey, self.spots, self.products, self.stages = survey, spots, products, stages
+        self.survey, self.sources, self.products, self.stages = survey, sources, products, stages
         self.head: list[Alloc] = []
         self._buffers: dict[str, Buffer] = {}
         self._views: dict[tuple[object, ...], _View | None] = {}
@@ -104,8 +104,8 @@ class _Rewriter:
         return FreshNames(defined_names(self._kernel.body), 1)
 
     @cached_property
-    def _recomputing(self) -> Recomputing:
-        return Recomputing(self._kernel, self.survey)
+    def _rematerializer(self) -> Rematerializer:
+        return Rematerializer(self._kernel, self.survey)
 
     def edits(self) -> dict[int, Sequence[Stmt]]:
         """What stands for statements, by their numbers."""
@@ -133,10 +133,10 @@ class _Rewriter:
 
     def _laid_out(self, buffer: Buffer, layout: Open) -> Buffer:
         if buffer.base is None or layout.dims is None:
-            spot = self.spots[self.survey.tiles[buffer.name]].layout
+            source = self.sources[self.survey.tiles[buffer.name]].layout
             return Buffer(
-                buffer.name, buffer.space, buffer.dtype, buffer.shape, spot.layout, buffer.align, buffer.base,
-                buffer.span, spot.slots,
+                buffer.name, buffer.space, buffer.dtype, buffer.shape, source.layout, buffer.align, buffer.base,
+                buffer.span, source.slots,
             )
         base = self.buffer(buffer.base)
         made = Projection(base.tile_layout, base.slots).along(base.fixed_shape, layout.dims).concise(buffer.fixed_shape)
@@ -172,7 +172,7 @@ class _Rewriter:
     ) -> Sequence[TileOp]:
         """What gives the fresh tile its values: again what made them where that is cheap, else a copy."""
         make = partial(self._another, span=use.region.span)
-        made = self._recomputing.again(step, use, fresh, layout, make)
+        made = self._rematerializer.rematerialized(step, use, fresh, layout, make)
         return made or (TileOp(COPY.name, step.op.scope, (fresh, original), (), step.op.span),)
 
     def _fresh(self, use: Use, layout: Projection) -> Region:
@@ -208,7 +208,7 @@ class _Rewriter:
         is_by_hand = not home.tile.is_open
         view = None if is_by_hand and not suits(step.op, home.region, self._threads) else self._seen(home)
         if view is None:
-            view = self._apart(step, home) if self._cuts_threads(step, home) else None
+            view = self._as_own_tile(step, home) if self._cuts_threads(step, home) else None
             if view is None:
                 return
             yield home.name, view.over(step.labels[home.name])
@@ -226,54 +226,54 @@ class _Rewriter:
     def _agree(self, step: AxisJoin) -> bool:
         """Whether all tiles are of one grid, along the same axes, and take whole rounds."""
         first = next(iter(step.uses.values()))
-        spot = self.spots[first.tile]
+        source = self.sources[first.tile]
         for use in step.uses.values():
-            if use.cuts or use.labels != first.labels or self.spots[use.tile] is not spot:
+            if use.cuts or use.labels != first.labels or self.sources[use.tile] is not source:
                 break
         else:
-            return spot.grid is not None
+            return source.grid is not None
         axes: dict[int, int] = {}
         grids = set()
         for use in step.uses.values():
-            spot = self.spots[use.tile]
-            if spot.grid is None:
+            source = self.sources[use.tile]
+            if source.grid is None:
                 return False
-            if spot.axes:
-                grids.add(id(spot.grid))
-            if use.cuts and not fits(use.cuts, _periods(spot)):
+            if source.axes:
+                grids.add(id(source.grid))
+            if use.cuts and not fits(use.cuts, _periods(source)):
                 return False
-            for axis, label in zip(spot.axes, use.labels, strict=False):
+            for axis, label in zip(source.axes, use.labels, strict=False):
                 if label is not None and axis is not None and axes.setdefault(label, axis) != axis:
                     return False
         return len(grids) <= 1
 
     def _cuts_threads(self, step: AxisJoin, use: Use) -> bool:
         """Whether a part has elements of some threads only, in a way that the operation can't do with."""
-        spot = self.spots[use.tile]
+        source = self.sources[use.tile]
         if not use.tile.is_open:
             return not suits(step.op, use.region, self._threads)
-        is_apart = len(step.uses) > 1 or by_all_threads(step.op)
-        is_apart = is_apart or not _is_placed(self.region(use.region), step.op.scope)
-        if spot.grid is None:
-            return bool(use.cuts) and is_apart
-        for (dim, start, extent), period in zip(use.cuts, _periods_of(use, spot), strict=True):
-            axis = spot.axes[dim]
+        needs_own_tile = len(step.uses) > 1 or by_all_threads(step.op)
+        needs_own_tile = needs_own_tile or not _is_placed(self.region(use.region), step.op.scope)
+        if source.grid is None:
+            return bool(use.cuts) and needs_own_tile
+        for (dim, start, extent), period in zip(use.cuts, _periods_of(use, source), strict=True):
+            axis = source.axes[dim]
             if axis is None or start is None or fits(((0, start, extent),), (period,)):
                 continue
-            spread = spot.grid.spreads[axis]
+            spread = source.grid.spreads[axis]
             if spread.lanes * spread.warps > 1:
-                return is_apart
+                return needs_own_tile
         return False
 
-    def _apart(self, step: AxisJoin, use: Use) -> _View | None:
+    def _as_own_tile(self, step: AxisJoin, use: Use) -> _View | None:
         """The layout that the part would have as a tile of its own, in the grid of its tile where that has one."""
-        spot, open_layout = self.spots[use.tile], use.tile.buffer.layout
+        source, open_layout = self.sources[use.tile], use.tile.buffer.layout
         shape = use.extents
-        if spot.grid is None:
+        if source.grid is None:
             scope = open_layout.scope if isinstance(open_layout, Open) else step.op.scope
             part = alone(shape, scope, SCOPES[scope].threads(self._threads), use.tile.buffer.dtype.bits)
         else:
-            part = spot.grid.project(spot.axes, shape)
+            part = source.grid.project(source.axes, shape)
         return _View.of(part, shape, use.labels)
 
     def _seen(self, use: Use) -> _View | None:
@@ -281,17 +281,17 @@ class _Rewriter:
 
         It is one object for uses that are alike.
         """
-        spot = self.spots[use.tile]
-        key = id(spot.layout.layout), spot.layout.slots, use.tile.shape, use.labels
+        source = self.sources[use.tile]
+        key = id(source.layout.layout), source.layout.slots, use.tile.shape, use.labels
         if not use.cuts and key in self._views:
             return self._views[key]
-        view = self._viewed(use, spot)
+        view = self._viewed(use, source)
         if not use.cuts:
             self._views[key] = view
         return view
 
-    def _viewed(self, use: Use, spot: Spot) -> _View | None:
-        layout = _part(use, spot) if use.cuts else spot.layout
+    def _viewed(self, use: Use, source: LayoutSource) -> _View | None:
+        layout = _part(use, source) if use.cuts else source.layout
         return None if layout is None else _View.of(layout, use.extents, use.labels)
 
     def _misfits(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
@@ -308,11 +308,11 @@ class _Rewriter:
                 yield name, Projection(wanted.layout, slots)
 
 
-def _part(use: Use, spot: Spot) -> Projection | None:
+def _part(use: Use, source: LayoutSource) -> Projection | None:
     """The layout of the part of a tile that a use has; None where that has elements of some threads only."""
-    if spot.grid is None:
-        return part_of(spot.layout, use)
-    return spot.grid.project(spot.axes, use.extents) if fits(use.cuts, _periods(spot)) else None
+    if source.grid is None:
+        return part_of(source.layout, use)
+    return source.grid.project(source.axes, use.extents) if fits(use.cuts, _periods(source)) else None
 
 
 def _same(one: Projection, other: Projection) -> bool:
@@ -327,12 +327,12 @@ def _is_placed(region: Region, scope: str) -> bool:
     return True
 
 
-def _periods_of(use: Use, spot: Spot) -> list[int]:
+def _periods_of(use: Use, source: LayoutSource) -> list[int]:
     """Of each cut dimension."""
-    periods = _periods(spot)
+    periods = _periods(source)
     return [periods[dim] for dim, _, _ in use.cuts]
 
 
-def _periods(spot: Spot) -> tuple[int, ...]:
-    assert spot.grid is not None
-    return tuple(1 if axis is None else spot.grid.spreads[axis].period for axis in spot.axes)
+def _periods(source: LayoutSource) -> tuple[int, ...]:
+    assert source.grid is not None
+    return tuple(1 if axis is None else source.grid.spreads[axis].period for axis in source.axes)

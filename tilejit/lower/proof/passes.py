@@ -7,7 +7,7 @@ import numpy as np
 from ...ir.nodes import TileOp
 from ...target import WARP
 from ..plans import Passes
-from .places import elements_of_threads, need_nothing_beside
+from .places import elements_of_threads, need_no_stray_write
 
 __all__ = ["prove_passes"]
 
@@ -18,14 +18,14 @@ def prove_passes(passes: Passes, op: TileOp) -> None:
     rounds, threads = passes.sent.shape
     wanted, offered = (elements_of_threads(region, op.scope, threads) for region in (dst, src))
     round, thread = np.indices((rounds, threads))
-    strangers = passes.sender // WARP != thread // WARP
-    assert not strangers.any(), f"thread {thread[strangers][:1]} receives from another warp"
+    foreign = passes.sender // WARP != thread // WARP
+    assert not foreign.any(), f"thread {thread[foreign][:1]} receives from another warp"
     every = np.arange(passes.width)
     register = passes.sent[round, passes.sender][..., None] + every
     place = passes.kept[..., None] + every
     assert register.max() < offered.shape[1], f"register {register.max()} of {src.buffer.name} is none of its own"
     assert place.max() < wanted.shape[1], f"register {place.max()} of {dst.buffer.name} is none of its own"
-    need_nothing_beside(dst, op.scope, np.broadcast_to(thread[..., None], place.shape), place)
+    need_no_stray_write(dst, op.scope, np.broadcast_to(thread[..., None], place.shape), place)
     brought, belongs = offered[passes.sender[..., None], register], wanted[thread[..., None], place]
     wrong = np.argwhere((belongs >= 0) & (brought != belongs))
     if len(wrong):

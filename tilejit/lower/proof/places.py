@@ -16,7 +16,7 @@ from ...target import TMEM_LANE
 from ..plans import Moves
 from ..schedule.launch_values import launch_values
 
-__all__ = ["Contents", "addresses", "each_element", "elements_of_threads", "need_nothing_beside", "owners_of"]
+__all__ = ["Contents", "addresses", "each_element", "elements_of_threads", "need_no_stray_write", "owners_of"]
 
 Array = np.ndarray
 
@@ -59,7 +59,7 @@ def elements_of_threads(region: Region, scope: str, threads: int) -> Array:
     return held
 
 
-def need_nothing_beside(region: Region, scope: str, thread: Array, register: Array) -> None:
+def need_no_stray_write(region: Region, scope: str, thread: Array, register: Array) -> None:
     """Raise AssertionError where a thread that writes a part of a local tile writes an element that lies beside it.
 
     thread, register: what is written, of one shape.
@@ -71,9 +71,9 @@ def need_nothing_beside(region: Region, scope: str, thread: Array, register: Arr
     owners, _ = owners_of(whole, scope)
     threads = int(max(owners.max(), thread.max(initial=0))) + 1
     tile, part = (elements_of_threads(each, scope, threads)[thread, register] for each in (whole, region))
-    strangers = np.flatnonzero((tile >= 0) & (part < 0))
-    assert len(strangers) == 0, (
-        f"thread {thread.flat[strangers[0]]} writes register {register.flat[strangers[0]]} of {buffer.name}, "
+    stray = np.flatnonzero((tile >= 0) & (part < 0))
+    assert len(stray) == 0, (
+        f"thread {thread.flat[stray[0]]} writes register {register.flat[stray[0]]} of {buffer.name}, "
         "where it has an element beside the part"
     )
 

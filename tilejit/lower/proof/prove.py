@@ -15,7 +15,7 @@ from ...scopes import SCOPES
 from ..plans import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged, WarpgroupProducts
 from ..schedule.launch_values import launch_values
 from .passes import prove_passes
-from .places import Contents, addresses, each_element, need_nothing_beside
+from .places import Contents, addresses, each_element, need_no_stray_write
 from .products import prove_products
 from .reductions import prove_folds, prove_reductions
 from .warpgroup_products import prove_warpgroup_products
@@ -86,7 +86,7 @@ def prove_moves(moves: Moves, op: TileOp) -> None:
     assert threads is None or (moves.thread < threads).all(), "a thread that the scope doesn't have"
     if sides[0].region.buffer.space == "local":
         _, thread, places = each_element(moves)
-        need_nothing_beside(sides[0].region, op.scope, thread, places[:, 0])
+        need_no_stray_write(sides[0].region, op.scope, thread, places[:, 0])
     _each_once(moves, sides, op.index)
     for number, side in enumerate(sides):
         if side.region.buffer.space in ("global", "shared"):
@@ -131,8 +131,8 @@ def _for_each(side: Contents, dst: Region, *, leads: bool) -> Array:
     elements = side.canonical()
     if len(elements) == prod(dst.shape):
         return elements
-    behind = (1,) * (len(dst.shape) - len(side.region.shape)) if leads else ()
-    return np.broadcast_to(elements.reshape(side.region.shape + behind), dst.shape).ravel()
+    trailing = (1,) * (len(dst.shape) - len(side.region.shape)) if leads else ()
+    return np.broadcast_to(elements.reshape(side.region.shape + trailing), dst.shape).ravel()
 
 
 def _need_contents(side: Contents, elements: Array, thread: Array, place: Array) -> None:
@@ -157,9 +157,9 @@ def _inside(moves: Moves, number: int, side: Contents) -> None:
     for access in moves.accesses:
         if access.side == number:
             covered = fast_unique(access.starts[:, None] + np.arange(access.width))
-            strangers = covered[side.held(covered) < 0]
+            outside = covered[side.held(covered) < 0]
             name = side.region.buffer.name
-            assert len(strangers) == 0, f"place {strangers[0]} of {name} is accessed, which holds no element of it"
+            assert len(outside) == 0, f"place {outside[0]} of {name} is accessed, which holds no element of it"
 
 
 def _accesses(moves: Moves, number: int) -> list[JointAccess]:

@@ -11,7 +11,7 @@ from ...ir.nodes import Region, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
 from ..plans import Folds, Reductions
-from .places import elements_of_threads, need_nothing_beside
+from .places import elements_of_threads, need_no_stray_write
 
 __all__ = ["prove_folds", "prove_reductions"]
 
@@ -69,7 +69,7 @@ def _need_written(registers: Array, held: Array, dst: Region, scope: str) -> Non
     unwritten = np.setdiff1d(np.flatnonzero((held >= 0).any(axis=0)), written, assume_unique=True)
     assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
     assert (written < held.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} is none of its own"
-    need_nothing_beside(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
+    need_no_stray_write(dst, scope, *np.meshgrid(np.arange(len(held)), registers, indexing="ij"))
 
 
 #: a register that a thread doesn't take; -1 is one that holds no element

@@ -32,8 +32,8 @@ def prove_warpgroup_products(products: WarpgroupProducts, op: TileOp) -> None:
     acc, a, b = op.region("acc"), op.region("a"), op.region("b")
     (rows, columns), depth = acc.shape, a.shape[1]
     sums = _held(acc, products.acc, _sums(products.n))
-    left = _factor(a, products.a, _a(products.k, a.dtype.bits), (_ROWS, products.k), turned=False)
-    right = _factor(b, products.b, None, (products.n, products.k), turned=True)
+    left = _factor(a, products.a, _a(products.k, a.dtype.bits), (_ROWS, products.k), k_first=False)
+    right = _factor(b, products.b, None, (products.n, products.k), k_first=True)
     for elements, name in ((sums, "acc"), (left, "a"), (right, "b")):
         assert (elements >= 0).all(), f"an instruction takes what isn't in {name}"
     row, column = _along(sums // columns, 2, "rows"), _along(sums % columns, 1, "columns")
@@ -84,7 +84,7 @@ def _held(region: Region, registers: Array, fragment: tuple[Array, Array]) -> Ar
 
 def _factor(
     region: Region, taken: Array | SharedFactor, fragment: tuple[Array, Array] | None, shape: tuple[int, int], *,
-    turned: bool,
+    k_first: bool,
 ) -> Array:
     """As `_held`, of shape (instructions, M or N, k). turned: its first dimension is k."""
     if not isinstance(taken, SharedFactor):

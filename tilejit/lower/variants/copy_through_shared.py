@@ -133,7 +133,7 @@ def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builde
     align = alignment("shared", dst.dtype, memory)
     stored = Buffer(name, "shared", dst.dtype, (instances, *shape), _each(instances, memory), align, span=op.span)
     if b is not None:
-        stored = b.hand_through(op.scope, stored, instances)
+        stored = b.pooled_exchange_buffer(op.scope, stored, instances)
     loaded, other = stored, dst.shape or (1,)
     if shape != other:
         rows = dense(other, len(other) - 1)

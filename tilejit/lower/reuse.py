@@ -19,10 +19,10 @@ from ..ir.walk import Block
 from .builder import Builder
 from .engine import Verdict
 
-__all__ = ["Decide", "Written", "likeness"]
+__all__ = ["Dispatch", "LoweredOperation", "reuse_key"]
 
 
-def likeness(op: TileOp, b: Builder) -> Hashable | None:
+def reuse_key(op: TileOp, b: Builder) -> Hashable | None:
     """What two operations have in common that are written alike; None for one that is written by itself.
 
     accepts: operations on fixed parts of local tiles, on the same part of shared memory where no option says more, and
@@ -34,7 +34,7 @@ def likeness(op: TileOp, b: Builder) -> Hashable | None:
         if isinstance(operand, Region):
             starts = tuple([start.value for start in operand.starts if isinstance(start, Const)])
             if operand.buffer.space == "local" and len(starts) == len(operand.starts):
-                operands.append((_likeness_of(operand.buffer, roots, b), starts, operand.extents))
+                operands.append((_buffer_key(operand.buffer, roots, b), starts, operand.extents))
             elif operand.buffer.space == "shared" and not op.options and all(map(_is_scalar, operand.starts)):
                 operands.append((operand.buffer, tuple(map(_scalar, operand.starts)), operand.extents))
             else:
@@ -47,10 +47,10 @@ def likeness(op: TileOp, b: Builder) -> Hashable | None:
     return op.name, op.scope, repr(op.attrs), tuple(operands)
 
 
-def _likeness_of(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
+def _buffer_key(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
     """All of a buffer but its name. By identity of its layout, which the tiles of one grid share."""
     base = buffer.base
-    storage = _likeness_of(base, roots, b) if base is not None else roots.setdefault(buffer.name, len(roots))
+    storage = _buffer_key(base, roots, b) if base is not None else roots.setdefault(buffer.name, len(roots))
     layout = id(buffer.layout)
     return storage, b.is_addressed(buffer), buffer.dtype, buffer.shape, layout, buffer.slots, buffer.align
 
@@ -65,19 +65,19 @@ def _scalar(operand: Expr | None) -> Hashable:
 
 
 #: dispatches an operation
-Decide = Callable[[TileOp], Verdict[Any]]
+Dispatch = Callable[[TileOp], Verdict[Any]]
 
 
-class _Likewise(Verdict[Any]):
+class _ReusedVerdict(Verdict[Any]):
     """A verdict on an operation that is alike. Plan and declines name its tiles: they are made when asked for."""
 
-    def __init__(self, op: TileOp, first: Verdict[Any], decide: Decide) -> None:
-        self.__dict__.update(op=op, chosen=first.chosen, _decide=decide)
+    def __init__(self, op: TileOp, first: Verdict[Any], dispatch: Dispatch) -> None:
+        self.__dict__.update(op=op, chosen=first.chosen, _dispatch=dispatch)
 
     @cached_property
     def _verdict(self) -> Verdict[Any]:
-        decide: Decide = self.__dict__["_decide"]
-        return decide(self.op)
+        dispatch: Dispatch = self.__dict__["_dispatch"]
+        return dispatch(self.op)
 
     @property
     def plan(self) -> Any:
@@ -93,31 +93,31 @@ class _Likewise(Verdict[Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class LoweredOperation:
     """The lane IR of an operation."""
 
     verdict: Verdict[Any]
     statements: Block
 
-    def again(self, op: TileOp, b: Builder, decide: Decide) -> Verdict[Any]:
+    def reuse_for(self, op: TileOp, b: Builder, dispatch: Dispatch) -> Verdict[Any]:
         """Writes that of one that is alike."""
         first = self.verdict.op
         pairs = zip(first.operands, op.operands, strict=True)
         buffers: dict[str, Buffer] = {}
         for one, other in pairs:
             if isinstance(one, Region) and isinstance(other, Region):
-                buffers |= _pairs(one.buffer, other.buffer)
+                buffers |= _matching_buffers(one.buffer, other.buffer)
         renaming = Renaming(
             buffers, lambda name: b.name(name.rpartition(".")[0]), lambda span: op.span if span is first.span else span
         )
         for stmt in renaming.block(self.statements):
             b.append(stmt)
-        return _Likewise(op, self.verdict, decide)
+        return _ReusedVerdict(op, self.verdict, dispatch)
 
 
-def _pairs(one: Buffer, other: Buffer) -> dict[str, Buffer]:
+def _matching_buffers(one: Buffer, other: Buffer) -> dict[str, Buffer]:
     """Which buffers stand for a buffer and for those that it is a view of."""
     pairs = {one.name: other}
     if one.base is not None and other.base is not None:
-        pairs |= _pairs(one.base, other.base)
+        pairs |= _matching_buffers(one.base, other.base)
     return pairs
