@@ -1,6 +1,6 @@
-"""Arrivals at barriers become instructions: the instance synchronises, unless it needn't, and its leader arrives.
+"""Lowering of arrivals at barriers: the instance synchronizes where it must, and its leader arrives.
 
-What releases a stage that one copy may fill in several CTAs of a cluster arrives in each of them.
+If a multicast copy fills a stage in several CTAs of a cluster, its release arrives at the barriers of all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["expand"]
 
 
 def expand(kernel: Kernel) -> Kernel:
-    """The kernel without `Arrive`."""
+    """Replace each `Arrive` of a kernel at lane level by instructions."""
     if Arrive not in walk.inventory(kernel.body).kinds:
         return kernel
     b = Builder(defined_names(kernel.body))
@@ -37,7 +37,7 @@ def expand(kernel: Kernel) -> Kernel:
 
 
 def _arrive(b: Builder, stmt: Arrive, threads: int, peers: Sequence[Expr], *, synchronizes: bool) -> None:
-    """others: the ranks of the other CTAs that it arrives in."""
+    """Emit one arrival. peers: the ranks of the other CTAs that it arrives at."""
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     b.span = stmt.span
     if synchronizes:
