@@ -1,4 +1,4 @@
-"""Bytes that a phase awaits are told with an arrival where that is possible: one instruction instead of two.
+"""Lowering of `Expect`: the bytes that a phase awaits are registered with an arrival if possible.
 
     warp.expect full[s] bytes 16384          if leads: the copy of A
     if leads: the copy of A                  if leads: the copy of B
@@ -6,9 +6,9 @@
     if leads: the copy of B
     warp.arrive full[s]
 
-An arrival takes the bytes of what stands in front of it in its block, of its scope and for its barrier: then each
-instance that arrives has made just these copies. An awaited phase may get its bytes before it is told of them, as long
-as an arrival is outstanding. Whatever else a phase awaits is told in front of the copy, by the thread that makes it.
+An arrival takes over the expects that precede it in its block and have its scope and barrier, since each arriving
+instance has issued exactly those copies. Bytes may arrive before they are expected, as long as an arrival of the phase
+is outstanding. Any other expect becomes an instruction of the thread that issues the copy, before the copy.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = ["lower_expects"]
 
 
 def lower_expects(kernel: Kernel) -> Kernel:
-    """The kernel at lane level without `Expect`."""
+    """Lower each `Expect` of a kernel at lane level."""
     if Expect not in walk.inventory(kernel.body).kinds:
         return kernel
     body = _Folding(kernel.body).block(kernel.body)
@@ -71,7 +71,7 @@ def lower_expects(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _OpenExpect:
-    """An `Expect` in a block. barrier: what it names, whatever its index is called. at: its number in the block."""
+    """An `Expect` that a later arrival may take over. barrier: its value number. at: its index in the block."""
 
     stmt: Expect
     barrier: Hashable
@@ -79,10 +79,10 @@ class _OpenExpect:
 
 
 class _Folding:
-    """Goes through the text in its order and knows what variables are.
+    """Merges expects into arrivals, in program order.
 
-    Two expressions with equal values are the same number: what a `Let` names counts as what it stands for, and a
-    variable that changes as another one from there on. Only of those variables that the barriers' indices follow from.
+    Barriers are compared by value numbers: a `Let` has that of its value, and an assignment gives its variable a fresh
+    one. Only variables on which the indices of barriers depend are numbered.
     """
 
     def __init__(self, body: Block) -> None:
@@ -102,7 +102,7 @@ class _Folding:
                 taken = [each for each in open if each.barrier == barrier and each.stmt.scope == stmt.scope]
                 for expected in taken:
                     kept[expected.at] = None
-                # another scope's arrival may complete the phase
+                # an arrival of another scope may complete the phase
                 open = _still_open(open, [stmt])
                 kept.append(_with_bytes(stmt, taken))
             else:
@@ -118,14 +118,14 @@ class _Folding:
             self._forget(stmt.var.name)
         if not isinstance(stmt, walk.COMPOUND):
             return stmt
-        # A loop comes back with other values; it leaves with numbers that its assignments gave, which nothing else has.
+        # The next iteration sees other values; so does the code after the loop. Nothing else has these fresh numbers.
         for block in walk.blocks(stmt):
             for name in walk.assigned(block):
                 self._forget(name)
         return walk.with_blocks(stmt, self._inside)
 
     def _inside(self, block: Block) -> Block:
-        """What stands for a statement's block; itself where nobody is told of bytes."""
+        """Process a nested block if it has expects."""
         return self.block(block) if Expect in walk.inventory(block).kinds else block
 
     def _forget(self, name: str) -> None:
@@ -154,16 +154,16 @@ class _Folding:
 
 
 def _indexing(body: Block) -> frozenset[str]:
-    """The variables that the indices of barriers follow from by definitions."""
+    """Return the variables on which the indices of barriers depend."""
     barriers = [stmt.place for stmt in walk.each(body, Expect)] + [stmt.place for stmt in walk.each(body, Arrive)]
     return sources(body, [index for place in barriers for index in walk.indices(place)])
 
 
 def _still_open(open: list[_OpenExpect], statements: Iterable[Stmt]) -> list[_OpenExpect]:
-    """What may still be told with an arrival behind these statements.
+    """Return the expects that an arrival after these statements may still take over.
 
-    Not what a jump may leave behind, nor what belongs to a phase that another arrival may complete; nor where a thread
-    has learnt what others did: then one of their arrivals may have completed it.
+    Not those that a jump may skip, nor those of a phase that may be complete: by another arrival here, or by one of
+    another thread, whose effects this thread may have observed.
     """
     for stmt in statements:
         if isinstance(stmt, walk.JUMPS) or _may_observe_others(stmt):
@@ -174,7 +174,7 @@ def _still_open(open: list[_OpenExpect], statements: Iterable[Stmt]) -> list[_Op
 
 
 def _may_observe_others(stmt: Stmt) -> bool:
-    """Whether a thread may know of what others did from here on."""
+    """True if a thread may observe other threads' effects from this statement on."""
     match stmt:
         case WaitPhase() | Sync() | Atomic():
             return True

@@ -1,10 +1,11 @@
-"""Barriers that come round only when whoever waits for them has arrived at another one: a ring's `full` and `empty`.
+"""Barriers whose phase cannot wrap until every waiter has arrived at a second ("guard") barrier.
 
     consumer   full[s].wait     ...   arrive empty[s]
     producer   empty[s].wait    ...   arrive full[s]
 
-Each arrival at `full` is behind a wait for the same stage of `empty`, and a phase of `empty` takes an arrival of every
-instance that waits for `full`. Then `empty` guards `full`. The text shows it, whatever made the two.
+In a ring, `empty` guards `full`: each arrival at `full` follows a wait for the same stage of `empty`, and a phase of
+`empty` needs an arrival of every instance that waits for `full`. The analysis doesn't depend on rings; it looks only at
+waits and arrivals.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ __all__ = ["guards"]
 
 
 def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[str, str]:
-    """Barrier -> the one that guards it, both by their buffers, in a kernel at lane level.
+    """Map barriers to their guards, both by buffer name, in a kernel at lane level.
 
-    coming: the threads that may come to a statement, by its identity, thread i as bit i.
+    coming: the threads that may execute a statement, by its id, thread i as bit i.
     """
     arrivals = {s.buffer.name: s.arrivals for s in walk.each(kernel.body, Alloc) if s.arrivals}
     arriving: dict[str, list[Arrive]] = {name: [] for name in arrivals}
@@ -53,9 +54,9 @@ def guards(kernel: Kernel, stages: Stages, coming: Mapping[int, int]) -> dict[st
 def _needs_all_waiters(
     kernel: Kernel, at: Sequence[Arrive], arrivals: int, waiting: int, coming: Mapping[int, int]
 ) -> bool:
-    """Whether a phase of a barrier takes an arrival of each of those who wait: as many as there are who may arrive.
+    """True if a phase of a barrier needs an arrival of each waiter: its count is that of the instances that may arrive.
 
-    at: where threads arrive at it. waiting: the threads that may wait.
+    at: the arrivals at it. waiting: the threads that may wait, thread i as bit i.
     """
     if len({stmt.scope for stmt in at}) != 1:
         return False
@@ -68,17 +69,17 @@ def _needs_all_waiters(
 
 @dataclass(frozen=True, slots=True)
 class _PassedWait:
-    """That a thread has waited for a stage of `other` since it last arrived at `barrier`."""
+    """A wait for a stage of `other` since the thread's last arrival at `barrier`."""
 
     barrier: str
     other: str
-    # a hash walks over an expression, and few differ in nothing else
+    # not hashed: that would walk the expression, and few entries differ only in it
     stage: Expr = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _WaitState:
-    """current: the variables that are, of those that stages follow from."""
+    """current: the variables of stages whose definitions still hold."""
 
     waits: frozenset[_PassedWait] = frozenset()
     current: frozenset[str] = frozenset()
@@ -86,7 +87,7 @@ class _WaitState:
 
 @dataclass(frozen=True, slots=True)
 class _WaitAnalysis(Analysis[_WaitState]):
-    """What each thread has certainly waited for. barriers: all, by their buffers."""
+    """The waits that each thread has certainly passed. barriers: the names of all barriers."""
 
     kinds = frozenset({Arrive, *CHANGING})
 

@@ -1,4 +1,4 @@
-"""The walk over a kernel: tile operations are dispatched, element accesses become vectors, all else stays."""
+"""The walk that lowers a kernel: it dispatches tile operations and turns element accesses into vectors."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ __all__ = ["Lowered", "lower"]
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A kernel at lane level, and the verdict on each tile operation in the order of the program.
+    """A kernel at lane level, and the verdict on each tile operation in program order.
 
-    addressed: the local buffers that live in local memory, each with the place in the source that makes them.
+    addressed: the local buffers in local memory, each with the place in the source of the access that needs it.
     """
 
     kernel: Kernel
@@ -69,9 +69,10 @@ class Lowered:
 
 
 def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) -> Lowered:
-    """The kernel at lane level, its operations carried out by `variants`; of a debug kernel each plan is proved.
+    """Lower a kernel with `variants`. In a debug kernel each plan is proved.
 
-    Where an operation needs a buffer in local memory, all is lowered again: what came before wrote its registers.
+    If an operation needs a local buffer in local memory, the whole kernel is lowered again, since earlier operations
+    accessed it as registers.
     """
     recomputed = Recomputed(kernel)
     context, taken = DispatchContext(target, kernel.threads, recomputed, kernel.cluster), defined_names(kernel.body)
@@ -84,7 +85,7 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
         if builder.addressed == addressed:
             break
         addressed = builder.addressed
-    # last: a refused operation comes with every variant's reasons
+    # checked last: an operation that no variant accepts is reported first, with every variant's reasons
     for stmt in walker.instructions:
         ROWS[stmt.name].need(target, stmt.span)
     store_groups.check(kernel, walker.verdicts)
@@ -99,7 +100,7 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
 
 
 def _cached(stmt: Stmt, cache: str) -> Stmt:
-    """A move of global memory that tells caches what to do with it; any other statement as it is."""
+    """Add a cache hint to a move of global memory; return any other statement unchanged."""
     is_global = isinstance(stmt, Move) and "global" in (stmt.dst.buffer.space, stmt.src.buffer.space)
     return replace(stmt, cache=cache) if isinstance(stmt, Move) and is_global else stmt
 
@@ -115,7 +116,7 @@ class _Walk:
     ) -> None:
         self.recomputed = recomputed
         self.debug = debug
-        # verdicts keep it, and nothing else of this walk
+        # verdicts keep this function alive, and nothing else of the walk
         self.dispatch_operation: Dispatch = lambda op: dispatch(op, context, variants)
         self.builder = builder
         self.verdicts: list[Verdict[Any]] = []
@@ -191,7 +192,7 @@ class _Walk:
         self.recomputed.record(op)
 
     def carry_out(self, op: TileOp) -> None:
-        """Writes an operation, as an earlier one that is alike where there is one."""
+        """Lower an operation, or reuse the lane IR of an earlier one."""
         reuse = reuse_key(op, self.builder)
         reusable = None if reuse is None else self.reusable.get(reuse)
         if reusable is not None:
@@ -207,7 +208,7 @@ class _Walk:
         cache = op.attr(CACHE.name)
         if isinstance(cache, str):
             made[before:] = walk.rewrite(tuple(made[before:]), lambda stmt: (_cached(stmt, cache),))
-        # a buffer that it has at the kernel's beginning is its own
+        # a buffer allocated at the kernel's beginning belongs to this operation only
         if reuse is not None and not any(isinstance(each, Alloc) for each in self.builder.head[head:]):
             self.reusable[reuse] = LoweredOperation(verdict, tuple(made[before:]))
 
@@ -227,7 +228,7 @@ class _Walk:
             self.builder.append(replace(stmt, value=replace(stmt.value, place=Vector(place.buffer, offset))))
             return
         if place.buffer.dtype.is_fp8 and not isinstance(offset, Const):
-            # nothing selects between values of fp8
+            # fp8 has no select
             self.builder.address(place.buffer)
         index = choice(self.builder, RegisterRun(place.buffer, offset, 1))
         value: Expr | None = None
@@ -251,7 +252,7 @@ class _Walk:
             self.builder.append(replace(stmt, place=Vector(place.buffer, start, span=place.span)))
 
 
-#: how a statement is lowered; others stay as they are
+#: lowers a statement of this class; all others stay unchanged
 _LOWERED: dict[type[Stmt], Callable[[_Walk, Any], None]] = {
     TileOp: _Walk.operation, If: _Walk.branch, For: _Walk.loop, Loop: _Walk.loop, Let: _Walk.let, Store: _Walk.store,
     Atomic: _Walk.atomic, Arrive: _Walk.barrier_access, WaitPhase: _Walk.barrier_access, Expect: _Walk.expect,

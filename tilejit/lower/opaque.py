@@ -1,4 +1,4 @@
-"""A register that holds 0, of which neither LLVM nor ptxas knows that."""
+"""A register with a zero that is opaque to LLVM and ptxas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["opaque_zero"]
 
 
 def opaque_zero(name: str) -> tuple[Vector, Block]:
-    """The register, and what makes it at the kernel's beginning."""
+    """Return the register, and the statements that initialize it at the kernel's beginning."""
     buffer = Buffer(name, "local", uint32, (1,), TileLayout.row_major((1,)), uint32.bytes)
     zero = Vector(buffer, build.const(0, int32))
     one_less = build.op("sub", Load(zero), build.const(1, uint32))
