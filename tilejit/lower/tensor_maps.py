@@ -1,4 +1,4 @@
-"""Tensor maps in the kernel: one thread fetches them ahead, before the first copy asks for them."""
+"""Prefetching of tensor maps at the kernel's beginning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["prefetches"]
 
 
 def prefetches(params: Sequence[TensorMapParam], span: Span | None) -> tuple[Stmt, ...]:
-    """What the CTA's first thread does at the kernel's beginning."""
+    """Return the statements by which the CTA's first thread prefetches all tensor maps."""
     if not params:
         return ()
     fetched = tuple([Instruction(PREFETCH.name, (), (param.var,), span) for param in params])
