@@ -1,7 +1,7 @@
-"""Layouts that are fixed: those that tiles came with, and the fragments of products; and the tiles that they reach.
+"""Fixed layouts, which tiles have already or products require, and their propagation to other tiles.
 
-A fixed layout spreads along operations whose tiles should be laid out alike, to tiles that have no further axes. Which
-stands first in the text goes first; where two meet and differ, one tile is converted.
+A fixed layout propagates along operations whose tiles should have equal layouts, to tiles without further axes. The
+first in program order takes precedence; where two conflict, one tile is converted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["anchored", "part_of"]
 
 
 def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[TileUse, Projection]:
-    """The fixed layouts, and those of the tiles that they reach; without `products` only those laid out by hand."""
+    """Return the fixed layouts and those of the tiles that they reach; without `products`, only the user's layouts."""
     if products is None and not [tile for tile in survey.tiles.values() if not isinstance(tile.buffer.layout, Open)]:
         return {}
     uses = [(step, use) for step in survey.steps for use in step.uses.values()]
@@ -45,13 +45,13 @@ def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Til
 
 
 def _covers_scope(layout: TileLayout, threads: int) -> bool:
-    """Whether all threads of a scope have elements, or each has all of them: only then can other tiles lie like it."""
+    """True if every thread of a scope has elements, or each thread has all. Only then can the layout propagate."""
     owners = [it.extent for it in (*layout.shard, *layout.replica) if it.axis.is_thread]
     return not owners or prod(owners) == threads
 
 
 def _fixed(step: AxisJoin, use: Use, products: ProductLayouts | None) -> Projection | None:
-    """The layout with which a tile came, or in which a product wants it."""
+    """Return the user's layout of a tile, or the one in which a product needs it."""
     layout = use.tile.buffer.layout
     if isinstance(layout, TileLayout):
         return Projection(layout)
@@ -76,7 +76,7 @@ def _spread(first: TileUse, fixed: dict[TileUse, Projection], steps_of: Mapping[
 
 
 def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
-    """The layout of another operand's tile, from that of `source`; None where it has a further axis."""
+    """Return the layout of another operand's tile, given that of `source`; None if it has a further axis."""
     part = None if use.cuts else part_of(layout, source)
     if part is None:
         return None
@@ -103,7 +103,7 @@ def _reached(source: Use, use: Use, layout: Projection) -> Projection | None:
 
 
 def part_of(layout: Projection, use: Use) -> Projection | None:
-    """The layout of what a use has of a tile, in registers of its own; None where some threads have nothing of it."""
+    """Return the layout of the part of a tile that a use has; None if some threads have nothing of it."""
     if not use.cuts:
         return layout
     extents, whole = use.extents, layout.padded(use.tile.shape)
@@ -126,7 +126,7 @@ def part_of(layout: Projection, use: Use) -> Projection | None:
 
 @lru_cache(LIMIT)
 def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, int], ...]) -> TileLayout | None:
-    """The layout of a box of a tile; None where that is no layout. Remembered: operations cut tiles alike."""
+    """Return the layout of a box of a tile, or None if it has none. Cached, since operations cut tiles the same way."""
     try:
         return layout.slice(shape, box)
     except LayoutError:
@@ -134,5 +134,5 @@ def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, in
 
 
 def _spread_over(layout: TileLayout) -> int:
-    """Among how many threads elements are spread."""
+    """Return the number of threads over which elements are distributed."""
     return prod(it.extent for it in layout.shard if it.axis.is_thread)

@@ -1,4 +1,4 @@
-"""The pass: a kernel's open tiles get their layouts."""
+"""The pass that lays out a kernel's open tiles."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ __all__ = ["LaidOut", "LayoutChoice", "lay_out"]
 
 @dataclass(frozen=True, slots=True)
 class LayoutChoice:
-    """What became of tiles that hang together.
+    """The grid chosen for a component of tiles."""
 
-    tiles: their names, in the order of the text. axes: extents. grid: how threads are spread over them.
-    shape: of tiles in one run, which are covered as one axis, their extents.
-    cost, next_cost: in quarter cycles of a multiprocessor, of the grid and of the next best; None where there is none.
-    """
-
+    #: names of the tiles, in program order
     tiles: tuple[str, ...]
+    #: extents of the axes
     axes: tuple[int, ...]
+    #: the distribution of threads over the axes
     grid: Grid
+    #: in quarter cycles of a multiprocessor
     cost: int
+    #: cost of the runner-up, if any
     next_cost: int | None
+    #: shape of the tiles before they were flattened to one axis
     shape: tuple[int, ...] = ()
 
     def __str__(self) -> str:
@@ -52,14 +53,14 @@ class LayoutChoice:
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """A kernel at tile level, and how its layouts were chosen."""
+    """A kernel at tile level, and the choice of its layouts."""
 
     kernel: Kernel
     choices: tuple[LayoutChoice, ...] = ()
 
 
 def lay_out(kernel: Kernel) -> LaidOut:
-    """The kernel with layouts for its open tiles; itself where it has none."""
+    """Lay out the open tiles of a kernel; a kernel without any is returned unchanged."""
     kernel, flat = flattened(on_one_scope(kernel))
     made = survey(kernel)
     if made is None:
@@ -84,7 +85,7 @@ def lay_out(kernel: Kernel) -> LaidOut:
 def _choose(
     made: Survey, free: list[TileUse], sources: dict[TileUse, LayoutSource], kernel: Kernel
 ) -> list[LayoutChoice]:
-    """Chooses a grid for each component of the tiles, and projects it on them."""
+    """Choose a grid for each component of the tiles, and project it on them."""
     components = made.components(free)
     columns: list[list[int]] = []
     for component in components:
@@ -116,7 +117,7 @@ def _choose(
 
 
 def _single(tile: TileUse, threads: int) -> LayoutSource:
-    """A tile of one element, which every thread has."""
+    """Return the layout of a tile of one element, which every thread has."""
     layout = tile.buffer.layout
     assert isinstance(layout, Open)
     grid = everywhere(layout.scope, SCOPES[layout.scope].threads(threads))

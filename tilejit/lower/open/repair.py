@@ -1,4 +1,4 @@
-"""The kernel with layouts: tiles and views get theirs, and where an operation's tiles disagree, one is converted.
+"""Rewrites a kernel with the chosen layouts. If an operation's tiles disagree, one is converted.
 
     cta.add y[...], x[...], t[...]      t, a view of x, has other threads along the rows than y
     ---
@@ -36,9 +36,9 @@ __all__ = ["LayoutSource", "rewritten"]
 
 @dataclass(frozen=True, slots=True)
 class LayoutSource:
-    """Where a tile's layout comes from.
+    """A tile's layout and its origin.
 
-    grid: of its component, None where it is fixed. axes: of its dimensions, numbered as the grid's.
+    grid: of its component; None for a fixed layout. axes: the grid's axis for each of the tile's dimensions.
     """
 
     layout: Projection
@@ -48,14 +48,14 @@ class LayoutSource:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A tile as an operation sees it: a layout over its labels, whose slots are said."""
+    """A tile from an operation's point of view: a layout over its labels, with explicit slots."""
 
     layout: Projection
     labels: tuple[int, ...]
 
     @staticmethod
     def of(whole: Projection, shape: tuple[int, ...], labels: Labels) -> _View | None:
-        """That of a tile of this shape, of whose dimensions some have labels; None where they can't be taken apart."""
+        """Project a tile's layout on its labelled dimensions; None if they can't be separated."""
         kept = [d for d, label in enumerate(labels) if label is not None]
         try:
             return _View(whole.along(shape, kept), tuple([label for label in labels if label is not None]))
@@ -63,7 +63,7 @@ class _View:
             return None
 
     def over(self, labels: Labels) -> Projection:
-        """The layout of a tile with these labels, None for a dimension of extent 1."""
+        """Return the layout of a tile with these labels. None is a dimension of extent 1."""
         dims = [None if label is None else self.labels.index(label) for label in labels]
         return self.layout.along(self.layout.slots, dims)
 
@@ -75,7 +75,7 @@ def rewritten(
     products: ProductLayouts,
     stages: Mapping[int, Projection],
 ) -> Kernel:
-    """The kernel at tile level. stages: by id of a copy, the layout in which it accesses memory instead."""
+    """Return the kernel with layouts. stages: id of a copy -> the layout in which it accesses memory instead."""
     rewriter = _Rewriter(kernel, survey, sources, products, stages)
     body = walk.edited(kernel.body, rewriter.edits())
     return replace(kernel, body=(*rewriter.head, *body))
@@ -97,7 +97,7 @@ class _Rewriter:
         self._steps = {id(step.op): step for step in survey.steps}
         self._kernel, self._threads = kernel, kernel.threads
 
-    # what only conversions need
+    # created lazily, since only conversions need them
 
     @cached_property
     def _names(self) -> FreshNames:
@@ -108,7 +108,7 @@ class _Rewriter:
         return Rematerializer(self._kernel, self.survey)
 
     def edits(self) -> dict[int, Sequence[Stmt]]:
-        """What stands for statements, by their numbers."""
+        """Return the replacements of statements, by number."""
         body, edits = self._kernel.body, dict[int, Sequence[Stmt]]()
         for number, alloc in walk.numbered(body, Alloc):
             if isinstance(alloc.buffer.layout, Open):
@@ -123,7 +123,7 @@ class _Rewriter:
         return edits
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        """The tile or view with its layout."""
+        """Return the tile or view with its layout."""
         if not isinstance(buffer.layout, Open):
             return buffer
         made = self._buffers.get(buffer.name)
@@ -149,7 +149,7 @@ class _Rewriter:
         return Region(buffer, region.starts, region.extents, region.in_bounds, region.span, region.gathered)
 
     def operation(self, step: AxisJoin) -> Iterator[Stmt]:
-        """The operation on tiles with layouts, between the conversions of those that disagree."""
+        """Yield the operation, between conversions of the tiles that disagree."""
         op = step.op
         operands = [self.region(o) if isinstance(o, Region) else o for o in op.operands]
         after: list[Stmt] = []
@@ -170,26 +170,26 @@ class _Rewriter:
     def _filled(
         self, step: AxisJoin, use: Use, fresh: Region, layout: Projection, original: Region
     ) -> Sequence[TileOp]:
-        """What gives the fresh tile its values: again what made them where that is cheap, else a copy."""
+        """Return the operations that fill the fresh tile: rematerialized if that is cheap, else a copy."""
         make = partial(self._another, span=use.region.span)
         made = self._rematerializer.rematerialized(step, use, fresh, layout, make)
         return made or (TileOp(COPY.name, step.op.scope, (fresh, original), (), step.op.span),)
 
     def _fresh(self, use: Use, layout: Projection) -> Region:
-        """A further tile for the elements of an operand."""
+        """Allocate a tile for the elements of an operand."""
         buffer, shape = use.region.buffer, use.region.shape
         slots = layout.concise(shape).slots
         made = replace(buffer, name=buffer.root.name, shape=shape, layout=layout.layout, base=None, slots=slots)
         return self._another(made, use.region.span)
 
     def _another(self, buffer: Buffer, span: Span | None) -> Region:
-        """All of a further tile like this one."""
+        """Allocate a tile like this one, and return all of it."""
         made = replace(buffer, name=self._names.name(buffer.name))
         self.head.append(Alloc(made, span=span))
         return Region(made, (Const(0, int32),) * len(made.shape), made.fixed_shape, span=span)
 
     def converted(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
-        """(operand, the layout that it should have) of those that don't have it."""
+        """Yield (operand, required layout) of each operand with another layout."""
         kind, stage = step.op.record.relation, self.stages.get(id(step.op))
         if stage is not None:
             yield next(iter(step.uses)), stage
@@ -197,7 +197,7 @@ class _Rewriter:
         if kind is axes.PRODUCT:
             yield from self._misfits(step)
             return
-        # a copy between tiles is the conversion
+        # a copy between tiles is the conversion itself
         if not kind.are_alike or (len(step.uses) == len(step.op.tiles) and kind in (axes.COPY, axes.RESHAPE)):
             return
         if self._agree(step):
@@ -224,7 +224,7 @@ class _Rewriter:
                 yield name, view.over(labels)
 
     def _agree(self, step: AxisJoin) -> bool:
-        """Whether all tiles are of one grid, along the same axes, and take whole rounds."""
+        """True if all tiles have one grid, the same axes, and parts of whole periods."""
         first = next(iter(step.uses.values()))
         source = self.sources[first.tile]
         for use in step.uses.values():
@@ -248,7 +248,7 @@ class _Rewriter:
         return len(grids) <= 1
 
     def _cuts_threads(self, step: AxisJoin, use: Use) -> bool:
-        """Whether a part has elements of some threads only, in a way that the operation can't do with."""
+        """True if only some threads have elements of a part, and the operation doesn't support that."""
         source = self.sources[use.tile]
         if not use.tile.is_open:
             return not suits(step.op, use.region, self._threads)
@@ -266,7 +266,7 @@ class _Rewriter:
         return False
 
     def _as_own_tile(self, step: AxisJoin, use: Use) -> _View | None:
-        """The layout that the part would have as a tile of its own, in the grid of its tile where that has one."""
+        """Return the layout that the part would have as a tile of its own, in its tile's grid if there is one."""
         source, open_layout = self.sources[use.tile], use.tile.buffer.layout
         shape = use.extents
         if source.grid is None:
@@ -277,9 +277,9 @@ class _Rewriter:
         return _View.of(part, shape, use.labels)
 
     def _seen(self, use: Use) -> _View | None:
-        """The layout of the elements that a use has, over its labels; None where they are no whole rounds.
+        """Return the layout of a use over its labels, or None for a part that isn't whole periods.
 
-        It is one object for uses that are alike.
+        Equal uses share one object.
         """
         source = self.sources[use.tile]
         key = id(source.layout.layout), source.layout.slots, use.tile.shape, use.labels
@@ -295,7 +295,7 @@ class _Rewriter:
         return None if layout is None else _View.of(layout, use.extents, use.labels)
 
     def _misfits(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
-        """The operands of a product that aren't fragments."""
+        """Yield the operands of a product that aren't fragments, with their required layout."""
         for name, use in step.uses.items():
             wanted = self.products.layout(step, name)
             if wanted is None:
@@ -309,7 +309,7 @@ class _Rewriter:
 
 
 def _part(use: Use, source: LayoutSource) -> Projection | None:
-    """The layout of the part of a tile that a use has; None where that has elements of some threads only."""
+    """Return the layout of a part of a tile, or None if only some threads have its elements."""
     if source.grid is None:
         return part_of(source.layout, use)
     return source.grid.project(source.axes, use.extents) if fits(use.cuts, _periods(source)) else None
@@ -328,7 +328,6 @@ def _is_placed(region: Region, scope: str) -> bool:
 
 
 def _periods_of(use: Use, source: LayoutSource) -> list[int]:
-    """Of each cut dimension."""
     periods = _periods(source)
     return [periods[dim] for dim, _, _ in use.cuts]
 
