@@ -121,7 +121,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     if b.has_checks and "mask" in op.options and op.region("place").buffer.space == "global":
         plan.owned.need_inside(b, op, op.region("place"), thread, is_active)
     if plan.returns:
-        _cleared(plan, b)
+        _clear_old_values(plan, b)
     for registers, memory in plan.owned.each_round(b, thread, is_active, Index.of(op)):
         if plan.form is None:
             _one_by_one(plan, op, b, registers, memory)
@@ -129,10 +129,10 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
             values = registers["registers" if plan.owner == "value" else "value"].consecutive(b)
             memory.update(b, values, lambda place, value: _update(plan, op, b, place, value))
     if plan.returns and plan.placement.replicas:
-        _handed_on(plan, op, b, thread)
+        _broadcast_old_values(plan, op, b, thread)
 
 
-def _cleared(plan: Plan, b: Builder) -> None:
+def _clear_old_values(plan: Plan, b: Builder) -> None:
     """What nobody updates was 0 before: its registers hold something."""
     before = plan.owned.vectors[plan.side("before")]
     for starts in plan.owned.starts(b):
@@ -147,9 +147,9 @@ def _one_by_one(
     with b.when(memory.is_accessed):
         operands: list[Expr] = []
         for name in [_OPERAND.get(name, name) for name in OPERATIONS[plan.operation].operands]:
-            given = op.operand(name)
-            assert given is not None, "the operation's rule counts the values"
-            operands.append(Load(registers[plan.side(name)][first]) if isinstance(given, Region) else given)
+            operand = op.operand(name)
+            assert operand is not None, "the operation's rule counts the values"
+            operands.append(Load(registers[plan.side(name)][first]) if isinstance(operand, Region) else operand)
         dtype = memory.view.buffer.dtype
         var = Var(b.name("before"), dtype, data=dtype is int64) if plan.returns else None
         b.append(Atomic(plan.operation, memory.place, tuple(operands), str(op.attr("order")), var, b.span))
@@ -169,7 +169,7 @@ def _update(plan: Plan, op: TileOp, b: Builder, place: Vector, value: Vector) ->
     b.append(Atomic(plan.operation, place, (Load(value),), str(op.attr("order")), None, b.span))
 
 
-def _handed_on(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
+def _broadcast_old_values(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
     """What the lowest of those that hold the same elements found, to all of them."""
     side, dtype = plan.side("before"), plan.owned.vectors["memory"].buffer.dtype
     layout = TileLayout.row_major((plan.threads * plan.rounds,))
@@ -195,8 +195,8 @@ def _spaces(op: TileOp, context: DispatchContext) -> str | None:
     space = op.region("place").buffer.space
     if space not in ("global", "shared"):
         return f"updates global and shared memory; got {space}"
-    strangers = ", ".join(r.buffer.name for n, r in op.tiles.items() if n != "place" and r.buffer.space != "local")
-    return f"takes values from registers; {strangers} (load it first)" if strangers else None
+    unsupported = ", ".join(r.buffer.name for n, r in op.tiles.items() if n != "place" and r.buffer.space != "local")
+    return f"takes values from registers; {unsupported} (load it first)" if unsupported else None
 
 
 VARIANT = Variant(

@@ -68,13 +68,13 @@ class Plan(PlanBase):
 
 
 def _load_has_barrier(op: TileOp, context: DispatchContext) -> str | None:
-    lacks = _loads(op) and "barrier" not in op.options
-    return "needs barrier=: a load completes on one" if lacks else None
+    is_missing = _loads(op) and "barrier" not in op.options
+    return "needs barrier=: a load completes on one" if is_missing else None
 
 
 def _store_has_none(op: TileOp, context: DispatchContext) -> str | None:
-    has = not _loads(op) and "barrier" in op.options
-    return "completes on tj.bulk.wait; needs no barrier" if has else None
+    is_given = not _loads(op) and "barrier" in op.options
+    return "completes on tj.bulk.wait; needs no barrier" if is_given else None
 
 
 def _loads(op: TileOp) -> bool:
@@ -110,8 +110,8 @@ def _order(side: Placement) -> tuple[tuple[int, ...], int]:
     if side.swizzle is not None or side.replicas or side.region.gathered is not None:
         raise LayoutError(f"{buffer.name} is swizzled, or no region; needs one run of bytes")
     steps = [(d, step) for d, each in enumerate(side.dims) for step in each]
-    loose = next((step for _, step in steps if not isinstance(step.stride, int)), None)
-    if loose is not None:
+    unknown = next((step for _, step in steps if not isinstance(step.stride, int)), None)
+    if unknown is not None:
         raise LayoutError(f"how far rows of {buffer.name} lie apart is known only at launch; needs one run of bytes")
     ordered = sorted(steps, key=lambda item: -_stride(item[1].stride))
     count = 1

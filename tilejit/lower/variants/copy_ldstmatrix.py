@@ -172,19 +172,19 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
     registers, memory = plan.tiles.registers, plan.tiles.memory
-    far, near = _apart(plan.base(thread), memory.placement.swizzle)
-    tile = b.let("tile", far)
-    row = b.let("row", memory.swizzled(near))
+    unswizzled, swizzled_part = _split_at_swizzle(plan.base(thread), memory.placement.swizzle)
+    tile = b.let("tile", unswizzled)
+    row = b.let("row", memory.swizzled(swizzled_part))
     # whole warps hold replicas, so the lanes of a warp agree
     with b.when(plan.is_mover(thread)), b.loop("issue", plan.issues, unrolled=True) as issue:
-        within = memory.advanced(row, near, plan.moved(issue))
+        within = memory.advanced(row, swizzled_part, plan.moved(issue))
         place = Vector(memory.buffer, build.add(tile, within), ROW)
         words = tuple(Vector(registers.buffer, first, 2) for first in plan.held(issue))
         outputs, inputs = (words, (place,)) if plan.loads else ((), (place, *words))
         b.append(Instruction(plan.instruction.name, outputs, inputs, span=b.span))
 
 
-def _apart(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
+def _split_at_swizzle(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
     """What the swizzle doesn't see of an address, and the remainder.
 
     Apart, the loops that choose a tile, a stage of a pipeline say, leave alone which row of it a thread addresses.

@@ -108,9 +108,9 @@ def plan(op: TileOp, context: DispatchContext) -> Shuffled | Decline:
     swap = LaneSwap.of(what, to, max(1, _WORD_BITS // dst.dtype.bits))
     if isinstance(swap, str):
         return Decline((swap,))
-    broken = [r.buffer.name for r in (dst, src) if r.buffer.tile_layout.storage().span() * r.dtype.bits % _WORD_BITS]
-    if broken:
-        return Decline((f"a thread's part of {broken[0]} is no whole 32-bit words",))
+    uneven = [r.buffer.name for r in (dst, src) if r.buffer.tile_layout.storage().span() * r.dtype.bits % _WORD_BITS]
+    if uneven:
+        return Decline((f"a thread's part of {uneven[0]} is no whole 32-bit words",))
     if not swap.shuffles:
         return Decline(("no value changes lanes",))
     shuffled = Shuffled(dst.dtype, swap, threads)
@@ -132,7 +132,7 @@ def emit(plan: Shuffled, op: TileOp, b: Builder) -> None:
     swap, thread = plan.swap, b.thread(op.scope, plan.threads)
     src, dst = (_words(b, op.region(name).buffer) for name in ("src", "dst"))
     lane = build.mod(thread, WARP)
-    bits = {mask: _has(b, lane, mask) for mask in dict.fromkeys((*swap.sending, *swap.receiving))}
+    bits = {mask: _has_bit(b, lane, mask) for mask in dict.fromkeys((*swap.sending, *swap.receiving))}
     sent_by, kept_by = ([bits[mask] for mask in masks] for masks in (swap.sending, swap.receiving))
     sender = build.const(0, int32) if swap.is_straight else b.let("lane", _sender(lane, swap.lanes))
     kept: list[tuple[int, Expr]] = []
@@ -140,10 +140,10 @@ def emit(plan: Shuffled, op: TileOp, b: Builder) -> None:
     for group in swap.groups:
         for half in range(plan.words):
             words = [b.let("word", Load(_at(src, word * plan.words + half))) for word in group.sources]
-            offered = _turned(b, words, sent_by)
+            offered = _xor_permuted(b, words, sent_by)
             received = _received(b, plan, group, offered, sender)
             targets = [word * plan.words + half for word in group.results]
-            kept += zip(targets, _turned(b, received, kept_by), strict=True)
+            kept += zip(targets, _xor_permuted(b, received, kept_by), strict=True)
     for word, value in kept:
         b.append(Store(_at(dst, word), value, span=b.span))
 
@@ -162,16 +162,16 @@ def _received(b: Builder, plan: Shuffled, group: Group, offered: Sequence[Expr],
     return received
 
 
-def _turned(b: Builder, words: Sequence[Expr], bits: Sequence[Expr]) -> list[Expr]:
+def _xor_permuted(b: Builder, words: Sequence[Expr], bits: Sequence[Expr]) -> list[Expr]:
     """In place k the word whose number is k xor the one that these bits make."""
-    turned = list(words)
+    permuted = list(words)
     for stage, bit in enumerate(bits):
-        swapped = [turned[k ^ 1 << stage] for k in range(len(turned))]
-        turned = [b.let("word", build.where(bit, x, y)) for x, y in zip(swapped, turned, strict=True)]
-    return turned
+        swapped = [permuted[k ^ 1 << stage] for k in range(len(permuted))]
+        permuted = [b.let("word", build.where(bit, x, y)) for x, y in zip(swapped, permuted, strict=True)]
+    return permuted
 
 
-def _has(b: Builder, lane: Expr, mask: int) -> Expr:
+def _has_bit(b: Builder, lane: Expr, mask: int) -> Expr:
     return b.let("bit", build.not_equal(build.bitwise_and(lane, mask), 0))
 
 

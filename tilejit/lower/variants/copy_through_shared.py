@@ -62,8 +62,8 @@ class Exchange(Plan):
 
     def schedule(self) -> np.ndarray:
         """One row a piece: (0 of the store or 1 of the load, round, thread, place on the source, the destination)."""
-        every = [half.plan.moves() for half in (self.store, self.load)]
-        tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in every]
+        moves = [half.plan.moves() for half in (self.store, self.load)]
+        tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in moves]
         return np.concatenate([np.insert(table, 0, k, axis=1) for k, table in enumerate(tables)])
 
 
@@ -88,15 +88,15 @@ def _unnamed(name: str, region: Region) -> Region:
 
 @lru_cache(_REMEMBERED)
 def _cheapest(op: TileOp, context: DispatchContext) -> ExchangeMemory:
-    return cheapest(_ways(op, context))
+    return cheapest(_candidates(op, context))
 
 
-def _ways(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayout, tuple[RoundCosts, RoundCosts]]]:
+def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayout, tuple[RoundCosts, RoundCosts]]]:
     """Each way to lay out the memory, with how it is accessed."""
     shape = _stored(op)
-    every = range(max(len(shape), 1))
+    dims = range(max(len(shape), 1))
     # only row-major memory has the same elements in other shapes
-    for fastest in reversed(every if op.name == COPY.name else every[-1:]):
+    for fastest in reversed(dims if op.name == COPY.name else dims[-1:]):
         layout = dense(shape, fastest)
         through = _through(op, context, layout)
         yield layout, (_costs(through.store.plan, 0), _costs(through.load.plan, 1))
@@ -141,7 +141,7 @@ def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builde
         loaded = replace(stored, name=f"{name}.reshaped", shape=(instances, *other), layout=layout, base=stored)
     store = TileOp(COPY.name, op.scope, (_part(stored, number), src), span=op.span)
     load = TileOp(COPY.name, op.scope, (dst, _part(loaded, number)), span=op.span)
-    return Exchange(context, memory, _half(store, context), _half(load, context))
+    return Exchange(context, memory, _dispatch_half(store, context), _dispatch_half(load, context))
 
 
 def _each(instances: int, memory: TileLayout) -> TileLayout:
@@ -156,7 +156,7 @@ def _part(buffer: Buffer, number: Expr) -> Region:
     return Region(buffer, (number, *(zero for _ in extents)), (None, *extents))
 
 
-def _half(op: TileOp, context: DispatchContext) -> Verdict[Any]:
+def _dispatch_half(op: TileOp, context: DispatchContext) -> Verdict[Any]:
     try:
         return dispatch(op, context, _HALVES)
     except DispatchError as error:

@@ -69,8 +69,8 @@ class Plan(VectorPlan):
 
 
 def _local(op: TileOp, context: DispatchContext) -> str | None:
-    strangers = outside(op, "local")
-    return f"works on local tiles; {strangers} (load it first)" if strangers else None
+    unsupported = outside(op, "local")
+    return f"works on local tiles; {unsupported} (load it first)" if unsupported else None
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
@@ -159,7 +159,7 @@ def _in_pairs(inputs: Sequence[str | Expr], dtype: DType, b: Builder) -> list[st
 def _pair(scalar: Expr, dtype: DType, b: Builder) -> Vector:
     pair = Vector(b.scratch("pair", dtype, 2), build.const(0, int32), 2)
     for k in range(2):
-        b.append(Store(_one(pair, k), build.cast(scalar, dtype), span=b.span))
+        b.append(Store(_element(pair, k), build.cast(scalar, dtype), span=b.span))
     return pair
 
 
@@ -168,11 +168,11 @@ def _emit_step(plan: Plan, op: TileOp, b: Builder, to: Vector, values: Sequence[
         b.append(Instruction(plan.packed, (to,), tuple(values), span=b.span))
         return
     for k in range(plan.vector_width):
-        scalars = [Load(_one(each, k)) if isinstance(each, Vector) else each for each in values]
-        b.append(Store(_one(to, k), value_of(op, scalars, to.buffer.dtype), span=b.span))
+        scalars = [Load(_element(each, k)) if isinstance(each, Vector) else each for each in values]
+        b.append(Store(_element(to, k), value_of(op, scalars, to.buffer.dtype), span=b.span))
 
 
-def _one(vector: Vector, step: int) -> Vector:
+def _element(vector: Vector, step: int) -> Vector:
     if vector.width == 1:
         return vector
     return Vector(vector.buffer, build.add(vector.offset, step))
@@ -181,11 +181,11 @@ def _one(vector: Vector, step: int) -> Vector:
 def _overlaps(plan: Plan) -> bool:
     """Whether an input shares registers with the destination in another order than its own."""
     dst, *inputs = plan.tiles
-    beside = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
-    if not beside:
+    sharing = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
+    if not sharing:
         return False
     round = Var("round", int32, bounds=(0, max(plan.rounds - 1, 0)))
-    return any(view.located(round) != dst.located(round) for view in beside)
+    return any(view.located(round) != dst.located(round) for view in sharing)
 
 
 VARIANT = Variant(

@@ -24,8 +24,8 @@ Plan = Partition
 
 
 def _in_memory(op: TileOp, context: DispatchContext) -> str | None:
-    strangers = outside(op, "shared", "global")
-    return f"works on shared and global memory; {strangers}" if strangers else None
+    unsupported = outside(op, "shared", "global")
+    return f"works on shared and global memory; {unsupported}" if unsupported else None
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:

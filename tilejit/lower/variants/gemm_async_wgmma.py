@@ -92,7 +92,7 @@ class Plan(PlanBase):
     b: InMemory
 
     @property
-    def each(self) -> Iterator[tuple[int, int, int]]:
+    def products(self) -> Iterator[tuple[int, int, int]]:
         """(block of rows, block of columns, step of k) of each product, in order."""
         for k, i, j in product(range(self.form.k), range(self.form.m), range(self.form.n)):
             yield i, j, k
@@ -112,21 +112,21 @@ class Plan(PlanBase):
         registers at that element of a thread's tile.
         """
         rows = []
-        for i, j, k in self.each:
+        for i, j, k in self.products:
             a = self.a.start(i, k) if isinstance(self.a, InMemory) else self.a.taken[i][k][0].first
             rows.append((i, j, k, a, self.b.start(j, k)))
         return np.array(rows, np.int64)
 
     def moves(self) -> WarpgroupProducts:
-        one = self.form.product
-        acc = [_elements(self.sums[i][j]) for i, j, _ in self.each]
+        instruction = self.form.product
+        acc = [_elements(self.sums[i][j]) for i, j, _ in self.products]
         a: np.ndarray | SharedFactor
         if isinstance(self.a, InMemory):
-            a = _read(self.a, [(i, k) for i, _, k in self.each])
+            a = _read(self.a, [(i, k) for i, _, k in self.products])
         else:
-            a = np.array([_elements(self.a.taken[i][k]) for i, _, k in self.each])
-        b = _read(self.b, [(j, k) for _, j, k in self.each])
-        return WarpgroupProducts(one.n, one.k, np.array(acc), a, b)
+            a = np.array([_elements(self.a.taken[i][k]) for i, _, k in self.products])
+        b = _read(self.b, [(j, k) for _, j, k in self.products])
+        return WarpgroupProducts(instruction.n, instruction.k, np.array(acc), a, b)
 
 
 def _elements(registers: tuple[FragmentRun, ...]) -> list[int]:
@@ -198,11 +198,11 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
             f"products have {n} columns; {right.atoms.row_elements} of {b.buffer.name} lie together",
             hint=f"multiply {n} columns at a time",
         )
-    one = Product(n, a.dtype, b.dtype, acc.dtype, left.place, right.place)
+    instruction = Product(n, a.dtype, b.dtype, acc.dtype, left.place, right.place)
     registers = registers_of_sums(acc).reshape(counts[0], counts[1], -1)
     pack = 32 // acc.dtype.bits
     sums = tuple(tuple(runs(block, pack, acc.buffer.name) for block in line) for line in registers)
-    return Plan(WgmmaForm(one, *counts), sums, left, right)
+    return Plan(WgmmaForm(instruction, *counts), sums, left, right)
 
 
 def _in_registers(a: Region, steps: int) -> InRegisters:

@@ -208,8 +208,8 @@ def _operands(op: TileOp) -> tuple[Region, Region, Region]:
 
 
 def _local(op: TileOp, context: DispatchContext) -> str | None:
-    strangers = outside(op, "local")
-    return f"multiplies local tiles; {strangers} (load it first, with layout=tj.mma.layout_a/b)" if strangers else None
+    others = outside(op, "local")
+    return f"multiplies local tiles; {others} (load it first, with layout=tj.mma.layout_a/b)" if others else None
 
 
 def _starts(op: TileOp, context: DispatchContext) -> str | None:
@@ -274,7 +274,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     m, n, k = plan.tiles
     acc, left, right = (region.buffer for region in _operands(op))
     if plan.form.a == float32:
-        left, right = _rounded(plan, left, right, b)
+        left, right = _rounded_to_tf32(plan, left, right, b)
     sums = _Sums.of(plan, acc, b)
     sums.gather(b)
     # products that follow each other go to different accumulators, so that none waits for the one before
@@ -291,7 +291,7 @@ def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder
     """One step of k."""
     m, n, _ = plan.tiles
     if plan.form.a.is_float and plan.form.a.bits == 8:
-        left, right = left.hidden("a", m, b), right.hidden("b", n, b)
+        left, right = left.made_opaque("a", m, b), right.made_opaque("b", n, b)
     with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
         to = sums.at(at_m, at_n)
         b.append(Instruction(MMA.row(plan.form).name, to, (*to, *left.at(at_m), *right.at(at_n)), span=b.span))
@@ -339,8 +339,8 @@ class _Sums:
         m, n, _ = self.plan.tiles
         with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
             for j, at in enumerate(self.plan.sums(at_m, at_n)):
-                beside = Vector(self.registers, build.add(self._first(at_m, at_n), j))
-                yield beside, None if at is None else Vector(self.acc, at)
+                in_scratch = Vector(self.registers, build.add(self._first(at_m, at_n), j))
+                yield in_scratch, None if at is None else Vector(self.acc, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +355,7 @@ class _Factor:
         return _Factor(lambda tile: tuple(Vector(source, at, plan.form.pack) for at in words(tile, step)))
 
     @staticmethod
-    def beside(registers: Buffer, words: int, pack: int) -> _Factor:
+    def in_scratch(registers: Buffer, words: int, pack: int) -> _Factor:
         """In registers of its own, one tile after the other: so many words each, of `pack` elements."""
 
         def at(tile: Expr) -> tuple[Vector, ...]:
@@ -364,7 +364,7 @@ class _Factor:
 
         return _Factor(at)
 
-    def hidden(self, name: str, tiles: int, b: Builder) -> _Factor:
+    def made_opaque(self, name: str, tiles: int, b: Builder) -> _Factor:
         """The same in registers of whose values ptxas knows nothing.
 
         For sm_90 ptxas makes float16 of 8-bit floats. The upper half of a register that it knows to be zero then
@@ -373,7 +373,7 @@ class _Factor:
         first, *others = self.at(build.const(0, int32))
         pack, words = first.width, 1 + len(others)
         copies = b.scratch(f"{name}.hidden", first.buffer.dtype, tiles * words * pack)
-        made, zero = _Factor.beside(copies, words, pack), b.opaque_zero()
+        made, zero = _Factor.in_scratch(copies, words, pack), b.opaque_zero()
         with b.loop(name, tiles, unrolled=True) as tile:
             for copy, word in zip(made.at(tile), self.at(tile), strict=True):
                 b.append(Instruction(XOR.name, (copy,), (word, zero), span=b.span))
@@ -385,7 +385,7 @@ def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Bui
     pack, halves = plan.form.pack, plan.form.halves
     tiles, rows = (plan.tiles[0], 2) if name == "a" else (plan.tiles[1], 1)
     masked = b.scratch(f"{source.name}.masked", source.dtype, tiles * rows * halves * pack)
-    made = _Factor.beside(masked, rows * halves, pack)
+    made = _Factor.in_scratch(masked, rows * halves, pack)
     inside = [_inside(plan, step, half, op, b) for half in range(halves)]
     taken = _Factor.of(plan, name, source, build.const(step, int32))
     with b.loop(name, tiles, unrolled=True) as tile:
@@ -423,7 +423,7 @@ def _move_inside(to: Vector, registers: Vector, inside: Sequence[Expr], b: Build
             b.move(element, Vector(registers.buffer, build.add(registers.offset, p)), condition, zero)
 
 
-def _rounded(plan: Plan, left: Buffer, right: Buffer, b: Builder) -> list[Buffer]:
+def _rounded_to_tf32(plan: Plan, left: Buffer, right: Buffer, b: Builder) -> list[Buffer]:
     """Copies of A and B with their values rounded to tf32."""
     m, n, k = plan.tiles
     copies: list[Buffer] = []

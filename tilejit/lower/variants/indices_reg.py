@@ -52,14 +52,14 @@ class Plan(VectorPlan):
     def _index(self, thread: Expr, round: Expr) -> Expr:
         if self.dim is None:
             return build.const(0, int32)
-        every = self.owned.threads_share["dst"].then(self.owned.vectors["dst"])
+        digits = self.owned.threads_share["dst"].then(self.owned.vectors["dst"])
         values = [*self.owned.threads_share["dst"].of_thread(thread), *self.owned.vectors.digits_of(round)]
-        return every.coordinate(self.dim, values, int32)
+        return digits.coordinate(self.dim, values, int32)
 
 
 def _local(op: TileOp, context: DispatchContext) -> str | None:
-    strangers = outside(op, "local")
-    return f"works on local tiles; {strangers}" if strangers else None
+    unsupported = outside(op, "local")
+    return f"works on local tiles; {unsupported}" if unsupported else None
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
