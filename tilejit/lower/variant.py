@@ -179,7 +179,7 @@ def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
     why = f": {facts.limit}" if facts.limit else ""
     return Decline(
         (f"moves {bits} bits at a time; require_bits={required}{why}",),
-        "change what the reason names, or require fewer bits",
+        "remove that limit, or require fewer bits",
     )
 
 

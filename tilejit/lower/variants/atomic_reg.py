@@ -1,11 +1,11 @@
-"""atomic updates of shared or global memory by what threads have in registers.
+"""Atomic updates of shared or global memory with values in registers.
 
-accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope, of which one has
+accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope. One of them has
     the place's shape; the others broadcast to it.
-emits: sums of floats whose old values nobody reads by the widest `red` that the target has and memory is aligned to;
-    all else element by element. Of those that hold the same elements the lowest thread updates; what was there before
-    goes to the others through shared memory.
-source: LANGUAGE 3, "tj.atomic".
+emits: for sums of floats without old values, the widest `red` that the target has and memory is aligned to; otherwise
+    one update per element. Of threads that hold the same elements the lowest updates. The old values reach the others
+    through shared memory.
+source: PTX ISA, "Parallel Synchronization and Communication Instructions: red", "... atom".
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In round r each thread updates by its vector r, counted along its registers.
+    """In round r each thread updates memory with its vector r, counted along its registers."""
 
-    owned: where they lie in "memory", and in the registers of each tile, the one that has the place's shape as
-    "registers". owner: the operand that this is. form: the instruction, None where elements are updated one by one.
-    order: the tiles' names in the operation's order. cta_threads: of the CTA.
-    """
-
+    #: the vectors in "memory" and in the tiles; "registers" is the tile with the place's shape
     owned: OwnedVectors
+    #: operand name of that tile
     owner: str
+    #: the vector instruction; None if elements are updated one by one
     form: VectorForm | None
+    #: names of the tiles, in the operation's order
     order: tuple[str, ...]
     operation: str
     mnemonic: str
     returns: bool
+    #: threads of the CTA
     cta_threads: int
 
     def side(self, name: str) -> str:
-        """What a tile is called in `owned`."""
+        """Return the name of a tile in `owned`."""
         return {"place": "memory", self.owner: "registers"}.get(name, name)
 
     @property
@@ -62,7 +62,7 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread); where it stands in a loop, one turn of that is counted."""
+        """(mnemonic, count per thread). Of a compare-and-swap loop one iteration is counted."""
         return ((self.mnemonic, self.rounds),)
 
     def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
@@ -77,7 +77,6 @@ class Plan(VectorPlan):
 
     @property
     def placement(self) -> Placement:
-        """Who has the elements."""
         return self.owned.vectors["registers"].placement
 
 
@@ -98,7 +97,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
-    """The instruction that updates one element."""
+    """Return the instruction that updates one element."""
     place, order = op.region("place").buffer, str(op.attr("order"))
     form = form_of(str(op.attr("operation")), place.dtype, place.space)
     assert form is not None, "the operation's rule knows the types"
@@ -107,9 +106,9 @@ def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
 
 
 def _form(op: TileOp, owned: OwnedVectors, target: Target) -> VectorForm | None:
-    """The widest instruction that updates several elements at once, as memory is aligned; None where none can."""
+    """Return the widest instruction that updates several elements and that memory is aligned to, or None."""
     if not owned.elements.digits:
-        # one element a thread
+        # one element per thread
         return None
     widest = owned.widest("memory").elements * op.region("place").dtype.bits
     return next((form for form in update_forms(op, target) if form.bits <= widest), None)
@@ -133,7 +132,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _clear_old_values(plan: Plan, b: Builder) -> None:
-    """What nobody updates was 0 before: its registers hold something."""
+    """Clear the registers of the old values: those of elements that aren't updated are 0."""
     before = plan.owned.vectors[plan.side("before")]
     for starts in plan.owned.starts(b):
         with b.rounds(plan.rounds, before.buffer) as round:
@@ -157,12 +156,12 @@ def _one_by_one(
             b.append(Store(registers[plan.side("before")][first], var, span=b.span))
 
 
-#: the operand of the tile operation that one of the element's is
+#: name of an update's operand -> that of the tile operation, if different
 _OPERAND = {"expected": "value"}
 
 
 def _update(plan: Plan, op: TileOp, b: Builder, place: Vector, value: Vector) -> None:
-    """One access: of a whole vector, or of one element at an edge or where a mask cuts the vector."""
+    """Emit one access: of a whole vector, or of one element at an edge or where a mask cuts the vector."""
     if plan.form is not None and place.width == plan.vector_width:
         b.append(Instruction(RED_VECTOR.row(plan.form).name, (), (place, value), b.span))
         return
@@ -170,7 +169,7 @@ def _update(plan: Plan, op: TileOp, b: Builder, place: Vector, value: Vector) ->
 
 
 def _broadcast_old_values(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
-    """What the lowest of those that hold the same elements found, to all of them."""
+    """Send the old values from the lowest thread that holds an element to all others that do."""
     side, dtype = plan.side("before"), plan.owned.vectors["memory"].buffer.dtype
     layout = TileLayout.row_major((plan.threads * plan.rounds,))
     shared, start = b.exchange(op.scope, plan.cta_threads, "before", dtype, layout)

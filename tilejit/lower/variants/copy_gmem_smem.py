@@ -1,10 +1,10 @@
 """copy between global and shared memory, through registers.
 
-accepts: one side global, the other shared; equal dtypes and shapes; any layouts that a slice can name; regions of
+accepts: one side global, the other shared; equal dtypes and shapes; any layouts that a slice can describe; regions of
     any size, past a global tensor's edges too; any scope.
-emits: the widest provable vectors, shared out among the scope's threads: a serial loop over rounds, a load and a
+emits: the widest provably aligned vectors, distributed over the scope's threads: a loop over rounds with a load and a
     store each, the last round predicated, ragged ends of rows by narrower accesses.
-source: DISPATCH 4 and 13; Apache TVM, TIRx `vec_auto`.
+source: Apache TVM, TIRx `vec_auto`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Plan = PartitionCopy
 
 
 def slices(op: TileOp) -> DigitSchedule:
-    """The digits that both sides share, in "dst" and "src".
+    """Return the common digits of both sides.
 
-    raises: LayoutError where a region is no slice.
+    raises: LayoutError if a region isn't a slice.
     """
     placements = {name: place(region, op.scope) for name, region in op.tiles.items()}
     for placement in placements.values():

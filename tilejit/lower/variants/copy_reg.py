@@ -1,12 +1,12 @@
-"""copy between registers and shared or global memory, each thread its own part.
+"""copy between registers and shared or global memory, of each thread's own part.
 
-accepts: one side local and owned by exactly the threads of the scope (replicas count), the other shared or global;
-    equal dtypes and shapes; layouts with common digits.
-emits: the widest vectors that are contiguous in memory and provably aligned, unrolled but for many rounds of a tile in
-    local memory. Registers that aren't neighbours change names on the way, which costs no instruction. The boxes of a
-    gathered region lie where the index says, which each thread has in registers. All owners of a replicated tile load
-    it, the lowest one stores it.
-source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
+accepts: one side local and owned by exactly the threads of the scope, possibly with replicas; the other side shared or
+    global; equal dtypes and shapes; layouts with common digits.
+emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for many rounds of a tile
+    in local memory. Registers of a vector that aren't adjacent are renamed, which costs no instruction. The boxes of a
+    gathered region are at the index's values, which each thread has in registers. All owners of a replicated tile load
+    it; the lowest one stores it.
+source: Apache TVM, TIRx `vec_auto`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 class Plan(VectorPlan):
     """In round r each thread moves its vector r, counted along its registers.
 
-    owned: where they lie in "registers" and in "memory". loads: whether the registers are the destination.
-    condition: what a mask says of each element, where tests of a vector's ends decide it.
+    owned: the vectors in "registers" and in "memory". loads: True if the registers are the destination.
+    condition: the mask as a function of the index, if testing a vector's ends decides it.
     """
 
     owned: OwnedVectors
@@ -36,7 +36,7 @@ class Plan(VectorPlan):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """Destination and source, and the mask where there is one."""
+        """Destination and source, and then the mask and the index, if any."""
         first = ("registers", "memory") if self.loads else ("memory", "registers")
         return (*first, *(name for name in self.owned.vectors.names if name not in first))
 
@@ -50,7 +50,7 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread); the narrower accesses at edges aren't counted."""
+        """(mnemonic, count per thread), without the narrower accesses at edges."""
         verb = "ld" if self.loads else "st"
         return ((self.owned.vectors["memory"].access(verb, self.vector_width), self.rounds),)
 

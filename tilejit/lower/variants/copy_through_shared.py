@@ -1,9 +1,10 @@
-"""copy and reshape between local tiles whose elements change threads: through shared memory of the operation's own.
+"""copy and reshape between local tiles whose elements change threads, through the operation's own shared memory.
 
 accepts: two local tiles of equal dtypes, any layouts, replicas and padding; parts at constant starts.
-emits: the lowest owners store the source; a barrier of the scope; every owner loads the destination. Each of the two is
-    the first of ldstmatrix, reg and fallback that takes it. The memory is dense, its fastest dimension and its swizzle
-    those that cost least. Of a reshape it is row-major: the store has the source's shape, the load the destination's.
+emits: the lowest owners store the source, the scope synchronizes, and every owner loads the destination. Store and load
+    use the first of ldstmatrix, reg and fallback that accepts them. The memory is dense; its fastest dimension and its
+    swizzle are those of the least cost. For a reshape it is row-major, stored in the source's shape and loaded in the
+    destination's.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from ..plans import Facts, Plan, Staged, VectorPlan
 from ..variant import DispatchContext, Variant
 from . import copy_fallback, copy_ldstmatrix, copy_reg
 
-#: how either copy is carried out
+#: variants for the store and the load
 _HALVES: tuple[Variant[Any], ...] = (copy_ldstmatrix.VARIANT, copy_reg.VARIANT, copy_fallback.VARIANT)
 
-#: conversions whose memory is remembered
+#: size of the cache of layouts
 _REMEMBERED = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Plan):
-    """The source is stored to `memory`, one instance's part of it, from which the destination is loaded.
+    """The source is stored to `memory`, of which each instance of the scope has a part, and the destination loaded.
 
-    store, load: the two copies, each with how it is carried out in `context`.
+    store, load: the verdicts on the two copies in `context`.
     """
 
     context: DispatchContext
@@ -61,7 +62,7 @@ class Exchange(Plan):
         return Staged(((self.store.op, self.store.plan), (self.load.op, self.load.plan)))
 
     def schedule(self) -> np.ndarray:
-        """One row a piece: (0 of the store or 1 of the load, round, thread, place on the source, the destination)."""
+        """Return one row per piece: (0 (store) or 1 (load), round, thread, source place, destination place)."""
         moves = [half.plan.moves() for half in (self.store, self.load)]
         tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in moves]
         return np.concatenate([np.insert(table, 0, k, axis=1) for k, table in enumerate(tables)])
@@ -72,7 +73,7 @@ def plan(op: TileOp, context: DispatchContext) -> Exchange:
 
 
 def cost(op: TileOp, context: DispatchContext) -> int:
-    """What it costs a warp, in quarter cycles."""
+    """Return the cost per warp, in quarter cycles."""
     return _memory(op, context).cost
 
 
@@ -82,7 +83,7 @@ def _memory(op: TileOp, context: DispatchContext) -> ExchangeMemory:
 
 
 def _unnamed(name: str, region: Region) -> Region:
-    """As an operand of any other kernel is that lies alike."""
+    """Return a region with a canonical name, for the cache."""
     return replace(region, buffer=replace(region.buffer, name=name, base=None))
 
 
@@ -92,10 +93,10 @@ def _cheapest(op: TileOp, context: DispatchContext) -> ExchangeMemory:
 
 
 def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayout, tuple[RoundCosts, RoundCosts]]]:
-    """Each way to lay out the memory, with how it is accessed."""
+    """Yield the possible layouts of the memory, with the costs of accesses to it."""
     shape = _stored(op)
     dims = range(max(len(shape), 1))
-    # only row-major memory has the same elements in other shapes
+    # only row-major memory can be viewed in other shapes
     for fastest in reversed(dims if op.name == COPY.name else dims[-1:]):
         layout = dense(shape, fastest)
         through = _through(op, context, layout)
@@ -103,7 +104,7 @@ def _candidates(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayo
 
 
 def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
-    """Of accesses to memory, the plan's tile number `side`."""
+    """Return the cost of accesses to memory, which is the plan's tile at index `side`."""
     if isinstance(plan, copy_ldstmatrix.Plan):
         bytes_each = plan.tiles.memory.buffer.dtype.bytes
         width = plan.vector_width
@@ -119,12 +120,12 @@ def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
 
 
 def _stored(op: TileOp) -> tuple[int, ...]:
-    """The shape in which the elements are stored."""
+    """Return the shape in which the elements are stored."""
     return op.region("dst" if op.name == COPY.name else "src").shape
 
 
 def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builder | None = None) -> Exchange:
-    """By way of shared memory, of which each instance of the scope has a part; b: which makes it, and the instance."""
+    """Plan the two copies. With a builder, allocate the memory and bind the index of the scope's instance."""
     dst, src = op.region("dst"), op.region("src")
     instances, number = instances_of(op.scope, context.threads)
     name = "exchange" if b is None else b.name("exchange")
@@ -145,13 +146,13 @@ def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builde
 
 
 def _each(instances: int, memory: TileLayout) -> TileLayout:
-    """`memory` for each instance of the scope."""
+    """Return the layout of a copy of `memory` for each instance."""
     part = Iter(instances, memory.footprint(), memory.shard[0].axis)
     return TileLayout((part, *memory.shard), swizzle=memory.swizzle)
 
 
 def _part(buffer: Buffer, number: Expr) -> Region:
-    """That of one instance."""
+    """Return the part of one instance."""
     zero, extents = build.const(0, number.dtype), buffer.fixed_shape[1:]
     return Region(buffer, (number, *(zero for _ in extents)), (None, *extents))
 

@@ -1,8 +1,7 @@
-"""Indices along an axis, each thread those of its own elements.
+"""Indices along an axis, of each thread's own elements.
 
 accepts: a local tile, or a part of one, owned by exactly the threads of the scope.
-emits: one store a register, of the sum that the thread's digits and the round's make along the axis.
-source: DISPATCH 8.
+emits: one store per register of the sum of the thread's and the round's digits along the axis.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, 
 class Plan(VectorPlan):
     """In round r each thread writes its register r.
 
-    owned: where that lies in "dst". dim: the dimension whose index it is; None where the axis has one element.
+    owned: the registers of "dst". dim: the dimension of the index; None if it has one element.
     """
 
     owned: OwnedVectors
@@ -65,7 +64,7 @@ def _local(op: TileOp, context: DispatchContext) -> str | None:
 def plan(op: TileOp, context: DispatchContext) -> Plan:
     tiles, threads = placed_tiles(op), context.count(op.scope)
     need_all_threads(tiles["dst"][0], op.scope, threads)
-    # digits of different dimensions stay apart, as those of a vector need not
+    # a vector could merge digits of different dimensions, whose indices differ
     threads_share, elements = schedule(tiles).split_by_owner("dst")
     owned = OwnedVectors(threads_share, elements, elements, 1)
     axis, shape = op.attr("axis"), op.region("dst").shape
