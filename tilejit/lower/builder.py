@@ -305,8 +305,8 @@ class Builder:
     def each_round(self, trips: int, *buffers: Buffer) -> Iterator[Expr]:
         """Like `rounds`, but yield each index as a constant if a short loop would be unrolled."""
         if trips <= WRITTEN_OUT and self.unrolls(trips, *buffers):
-            for round in range(trips):
-                yield build.const(round, int32)
+            for iteration in range(trips):
+                yield build.const(iteration, int32)
         else:
             with self.rounds(trips, *buffers) as each:
                 yield each

@@ -107,8 +107,8 @@ def _leave_at_end(body: Block, values: ThreadValues, coming: int, arriving: int,
 def _arriving_threads(body: Block, values: ThreadValues) -> int:
     """Return the threads that may arrive at other CTAs, thread i as bit i."""
     every = zip(walk.statements(body), comers(body, values), strict=True)
-    who = [each for stmt, each in every if isinstance(stmt, Instruction) and stmt.name == ARRIVE_AT_PEER.name]
-    return reduce(or_, who, 0)
+    arriving = [each for stmt, each in every if isinstance(stmt, Instruction) and stmt.name == ARRIVE_AT_PEER.name]
+    return reduce(or_, arriving, 0)
 
 
 def _leave_before_returns(body: Block, leave: Instruction) -> Block:

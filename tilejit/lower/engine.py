@@ -60,7 +60,7 @@ class Verdict(Generic[P]):
     def draw(self, issue: int = 0, warp: int = 0) -> Picture:
         """Draw the elements that a warp moves in one issue: in the inputs, and beside them in the destination.
 
-        issue: index of a round or of an instruction of the plan. warp: index in the scope.
+        issue: index of an iteration or an instruction of the plan. warp: index in the scope.
 
             tj.dispatch("copy", "warp", registers, shared, threads=32).draw(issue=1)
 

@@ -3,9 +3,9 @@
 A plan has `Facts`, which `explain` shows, and `Moves`, which `proof/` checks against the layouts. A `VectorPlan`
 derives both from the start offsets of its vectors.
 
-    round    one iteration of the loop over vectors, in which each active thread moves or computes one vector
-    issue    one warp-wide instruction, such as ldmatrix, counted along the plan
-    row      of `Moves`: a piece that one thread moves, which is a vector or one of several pieces of an issue
+    iteration    one pass of the loop over vectors, in which each active thread moves or computes one vector
+    issue        one warp-wide instruction, such as ldmatrix, counted along the plan
+    row          of `Moves`: a piece that one thread moves, which is a vector or one of several pieces of an issue
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Plan(ABC):
 
 @dataclass(frozen=True, slots=True)
 class VectorPlan(Plan):
-    """A plan in which each thread moves or computes one vector per round.
+    """A plan in which each thread moves or computes one vector per iteration.
 
-    vector_width: in elements. rounds: the most vectors of a thread. threads: of the scope.
+    vector_width: in elements. rounds: iterations, the most vectors of a thread. threads: of the scope.
     limit: why vectors aren't wider, or "".
     A subclass that extends a method calls it as `VectorPlan.moves(self)`: until Python 3.14 `super()` in a dataclass
     with slots refers to the class before slots were added, and raises TypeError.
@@ -72,15 +72,15 @@ class VectorPlan(Plan):
         """The operation's tiles, destination first."""
 
     @abstractmethod
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
         """Return the start of a thread's vector in each tile: its swizzled address, or its register."""
 
-    def is_active(self, thread: Expr, round: Expr) -> Expr:
-        """Return a condition: True if the thread moves or computes anything in the round."""
+    def is_active(self, thread: Expr, iteration: Expr) -> Expr:
+        """Return a condition: True if the thread moves or computes anything in the iteration."""
         return TRUE
 
-    def width_of(self, thread: Expr, round: Expr) -> Expr:
-        """Return the number of elements of a thread's vector in a round."""
+    def width_of(self, thread: Expr, iteration: Expr) -> Expr:
+        """Return the number of elements of a thread's vector in an iteration."""
         return build.const(self.vector_width, int32)
 
     @property
@@ -98,7 +98,7 @@ class VectorPlan(Plan):
         return Facts(width, self.rounds, self.vector_bits, self.limit)
 
     def moves(self) -> Moves:
-        """Evaluate the plan's expressions for every round of every thread."""
+        """Evaluate the plan's expressions for every iteration of every thread."""
         iterations = Iterations(self.rounds, self.threads, self.regions)
         rows = iterations.holding(self.is_active(*iterations.variables))
         places = iterations.values(*self.places(*iterations.variables))[rows]
@@ -106,7 +106,7 @@ class VectorPlan(Plan):
         return Moves(iterations.rounds_of[rows], iterations.threads_of[rows], places, width, self.steps)
 
     def schedule(self) -> Array:
-        """Return one row per vector: (round, thread, place on each source ..., place on the destination).
+        """Return one row per vector: (iteration, thread, place on each source ..., place on the destination).
 
         Run-time starts are as near to 0 as possible; run-time strides are those of a row-major tensor.
         """
@@ -155,7 +155,7 @@ class Moves:
     tensor's edge are included.
     """
 
-    #: the round, or the index of a warp's instruction, of shape (rows,)
+    #: the iteration, or the index of a warp's instruction, of shape (rows,)
     issue: Array
     #: index in the scope, of shape (rows,)
     thread: Array
@@ -256,7 +256,7 @@ class Folds:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """Registers that the threads of a warp send each other, one row per round.
+    """Registers that the threads of a warp send each other, one row per iteration.
 
     sent, kept: the first register that each thread sends and receives into, of shape (rounds, threads). sender: the
     thread that it receives from, of the same shape. width: elements per message.

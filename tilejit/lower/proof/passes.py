@@ -17,11 +17,11 @@ def prove_passes(passes: Passes, op: TileOp) -> None:
     dst, src = op.region("dst"), op.region("src")
     rounds, threads = passes.sent.shape
     wanted, offered = (elements_of_threads(region, op.scope, threads) for region in (dst, src))
-    round, thread = np.indices((rounds, threads))
+    iteration, thread = np.indices((rounds, threads))
     foreign = passes.sender // WARP != thread // WARP
     assert not foreign.any(), f"thread {thread[foreign][:1]} receives from another warp"
     every = np.arange(passes.width)
-    register = passes.sent[round, passes.sender][..., None] + every
+    register = passes.sent[iteration, passes.sender][..., None] + every
     place = passes.kept[..., None] + every
     assert register.max() < offered.shape[1], f"register {register.max()} of {src.buffer.name} doesn't exist"
     assert place.max() < wanted.shape[1], f"register {place.max()} of {dst.buffer.name} doesn't exist"

@@ -32,7 +32,7 @@ from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In round r each thread updates memory with its vector r, counted along its registers."""
+    """In iteration r each thread updates memory with its vector r, counted along its registers."""
 
     #: the vectors in "memory" and in the tiles; "registers" is the tile with the place's shape
     owned: OwnedVectors
@@ -65,14 +65,14 @@ class Plan(VectorPlan):
         """(mnemonic, count per thread). Of a compare-and-swap loop one iteration is counted."""
         return ((self.mnemonic, self.rounds),)
 
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(self.side(name), thread, round) for name in self.order)
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(self.side(name), thread, iteration) for name in self.order)
 
     @property
     def steps(self) -> tuple[int, ...]:
         return tuple(self.owned.step_of(self.side(name)) for name in self.order)
 
-    def is_active(self, thread: Expr, round: Expr) -> Expr:
+    def is_active(self, thread: Expr, iteration: Expr) -> Expr:
         return self.owned.is_mover(thread, loads=False)
 
     @property
@@ -135,8 +135,8 @@ def _clear_old_values(plan: Plan, b: Builder) -> None:
     """Clear the registers of the old values: those of elements that aren't updated are 0."""
     before = plan.owned.vectors[plan.side("before")]
     for starts in plan.owned.starts(b):
-        with b.rounds(plan.rounds, before.buffer) as round:
-            b.append(Store(starts[plan.side("before")].at(round), build.const(0, before.buffer.dtype), span=b.span))
+        with b.rounds(plan.rounds, before.buffer) as iteration:
+            b.append(Store(starts[plan.side("before")].at(iteration), build.const(0, before.buffer.dtype), span=b.span))
 
 
 def _one_by_one(
@@ -179,15 +179,15 @@ def _broadcast_old_values(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> N
     for starts in plan.owned.starts(b):
         registers = starts[side]
         is_lowest = plan.is_active(thread, build.const(0, int32))
-        with b.when(is_lowest), b.rounds(plan.rounds, registers.view.buffer) as round:
-            at = build.add(start, build.add(build.mul(thread, plan.rounds), round))
-            b.move(Vector(shared, at), registers.at(round))
+        with b.when(is_lowest), b.rounds(plan.rounds, registers.view.buffer) as iteration:
+            at = build.add(start, build.add(build.mul(thread, plan.rounds), iteration))
+            b.move(Vector(shared, at), registers.at(iteration))
     b.append(Sync(op.scope, span=b.span))
     for starts in plan.owned.starts(b):
         registers = starts[side]
-        with b.rounds(plan.rounds, registers.view.buffer) as round:
-            at = build.add(start, build.add(build.mul(lowest, plan.rounds), round))
-            b.move(registers.at(round), Vector(shared, at))
+        with b.rounds(plan.rounds, registers.view.buffer) as iteration:
+            at = build.add(start, build.add(build.mul(lowest, plan.rounds), iteration))
+            b.move(registers.at(iteration), Vector(shared, at))
 
 
 def _spaces(op: TileOp, context: DispatchContext) -> str | None:

@@ -2,8 +2,8 @@
 
 accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8 or 16 contiguous bytes on both sides,
     provably aligned; swizzles that keep them together; regions past the tensor's edges, which read as 0.
-emits: the widest copies, distributed over the scope's threads, with a predicate in the last round; at a tensor's edge
-    with the number of bytes that are inside. 16 bytes bypass the L1 cache (`.cg`), fewer don't (`.ca`). The caller
+emits: the widest copies, distributed over the scope's threads, with a predicate in the last iteration; at a tensor's
+    edge with the number of bytes that are inside. 16 bytes bypass the L1 cache (`.cg`), fewer don't (`.ca`). The caller
     commits and waits.
 source: PTX ISA, "Data Movement and Conversion Instructions: cp.async".
 """
@@ -74,8 +74,8 @@ def _need_wide(partition: Plan) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    # Rounds are unrolled, so that addresses become constant offsets. One predicated copy is as fast as a branch between
-    # two kinds, and half the code.
+    # The loop is unrolled, so that addresses become constant offsets. One predicated copy is as fast as a branch
+    # between two kinds, and half the code.
     for vectors in each_vector(plan, op, b, unrolled=b.unrolls(plan.rounds), twice=False):
         _emit_vector(b, vectors["dst"].place, vectors["src"])
 

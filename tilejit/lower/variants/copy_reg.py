@@ -2,7 +2,7 @@
 
 accepts: one side local and owned by exactly the threads of the scope, possibly with replicas; the other side shared or
     global; equal dtypes and shapes; layouts with common digits.
-emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for many rounds of a tile
+emits: the widest vectors that are contiguous in memory and provably aligned, unrolled except for long loops over a tile
     in local memory. Registers of a vector that aren't adjacent are renamed, which costs no instruction. The boxes of a
     gathered region are at the index's values, which each thread has in registers. All owners of a replicated tile load
     it; the lowest one stores it.
@@ -24,7 +24,7 @@ from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In round r each thread moves its vector r, counted along its registers.
+    """In iteration r each thread moves its vector r, counted along its registers.
 
     owned: the vectors in "registers" and in "memory". loads: True if the registers are the destination.
     condition: the mask as a function of the index, if testing a vector's ends decides it.
@@ -57,14 +57,14 @@ class Plan(VectorPlan):
     def facts(self) -> Facts:
         return replace(VectorPlan.facts(self), cuts=self.owned.cuts(self.condition))
 
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(side, thread, round) for side in self.sides)
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(side, thread, iteration) for side in self.sides)
 
     @property
     def steps(self) -> tuple[int, ...]:
         return tuple(self.owned.step_of(side) for side in self.sides)
 
-    def is_active(self, thread: Expr, round: Expr) -> Expr:
+    def is_active(self, thread: Expr, iteration: Expr) -> Expr:
         return self.owned.is_mover(thread, self.loads)
 
 

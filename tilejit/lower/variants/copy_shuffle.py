@@ -88,10 +88,10 @@ class Shuffled(Plan):
         return Passes(sent * self.per_word, sender, kept * self.per_word, self.per_word)
 
     def schedule(self) -> Array:
-        """Return one row per received word: (round, thread, the sender, its register, the thread's register)."""
+        """Return one row per received word: (iteration, thread, the sender, its register, the thread's register)."""
         moves = self.moves()
-        round, thread = np.indices(moves.sent.shape)
-        columns = round, thread, moves.sender, moves.sent[round, moves.sender], moves.kept
+        iteration, thread = np.indices(moves.sent.shape)
+        columns = iteration, thread, moves.sender, moves.sent[iteration, moves.sender], moves.kept
         return np.stack([column.ravel() for column in columns], axis=1)
 
 
@@ -149,7 +149,7 @@ def emit(plan: Shuffled, op: TileOp, b: Builder) -> None:
 
 
 def _received(b: Builder, plan: Shuffled, group: Group, offered: Sequence[Expr], sender: Expr) -> list[Expr]:
-    """Emit the shuffles of a group, and return the words received in each round."""
+    """Emit the shuffles of a group, and return the words received in each iteration."""
     swap, received = plan.swap, list(offered)
     rounds = [j for j in swap.rounds if swap.is_shuffled(group, j)]
     dtype = offered[0].dtype
@@ -176,7 +176,7 @@ def _has_bit(b: Builder, lane: Expr, mask: int) -> Expr:
 
 
 def _sender(lane: Expr, adds: Sequence[int]) -> Expr:
-    """Return the lane from which each lane receives in round 0. adds: the value that each bit of the lane XORs in."""
+    """Return the sender to each lane in iteration 0. adds: the value that each bit of the lane XORs in."""
     sender: Expr = build.const(0, int32)
     for bit, add in enumerate(adds):
         is_set = build.mod(build.floordiv(lane, 1 << bit), 2)

@@ -62,7 +62,7 @@ class Exchange(Plan):
         return Staged(((self.store.op, self.store.plan), (self.load.op, self.load.plan)))
 
     def schedule(self) -> np.ndarray:
-        """Return one row per piece: (0 (store) or 1 (load), round, thread, source place, destination place)."""
+        """Return one row per piece: (0 (store) or 1 (load), iteration, thread, source place, destination place)."""
         moves = [half.plan.moves() for half in (self.store, self.load)]
         tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in moves]
         return np.concatenate([np.insert(table, 0, k, axis=1) for k, table in enumerate(tables)])
@@ -113,7 +113,7 @@ def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
         plan.rounds,
         plan.threads,
         plan.is_active,
-        lambda thread, round: plan.places(thread, round)[side],
+        lambda thread, iteration: plan.places(thread, iteration)[side],
         plan.vector_width,
         plan.regions[side].dtype.bytes,
     )

@@ -31,7 +31,7 @@ from ..variant import KINDS, Condition, DispatchContext, Variant, outside
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In round r each thread computes its vector r, counted along the destination's registers.
+    """In iteration r each thread computes its vector r, counted along the destination's registers.
 
     owned: the vectors in "dst" and the inputs that are tiles.
     packed: the instruction that computes a vector of two; None if each element has an instruction.
@@ -58,8 +58,8 @@ class Plan(VectorPlan):
     def regions(self) -> tuple[Region, ...]:
         return tuple(tile.placement.region for tile in self.tiles)
 
-    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
-        return tuple(self.owned.place(tile.name, thread, round) for tile in self.tiles)
+    def places(self, thread: Expr, iteration: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(tile.name, thread, iteration) for tile in self.tiles)
 
     def emit(self, op: TileOp, b: Builder) -> None:
         inputs = inputs_of(op, b)
@@ -141,13 +141,13 @@ def _emit_rounds(
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
     paired = _in_pairs(inputs, plan.tiles[0].buffer.dtype, b) if plan.packed is not None else inputs
     touched = [tile.buffer for tile in plan.tiles] + [each.buffer for each in paired if isinstance(each, Vector)]
-    with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as round:
-        values = [starts[each].at(round) if isinstance(each, str) else each for each in paired]
-        to = starts["dst"].at(round) if staged is None else Vector(staged, build.mul(round, width), width)
+    with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as iteration:
+        values = [starts[each].at(iteration) if isinstance(each, str) else each for each in paired]
+        to = starts["dst"].at(iteration) if staged is None else Vector(staged, build.mul(iteration, width), width)
         _emit_step(plan, op, b, to, values)
     if staged is not None:
-        with b.rounds(plan.rounds, dst, staged) as round:
-            b.move(starts["dst"].at(round), Vector(staged, build.mul(round, width), width))
+        with b.rounds(plan.rounds, dst, staged) as iteration:
+            b.move(starts["dst"].at(iteration), Vector(staged, build.mul(iteration, width), width))
 
 
 def _in_pairs(inputs: Sequence[str | Expr], dtype: DType, b: Builder) -> list[str | Vector]:
@@ -183,8 +183,8 @@ def _overlaps(plan: Plan) -> bool:
     sharing = [view for view in inputs if view.buffer.root.name == dst.buffer.root.name]
     if not sharing:
         return False
-    round = Var("round", int32, bounds=(0, max(plan.rounds - 1, 0)))
-    return any(view.located(round) != dst.located(round) for view in sharing)
+    iteration = Var("round", int32, bounds=(0, max(plan.rounds - 1, 0)))
+    return any(view.located(iteration) != dst.located(iteration) for view in sharing)
 
 
 VARIANT = Variant(

@@ -2,7 +2,7 @@
 
 accepts: all tiles in shared or global memory, in any layouts; regions past a global tensor's edges; scalars, and inputs
     that broadcast.
-emits: the widest provably aligned vectors, distributed over the scope's threads: a loop over rounds with a load of each
+emits: the widest provably aligned vectors, distributed over the scope's threads: a loop with a load of each
     input, the scalar operation on each element, and a store.
 """
 
