@@ -125,7 +125,6 @@ class _Folding:
         return walk.with_blocks(stmt, self._inside)
 
     def _inside(self, block: Block) -> Block:
-        """Process a nested block if it has expects."""
         return self.block(block) if Expect in walk.inventory(block).kinds else block
 
     def _forget(self, name: str) -> None:

@@ -350,7 +350,6 @@ def _ends(expr: Expr) -> tuple[int, int] | None:
 
 
 def _stem(expr: Expr) -> str:
-    """Return the stem of the name for a variable that holds an expression."""
     if isinstance(expr, Special):
         return expr.name
     for part in walk.inputs(expr):

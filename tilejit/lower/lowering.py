@@ -192,7 +192,6 @@ class _Walk:
         self.recomputed.record(op)
 
     def carry_out(self, op: TileOp) -> None:
-        """Lower an operation, or reuse the lane IR of an earlier one."""
         reuse = reuse_key(op, self.builder)
         reusable = None if reuse is None else self.reusable.get(reuse)
         if reusable is not None:

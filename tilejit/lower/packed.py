@@ -155,7 +155,6 @@ def _depends_on_shared(part: Expr | Place, dependent: set[str]) -> bool:
 
 
 def _elements(buffer: Buffer) -> int:
-    """Return how many elements of a tile each thread has."""
     assert isinstance(buffer.layout, TileLayout)
     return buffer.layout.footprint()
 

@@ -197,7 +197,6 @@ def _forgetting(state: _State, stmt: Stmt) -> _State:
 
 
 def _defined(stmt: Stmt) -> str | None:
-    """Return the name of the variable that a statement defines."""
     return stmt.var.name if isinstance(stmt, (Assign, *walk.VARIABLES)) and stmt.var is not None else None
 
 
@@ -323,7 +322,6 @@ def _counts_groups(body: Block) -> bool:
 
 
 def _leaves(body: Block) -> bool:
-    """True if a block ends with a jump."""
     return bool(body) and isinstance(body[-1], walk.JUMPS)
 
 
@@ -333,7 +331,6 @@ def _touches(stmt: Stmt) -> bool:
 
 
 def _settles(stmt: Instruction) -> bool:
-    """True if an instruction starts or awaits work that settles at joins."""
     row = ROWS[stmt.name]
     for work in (row.starts, row.completes):
         if work is not None and work.settles_at_joins:
@@ -342,7 +339,6 @@ def _settles(stmt: Instruction) -> bool:
 
 
 def _jumps(stmt: Stmt) -> bool:
-    """True if a statement breaks or continues the enclosing loop."""
     if isinstance(stmt, If):
         return any(_jumps(inner) for block in walk.blocks(stmt) for inner in block)
     return isinstance(stmt, (Break, Continue))
@@ -366,7 +362,6 @@ def _carrying(stmt: Instruction, pending: _State) -> Sequence[Stmt]:
 
 
 def _waits(state: _State, span: Span | None) -> list[Instruction]:
-    """Return the waits that complete everything in a state."""
     rows = dict.fromkeys(WAITS[p.work] for p in _in_order(state))
     for_all = (build.const(0, int32),)
     return [_filled(Instruction(row.name, (), () if row.leaves is None else for_all, span), state) for row in rows]
@@ -399,7 +394,6 @@ def _part(vector: Vector, first: int, last: int) -> Vector:
 
 
 def _check(stmt: Stmt, state: _State) -> None:
-    """Raise KernelTypeError if a statement, apart from those nested in it, uses pending registers."""
     if isinstance(stmt, Return):
         _check_end(stmt, state)
         return
@@ -427,7 +421,6 @@ def _uses(reads: list[Vector], writes: list[Vector], pending: _Pending, started:
 
 
 def _check_end(stmt: Return, state: _State) -> None:
-    """Raise KernelTypeError if the kernel may end during work that must be awaited."""
     for pending in _in_order(state):
         if pending.work.is_awaited:
             name = pending.vector.buffer.root.name
@@ -459,7 +452,6 @@ def _starter(pending: _Pending) -> str:
 
 
 def _may_overlap(vector: Vector, pending: _Pending) -> bool:
-    """True if a vector may overlap the pending registers."""
     if vector.buffer.root.name != pending.vector.buffer.root.name:
         return False
     (first, last), (begin, end) = _range(vector), pending.range
@@ -481,5 +473,4 @@ def _in_order(state: Collection[_Pending]) -> list[_Pending]:
 
 
 def _registers(places: Sequence[Place]) -> list[Vector]:
-    """Return the places that are registers."""
     return [p for p in places if isinstance(p, Vector) and p.buffer.space == "local"] if places else []

@@ -176,7 +176,6 @@ def _shown(moved: Sequence[int], extent: int, most: int) -> list[int]:
 
 
 def _place_suffix(region: Region, place: int) -> str:
-    """Return the part of a label after the thread."""
     if region.buffer.space == "local":
         return f":{place}"
     return f",{place // TMEM_LANE},{place % TMEM_LANE}" if region.buffer.space == "tmem" else ""

@@ -52,7 +52,6 @@ class Recomputed:
 
     @cached_property
     def _writers(self) -> Counter[str]:
-        """Number of statements that write each tile, by name."""
         writing = [stmt for stmt in walk.statements(self._body) if isinstance(stmt, walk.WRITING)]
         return Counter([place.buffer.root.name for stmt in writing for place in walk.writes(stmt)])
 

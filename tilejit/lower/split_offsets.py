@@ -185,7 +185,6 @@ class _Splitting:
         return stmt if all(map(is_, inputs, stmt.inputs)) else replace(stmt, inputs=tuple(inputs))
 
     def _vector(self, vector: Element | Vector) -> Vector:
-        """Return the vector relative to a view."""
         assert isinstance(vector, Vector), "lowering leaves no Element"
         offset, buffer = vector.offset, vector.buffer
         if type(offset) is Const or not self._is_split(buffer):

@@ -65,7 +65,6 @@ class _StoresInFlight(Analysis[frozenset[_PendingStore]]):
 
 
 def _check(stmt: Instruction, state: frozenset[_PendingStore]) -> None:
-    """Raise KernelTypeError if a wait may count stores of several scopes."""
     counted = [s for s in state if not (stmt.name == BULK_WAIT_READ.name and s.is_read)]
     # the first store of each scope
     counted.sort(key=lambda s: (s.scope, s.span.line if s.span is not None else 0))

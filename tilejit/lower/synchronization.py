@@ -189,7 +189,6 @@ class _SynchronizationAnalysis(Analysis[_SinceBarrier]):
         return _with_effects(state, self.scopes) if walk.in_memory(stmt) else state
 
     def instructed(self, stmt: Instruction, state: _SinceBarrier) -> _SinceBarrier:
-        """Return the state after an instruction."""
         if stmt.name in _BARRIER_SCOPES:
             return _synchronized(_BARRIER_SCOPES[stmt.name], state)
         row = ROWS[stmt.name]
@@ -271,7 +270,6 @@ def _with_a_product(state: _SinceBarrier) -> _SinceBarrier:
 
 
 def _with_effects(state: _SinceBarrier, scopes: Collection[Scope]) -> _SinceBarrier:
-    """Return the state after threads of some scopes have done something that others rely on."""
     if state.pending_effects.issuperset(scopes):
         return state
     return _SinceBarrier(state.pending_effects.union(scopes), state.waits, state.current)

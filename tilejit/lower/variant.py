@@ -87,7 +87,6 @@ class Variant(Generic[P]):
         return any(condition is not KINDS and condition.test(op, context) is not None for condition in self.operands)
 
     def _refusal(self, op: TileOp, option: str) -> str:
-        """Return the reason why an optional operand isn't supported."""
         operand = op.operand(option)
         if not self.starts or not isinstance(operand, Region) or operand.dtype != barrier:
             return f"takes no {option}; one is given"
@@ -117,7 +116,6 @@ class DispatchContext:
     cluster: Cluster | None = None
 
     def count(self, scope: str) -> int:
-        """Return the number of threads in an instance of a scope."""
         return SCOPES[scope].threads(self.threads)
 
 

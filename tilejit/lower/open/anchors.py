@@ -134,5 +134,4 @@ def _sliced(layout: TileLayout, shape: tuple[int, ...], box: tuple[tuple[int, in
 
 
 def _spread_over(layout: TileLayout) -> int:
-    """Return the number of threads over which elements are distributed."""
     return prod(it.extent for it in layout.shard if it.axis.is_thread)

@@ -61,7 +61,6 @@ class Use:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """The operand's extent in each of the tile's dimensions."""
         if not self.cuts:
             return self.tile.shape
         taken = {dim: extent for dim, _, extent in self.cuts}
@@ -343,7 +342,6 @@ def base_of(buffer: Buffer) -> tuple[Buffer, tuple[int | None, ...]]:
 
 
 def _is_view(buffer: Buffer) -> bool:
-    """True for an open view of another tile."""
     return isinstance(buffer.layout, Open) and buffer.layout.dims is not None and buffer.base is not None
 
 

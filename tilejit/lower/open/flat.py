@@ -74,7 +74,6 @@ class _FlatTiles:
             self._note(stmt)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the tiles to flatten, by name."""
         excluded, ragged = ({self._root(name) for name in names} for names in (self._excluded, self._ragged))
         roots = {name: self._root(name) for name in self._tiles}
         return {name: self._tiles[name].fixed_shape for name, root in roots.items() if root in ragged - excluded}
@@ -129,7 +128,6 @@ class _FlatTiles:
         return is_whole and _wide(region.shape) == extents
 
     def rewritten(self, shapes: dict[str, tuple[int, ...]]) -> Kernel:
-        """Return the kernel with these tiles in one dimension."""
 
         def changed(stmt: Stmt) -> tuple[Stmt, ...]:
             if isinstance(stmt, Alloc) and stmt.buffer.name in shapes:
@@ -182,7 +180,6 @@ class _FlatTiles:
         )
 
     def _view(self, buffer: Buffer, first: int) -> Buffer:
-        """Return a view of a tensor with the dimensions from `first` on as one."""
         key = buffer.name, first
         if key not in self._views:
             shape, strides = buffer.fixed_shape, _strides(buffer)

@@ -85,7 +85,6 @@ def lay_out(kernel: Kernel) -> LaidOut:
 def _choose(
     made: Survey, free: list[TileUse], sources: dict[TileUse, LayoutSource], kernel: Kernel
 ) -> list[LayoutChoice]:
-    """Choose a grid for each component of the tiles, and project it on them."""
     components = made.components(free)
     columns: list[list[int]] = []
     for component in components:
@@ -117,7 +116,6 @@ def _choose(
 
 
 def _single(tile: TileUse, threads: int) -> LayoutSource:
-    """Return the layout of a tile of one element, which every thread has."""
     layout = tile.buffer.layout
     assert isinstance(layout, Open)
     grid = everywhere(layout.scope, SCOPES[layout.scope].threads(threads))

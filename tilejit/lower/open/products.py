@@ -119,7 +119,6 @@ def _products(survey: Survey) -> list[AxisJoin]:
 
 
 def _reduced(step: AxisJoin) -> Iterator[int | None]:
-    """Yield the axes along which an operation reduces."""
     if step.op.record.relation is not axes.REDUCTION or "src" not in step.uses:
         return
     use = step.uses["src"]

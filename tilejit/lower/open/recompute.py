@@ -106,7 +106,6 @@ class Rematerializer:
         return all(self._is_visible(each.tile, step) for name, each in maker.uses.items() if name != "dst")
 
     def _find_blocks(self) -> None:
-        """Find the blocks around each statement."""
         waiting: list[tuple[walk.Block, tuple[int, ...]]] = [(self._body, ())]
         while waiting:
             block, around = waiting.pop()
@@ -139,12 +138,10 @@ class Rematerializer:
 
 
 def _parts(op: TileOp) -> Iterator[Expr]:
-    """Return all scalar expressions in an operation."""
     return (part for expr in walk.expressions(op) for part in walk.subexpressions(expr))
 
 
 def _is_retyped(use: Use) -> bool:
-    """True if a use views a tile as another type."""
     return use.region.dtype != use.tile.buffer.dtype
 
 

@@ -108,7 +108,6 @@ class _Rewriter:
         return Rematerializer(self._kernel, self.survey)
 
     def edits(self) -> dict[int, Sequence[Stmt]]:
-        """Return the replacements of statements, by number."""
         body, edits = self._kernel.body, dict[int, Sequence[Stmt]]()
         for number, alloc in walk.numbered(body, Alloc):
             if isinstance(alloc.buffer.layout, Open):
@@ -123,7 +122,6 @@ class _Rewriter:
         return edits
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        """Return the tile or view with its layout."""
         if not isinstance(buffer.layout, Open):
             return buffer
         made = self._buffers.get(buffer.name)
@@ -176,14 +174,12 @@ class _Rewriter:
         return made or (TileOp(COPY.name, step.op.scope, (fresh, original), (), step.op.span),)
 
     def _fresh(self, use: Use, layout: Projection) -> Region:
-        """Allocate a tile for the elements of an operand."""
         buffer, shape = use.region.buffer, use.region.shape
         slots = layout.concise(shape).slots
         made = replace(buffer, name=buffer.root.name, shape=shape, layout=layout.layout, base=None, slots=slots)
         return self._another(made, use.region.span)
 
     def _another(self, buffer: Buffer, span: Span | None) -> Region:
-        """Allocate a tile like this one, and return all of it."""
         made = replace(buffer, name=self._names.name(buffer.name))
         self.head.append(Alloc(made, span=span))
         return Region(made, (Const(0, int32),) * len(made.shape), made.fixed_shape, span=span)

@@ -34,7 +34,6 @@ def _scope(buffer: Buffer) -> str | None:
 
 
 def _on(buffer: Buffer, scope: str) -> Buffer:
-    """Return an open tile, or a view of one, in another scope."""
     assert isinstance(buffer.layout, Open)
     base = None if buffer.base is None else _on(buffer.base, scope)
     return replace(buffer, layout=Open(scope, buffer.layout.dims), base=base)

@@ -50,7 +50,6 @@ def staged(survey: Survey, fixed: Mapping[TileUse, Projection], threads: int) ->
 
 
 def _may_be(step: AxisJoin, use: Use) -> bool:
-    """True for a plain copy between a whole tile and global memory."""
     op = step.op
     is_plain = op.name == COPY.name and not op.attrs and len(step.uses) == 1
     is_plain = is_plain and {MASK.name, INDEX.name}.isdisjoint(op.options)

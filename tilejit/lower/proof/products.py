@@ -77,7 +77,6 @@ def fragments(products: Products) -> tuple[tuple[Array, Array], ...]:
 
 
 def _held(region: Region, scope: str, threads: int, registers: Array) -> Array:
-    """Return the element of a region in each register of each thread."""
     owners, places = owners_of(region, scope)
     held = np.full((threads, max(region.buffer.tile_layout.span(), registers.max() + 1)), _NONE)
     held[owners, places] = np.arange(owners.shape[1])

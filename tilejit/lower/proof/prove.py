@@ -66,7 +66,6 @@ def prove_staged(moves: Staged, op: TileOp) -> None:
 
 
 def _is_same(one: Region, other: Region) -> bool:
-    """True if two regions of memory have the same elements in the same order."""
     if one.buffer.root != other.buffer.root:
         return False
     # for any instance of the scope
@@ -163,7 +162,6 @@ def _inside(moves: Moves, number: int, side: Contents) -> None:
 
 
 def _accesses(moves: Moves, number: int) -> list[JointAccess]:
-    """Return the accesses to one side's memory."""
     places = moves.places[:, number]
     joint = [access for access in moves.accesses if access.side == number]
     if joint:

@@ -81,7 +81,6 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread)."""
         names = [self.instruction(step).mnemonic for step in self.steps]
         return tuple((name, names.count(name)) for name in dict.fromkeys(names))
 
@@ -207,7 +206,6 @@ def _runs(form: Tcgen05Shape, units: list[Issue]) -> list[list[Issue]]:
 
 
 def _powers(form: Tcgen05Shape, run: list[Issue]) -> list[Issue]:
-    """Split a run into instructions, widest first."""
     steps: list[Issue] = []
     at = 0
     while at < len(run):

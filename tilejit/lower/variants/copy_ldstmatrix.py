@@ -71,7 +71,6 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread)."""
         return ((self.instruction.mnemonic, self.issues),)
 
     def base(self, thread: Expr) -> Expr:

@@ -185,7 +185,6 @@ def _sender(lane: Expr, adds: Sequence[int]) -> Expr:
 
 
 def _words(b: Builder, buffer: Buffer) -> Buffer:
-    """View registers as 32-bit words."""
     if buffer.dtype.bits == _WORD_BITS:
         return buffer
     shape = (buffer.tile_layout.storage().span() * buffer.dtype.bits // _WORD_BITS,)

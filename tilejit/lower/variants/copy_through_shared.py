@@ -120,7 +120,6 @@ def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
 
 
 def _stored(op: TileOp) -> tuple[int, ...]:
-    """Return the shape in which the elements are stored."""
     return op.region("dst" if op.name == COPY.name else "src").shape
 
 
@@ -152,7 +151,6 @@ def _each(instances: int, memory: TileLayout) -> TileLayout:
 
 
 def _part(buffer: Buffer, number: Expr) -> Region:
-    """Return the part of one instance."""
     zero, extents = build.const(0, number.dtype), buffer.fixed_shape[1:]
     return Region(buffer, (number, *(zero for _ in extents)), (None, *extents))
 

@@ -47,7 +47,6 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _registers(plan: Plan, op: TileOp, name: str, b: Builder) -> Vector:
-    """Allocate registers for a vector of a tile."""
     width = 1 if name in plan.single else plan.vector_width
     return Vector(b.scratch(op.name, plan.elements[name].buffer.dtype, width), build.const(0, int32), width)
 

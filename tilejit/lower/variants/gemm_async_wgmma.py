@@ -99,7 +99,6 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread)."""
         return ((self.form.product.opcode, self.form.m * self.form.n * self.form.k),)
 
     def facts(self) -> Facts:

@@ -72,12 +72,10 @@ class Plan(PlanBase):
 
     @property
     def issues(self) -> int:
-        """Number of a warp's instructions."""
         return prod(self.tiles)
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, count per thread)."""
         rounded = ((TF32.mnemonic, self._converted),) if self.form.a == float32 else ()
         chosen = ((f"where.{self.form.a}", self._chosen),) if self._chosen else ()
         return (*rounded, *chosen, (MMA.row(self.form).mnemonic, self.issues))
@@ -287,7 +285,6 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder) -> None:
-    """Emit one step of k."""
     m, n, _ = plan.tiles
     if plan.form.a.is_float and plan.form.a.bits == 8:
         left, right = left.made_opaque("a", m, b), right.made_opaque("b", n, b)
@@ -423,7 +420,6 @@ def _move_inside(to: Vector, registers: Vector, inside: Sequence[Expr], b: Build
 
 
 def _rounded_to_tf32(plan: Plan, left: Buffer, right: Buffer, b: Builder) -> list[Buffer]:
-    """Return copies of A and B with values rounded to tf32."""
     m, n, k = plan.tiles
     copies: list[Buffer] = []
     for source, words, count in ((left, plan.a_words, m), (right, plan.b_words, n)):
