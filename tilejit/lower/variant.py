@@ -19,12 +19,12 @@ from ..dataclass import dataclass, field
 from ..dtypes import barrier
 from ..errors import LayoutError
 from ..ir.clusters import Cluster
-from ..ir.nodes import Region, TileOp
+from ..ir.nodes import Const, Region, TileOp
 from ..isa import AsyncWork, Capability, Family
 from ..isa.row import ANOTHER_TARGET
 from ..ops.copies import MULTICAST
 from ..ops.record import TILE
-from ..scopes import SCOPES, THREAD, WARP
+from ..scopes import SCOPES, THREAD, WARP, WARPGROUP
 from ..target import Target
 from .builder import Builder
 from .plans import Plan
@@ -33,7 +33,7 @@ from .rematerialized import Recomputed
 __all__ = [
     "COPY_CONDITIONS", "FILLS_ONE", "KINDS", "PRODUCT_CONDITIONS", "SCOPE", "SHAPES", "TYPES", "WHOLE_WARPS",
     "Condition", "Decline", "DispatchContext", "Variant", "among", "between", "copy_sides", "from_to", "lead_of",
-    "local_side", "needs", "outside",
+    "local_side", "needs", "on_warpgroup", "outside", "run_time_start",
 ]
 
 P = TypeVar("P", bound=Plan)
@@ -260,6 +260,22 @@ def _whole_warps(op: TileOp, context: DispatchContext) -> str | None:
         return "needs whole warps; called on one thread"
     threads = context.count(op.scope)
     return f"needs whole warps; the {op.scope} has {threads} threads" if WARP.left_over(threads) else None
+
+
+def on_warpgroup(op: TileOp, context: DispatchContext) -> str | None:
+    """Return why the scope isn't a warpgroup, or None."""
+    if op.scope == WARPGROUP.name:
+        return None
+    return f"needs the scope {WARPGROUP.name}, {WARPGROUP.size} threads; called on {op.scope}"
+
+
+def run_time_start(*regions: Region) -> str | None:
+    """Return why a region isn't at constant registers, or None."""
+    for region in regions:
+        if not all(isinstance(start, Const) for start in region.starts):
+            what = f"the region of {region.buffer.name} starts at a register known only at run time"
+            return f"{what}: count with tj.static_range, whose index is known at compile time"
+    return None
 
 
 def lead_of(src: Region) -> str:

@@ -14,7 +14,7 @@ from .demand import demands
 from .flat import flattened
 from .products import ProductLayouts, has_products
 from .reload import reload_operands
-from .repair import LayoutSource, rewritten
+from .repair import LayoutSource, Rewriter
 from .same_threads import on_one_scope
 from .staging import staged
 
@@ -79,7 +79,7 @@ def lay_out(kernel: Kernel) -> LaidOut:
         if tile not in sources:
             sources[tile] = _single(tile, kernel.threads)
     stages = staged(made, fixed, kernel.threads)
-    return LaidOut(rewritten(kernel, made, sources, products, stages), tuple(choices))
+    return LaidOut(Rewriter(kernel, made, sources, products, stages).rewritten(), tuple(choices))
 
 
 def _choose(

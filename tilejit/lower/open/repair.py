@@ -31,7 +31,7 @@ from .parts import by_all_threads, suits
 from .products import ProductLayouts
 from .recompute import Rematerializer
 
-__all__ = ["LayoutSource", "rewritten"]
+__all__ = ["LayoutSource", "Rewriter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +68,9 @@ class _View:
         return self.layout.along(self.layout.slots, dims)
 
 
-def rewritten(
-    kernel: Kernel,
-    survey: Survey,
-    sources: Mapping[TileUse, LayoutSource],
-    products: ProductLayouts,
-    stages: Mapping[int, Projection],
-) -> Kernel:
-    """Return the kernel with layouts. stages: id of a copy -> the layout in which it accesses memory instead."""
-    rewriter = _Rewriter(kernel, survey, sources, products, stages)
-    body = walk.edited(kernel.body, rewriter.edits())
-    return replace(kernel, body=(*rewriter.head, *body))
+class Rewriter:
+    """Rewrites a kernel with layouts. stages: id of a copy -> the layout in which it accesses memory instead."""
 
-
-class _Rewriter:
     def __init__(
         self,
         kernel: Kernel,
@@ -96,6 +85,11 @@ class _Rewriter:
         self._views: dict[tuple[object, ...], _View | None] = {}
         self._steps = {id(step.op): step for step in survey.steps}
         self._kernel, self._threads = kernel, kernel.threads
+
+    def rewritten(self) -> Kernel:
+        """Return the kernel with layouts."""
+        body = walk.edited(self._kernel.body, self.edits())
+        return replace(self._kernel, body=(*self.head, *body))
 
     # created lazily, since only conversions need them
 

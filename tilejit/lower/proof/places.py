@@ -51,10 +51,10 @@ def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
     return both[0], both[1]
 
 
-def elements_of_threads(region: Region, scope: str, threads: int) -> Array:
-    """Return the element of a region in each register of each thread, or -1."""
+def elements_of_threads(region: Region, scope: str, threads: int, registers: int = 0) -> Array:
+    """Return the element of a region in each register of each thread, or -1. registers: the least number of columns."""
     owners, places = owners_of(region, scope)
-    held = np.full((threads, region.buffer.tile_layout.storage().span()), -1)
+    held = np.full((threads, max(region.buffer.tile_layout.storage().span(), registers)), -1)
     held[owners, places] = np.arange(owners.shape[1])
     return held
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...fast_unique import fast_unique
-from ...ir.nodes import Region, TileOp
+from ...ir.nodes import TileOp
 from ..plans import Products
-from .places import owners_of
+from .places import elements_of_threads
 
 __all__ = ["prove_products"]
 
@@ -19,7 +19,7 @@ Array = np.ndarray
 _WARP = 32
 
 
-#: marks of no element, and of an element that counts as 0
+#: marks of no element (as in `elements_of_threads`), and of an element that counts as 0
 _NONE, _ZERO = -1, -2
 
 
@@ -33,7 +33,7 @@ def prove_products(products: Products, op: TileOp) -> None:
     zeros = (np.zeros(1, bool), products.a_zeros, products.b_zeros)
     sides = (products.acc, products.a, products.b)
     held = [
-        _held(region, op.scope, products.threads, registers)
+        elements_of_threads(region, op.scope, products.threads, registers.max() + 1)
         for region, registers in zip(regions, sides, strict=True)
     ]
     acc, a, b = (
@@ -74,13 +74,6 @@ def fragments(products: Products) -> tuple[tuple[Array, Array], ...]:
     lane, i = np.indices((_WARP, products.k * products.n // _WARP))
     b = lane % 4 * pack + i % pack + 4 * pack * (i // pack), lane // 4
     return acc, a, b
-
-
-def _held(region: Region, scope: str, threads: int, registers: Array) -> Array:
-    owners, places = owners_of(region, scope)
-    held = np.full((threads, max(region.buffer.tile_layout.span(), registers.max() + 1)), _NONE)
-    held[owners, places] = np.arange(owners.shape[1])
-    return held
 
 
 def _taken(held: Array, registers: Array) -> Array:

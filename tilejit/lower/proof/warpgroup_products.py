@@ -12,7 +12,7 @@ import numpy as np
 from ...ir.nodes import Region, TileOp
 from ..plans import SharedFactor, WarpgroupProducts
 from ..schedule.launch_values import launch_values
-from .places import addresses, owners_of
+from .places import addresses, elements_of_threads
 
 __all__ = ["prove_warpgroup_products", "read_at"]
 
@@ -72,9 +72,7 @@ def _row(thread: Array) -> Array:
 
 def _held(region: Region, registers: Array, fragment: tuple[Array, Array]) -> Array:
     """Return the element of a region at each row and column of each instruction's operand, or -1."""
-    owners, places = owners_of(region, "warpgroup")
-    held = np.full((_THREADS, max(region.buffer.tile_layout.span(), registers.max() + 1)), -1)
-    held[owners, places] = np.arange(owners.shape[1])
+    held = elements_of_threads(region, "warpgroup", _THREADS, registers.max() + 1)
     row, column = fragment
     tile = np.full((len(registers), row.max() + 1, column.max() + 1), -1)
     tile[:, row, column] = held[:, registers].swapaxes(0, 1)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ... import scopes
 from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic import build
@@ -39,6 +38,7 @@ from ..variant import (
     between,
     local_side,
     needs,
+    on_warpgroup,
 )
 
 
@@ -115,11 +115,6 @@ class Plan(PlanBase):
                 rows.append(np.stack([np.full(WARPGROUP, i), np.arange(WARPGROUP), *places], axis=1))
         table = np.concatenate(rows)
         return Moves(table[:, 0], table[:, 1], table[:, 2:], np.full(len(table), self.packed), (1, 1))
-
-
-def _warpgroup(op: TileOp, context: DispatchContext) -> str | None:
-    need = scopes.WARPGROUP
-    return None if op.scope == need.name else f"needs the scope {need.name}, {need.size} threads; called on {op.scope}"
 
 
 def _width(op: TileOp, context: DispatchContext) -> str | None:
@@ -265,7 +260,7 @@ VARIANT = Variant(
     priority=10,
     operands=(KINDS, between("tmem", "local")),
     when=(
-        *COPY_CONDITIONS, FILLS_ONE, Condition("warpgroup", _warpgroup), Condition("width", _width),
+        *COPY_CONDITIONS, FILLS_ONE, Condition("warpgroup", on_warpgroup), Condition("width", _width),
         needs(LD, "tensor memory"),
     ),
     # tensor memory is never outside a global tensor, so nothing is filled

@@ -20,16 +20,24 @@ from ...dtypes import int32
 from ...errors import DispatchError, LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import Buffer, Const, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
+from ...ir.nodes import Buffer, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
 from ...isa.wgmma import K_BYTES, WGMMA, WGMMA_M, FactorPlace, Product, WgmmaForm, is_column_count
-from ...scopes import WARPGROUP
-from ...target import WARPGROUP as THREADS
 from ..builder import Builder
 from ..plans import Facts, SharedFactor, WarpgroupProducts
 from ..plans import Plan as PlanBase
 from ..schedule.swizzle_atoms import Atoms, atoms_of
 from ..schedule.warpgroup_fragments import FragmentRun, registers_of_a, registers_of_sums, runs
-from ..variant import KINDS, PRODUCT_CONDITIONS, SHAPES, Condition, DispatchContext, Variant, needs
+from ..variant import (
+    KINDS,
+    PRODUCT_CONDITIONS,
+    SHAPES,
+    Condition,
+    DispatchContext,
+    Variant,
+    needs,
+    on_warpgroup,
+    run_time_start,
+)
 
 #: descriptor mode of a swizzle, by its bits
 _MODES = (0, 3, 2, 1)
@@ -139,12 +147,6 @@ def _read(factor: InMemory, tiles: list[tuple[int, int]]) -> SharedFactor:
     return SharedFactor(np.array(descriptors, np.uint64), not factor.is_k_major)
 
 
-def _warpgroup(op: TileOp, context: DispatchContext) -> str | None:
-    if op.scope == WARPGROUP.name:
-        return None
-    return f"needs the scope {WARPGROUP.name}, {THREADS} threads; called on {op.scope}"
-
-
 def _places(op: TileOp, context: DispatchContext) -> str | None:
     wrong = []
     for name, spaces in (("acc", ("local",)), ("a", ("shared", "local")), ("b", ("shared",))):
@@ -156,11 +158,7 @@ def _places(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _starts(op: TileOp, context: DispatchContext) -> str | None:
-    for region in (op.region("acc"), op.region("a")):
-        if region.buffer.space == "local" and not all(isinstance(start, Const) for start in region.starts):
-            what = f"the region of {region.buffer.name} starts at a register known only at run time"
-            return f"{what}: count with tj.static_range, whose index is known at compile time"
-    return None
+    return run_time_start(*(r for r in (op.region("acc"), op.region("a")) if r.buffer.space == "local"))
 
 
 def _sizes(op: TileOp, context: DispatchContext) -> str | None:
@@ -267,7 +265,7 @@ VARIANT = Variant(
     priority=10,
     operands=(KINDS, Condition("places", _places, _TO_PLACES)),
     when=(
-        *PRODUCT_CONDITIONS, Condition("warpgroup", _warpgroup, _TO_SCOPE), Condition("sizes", _sizes),
+        *PRODUCT_CONDITIONS, Condition("warpgroup", on_warpgroup, _TO_SCOPE), Condition("sizes", _sizes),
         Condition("starts", _starts), needs(WGMMA.target, hint=_TO_TARGET),
     ),
     honours=("accumulate",),
