@@ -203,7 +203,7 @@ class Builder:
 
         A barrier precedes it if the previous contents may still be read. The caller synchronizes between writing and
         reading.
-        threads: of the CTA. layout: of one instance's part, in elements. is_idle: True after a barrier.
+        threads: of the CTA. layout: of one instance's part, in elements. is_idle: a barrier already precedes it.
         """
         part = layout.footprint()
         instances, number = instances_of(scope, threads)

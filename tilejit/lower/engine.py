@@ -58,7 +58,7 @@ class Verdict(Generic[P]):
         return f"<verdict: {self.op.scope}.{self.op.name} by {self.variant}>"
 
     def draw(self, issue: int = 0, warp: int = 0) -> Picture:
-        """Draw the elements that a warp moves in one issue: in the inputs, and beside them in the destination.
+        """Draw the elements that a warp moves in one issue, for each input and for the destination.
 
         issue: index of an iteration or an instruction of the plan. warp: index in the scope.
 

@@ -102,7 +102,8 @@ class _Pending:
 
     groups: number of groups of such work committed since, including that of this instruction.
     settled: True after a wait that the compiler inserted.
-    least: lower bounds of variables if it is pending: the stops of loops that left it, since they ran.
+    least: lower bounds of variables that hold if the work is pending. A loop that left it pending ran at least once,
+    so its stop has a lower bound.
     """
 
     work: AsyncWork
@@ -118,7 +119,7 @@ class _Pending:
         return _range(self.vector)
 
     def is_absent(self, absence: Instruction) -> bool:
-        """True if the condition of an absence rules out that it is pending."""
+        """True if the condition of an absence implies that the work was never started."""
         (cond,) = absence.inputs
         return bool(self.least) and not isinstance(cond, (Vector, Descriptor)) and not _may_hold(cond, self.least)
 
@@ -171,7 +172,7 @@ class _InFlight(Analysis[_State]):
         return frozenset(every if committed is None else [self.grouped(p, committed) for p in every])
 
     def grouped(self, pending: _Pending, committed: AsyncWork) -> _Pending:
-        """Return it after one more group of `committed` work."""
+        """Return the pending work after one more group of `committed` work."""
         if pending.work is not committed:
             return pending
         return replace(pending, groups=min(pending.groups + 1, self.most_groups))
@@ -214,12 +215,12 @@ def _least_stop(loop: For | Loop) -> tuple[str, int] | None:
 
 
 def _may_hold(cond: Expr, least: Iterable[tuple[str, int]]) -> bool:
-    """True unless a condition is false for all variables within these lower bounds."""
+    """True unless lower bounds of variables make a condition false."""
     return _decided(cond, dict(least)) is not False
 
 
 def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
-    """Evaluate a comparison of such variables with constants; None if its result isn't known."""
+    """Evaluate a comparison with constants, given lower bounds of variables; None if the result isn't known."""
     match cond:
         case Op(name="logical_not", args=(arg,)):
             answer = _decided(arg, least)
@@ -231,7 +232,7 @@ def _decided(cond: Expr, least: Mapping[str, int]) -> bool | None:
 
 
 def _raised(expr: Expr, least: Mapping[str, int]) -> Expr:
-    """Return an expression whose variable has the lower bound."""
+    """Return the expression with the lower bound of its variable added."""
     if isinstance(expr, Cast):
         return replace(expr, x=_raised(expr.x, least))
     if not isinstance(expr, Var) or expr.name not in least:
@@ -251,14 +252,14 @@ def _started(stmt: Instruction) -> list[_Pending]:
 
 
 def _succeeds(stmt: Instruction, pending: _Pending) -> bool:
-    """True if an instruction starts work on the same registers, which doesn't complete earlier."""
+    """True if an instruction starts further work of this kind on the same registers, which completes no earlier."""
     if ROWS[stmt.name].starts is not pending.work or pending.vector not in stmt.inputs:
         return False
     return pending.fills == (pending.vector in stmt.outputs)
 
 
 def _completes(stmt: Instruction, pending: _Pending) -> bool:
-    """True if a wait completes it. A wait that counts groups completes only committed work."""
+    """True if a wait completes the pending work. A wait that counts groups completes only committed work."""
     row = ROWS[stmt.name]
     return row.completes is pending.work and (row.leaves is None or pending.groups > unfinished(stmt))
 
@@ -441,7 +442,7 @@ def _hazard(vector: Vector, pending: _Pending, stmt: Stmt) -> KernelTypeError:
 
 
 def _wait(pending: _Pending) -> str:
-    """Return the call that completes it and leaves as many later groups unfinished as possible."""
+    """Return the call that completes the work and leaves as many later groups unfinished as possible."""
     counted = WAITS[pending.work].leaves is not None
     return f"tj.{pending.work.wait}({max(pending.groups - 1, 0) if counted else ''})"
 

@@ -1,4 +1,4 @@
-"""Pictures of the elements that one instruction moves: the inputs, and beside them the destination."""
+"""Pictures of the elements that one instruction moves, for each input and for the destination."""
 
 from __future__ import annotations
 

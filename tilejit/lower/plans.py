@@ -29,7 +29,7 @@ Array = np.ndarray
 
 
 class Plan(ABC):
-    """How a variant carries out one operation; immutable and printable."""
+    """A variant's way to carry out one operation; immutable and printable."""
 
     __slots__ = ()
 

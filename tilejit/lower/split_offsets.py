@@ -202,7 +202,7 @@ class _Splitting:
         return buffer.space in ("global", "shared") or buffer.root.name in self._addressed
 
     def _split(self, buffer: Buffer, offset: Expr) -> tuple[Buffer, Expr]:
-        """Return the view at which all iterations of the innermost loop start, and the remaining offset."""
+        """Return a view at the offset that all iterations of the innermost loop share, and the remaining offset."""
         dtype = offset.dtype
         if dtype.bits < 64 and not (self._depth and self._is_exact(offset)):
             # outside loops a 32-bit sum is one term

@@ -86,7 +86,7 @@ class _Unrolling(Rewriting):
                 # allocations live as long as the kernel, so they are emitted once
                 made += [each for each in walk.within(stmt) if isinstance(each, (Alloc, BufferView))]
                 made += self._prepared(stmt)()
-                # the functions refer to this object, so the cycles would be left to the garbage collector
+                # break the reference cycles between this object and its functions, for the garbage collector's sake
                 self._writes.clear()
             else:
                 made.append(walk.with_blocks(stmt, self.outside))

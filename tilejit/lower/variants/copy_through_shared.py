@@ -40,7 +40,7 @@ _REMEMBERED = 512
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Plan):
-    """The source is stored to `memory`, of which each instance of the scope has a part, and the destination loaded.
+    """A store of the source to `memory`, of which each instance of the scope has a part, and a load of the destination.
 
     store, load: the verdicts on the two copies in `context`.
     """
