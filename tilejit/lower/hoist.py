@@ -265,7 +265,7 @@ class _Hoisting(Rewriting):
         preheader = self._preheaders[depth]
         entry = preheader.values.get(id(expr))
         if entry is None:
-            ends = _ends(expr)
+            ends = None if _range(expr) == full_range(expr.dtype) else _range(expr)
             var = Var(self._names.name(_stem(expr)), expr.dtype, multiple_of(expr) or 1, ends, data=flagged(expr, ends))
             value = self.expr(expr, depth)
             self._depths.variables[var.name] = depth
@@ -341,12 +341,6 @@ def _is_of_cta(expr: Expr) -> bool:
         if not isinstance(part, Special) or part.name in THREAD_IDS:
             return False
     return True
-
-
-def _ends(expr: Expr) -> tuple[int, int] | None:
-    """Return the bounds of an expression in the form that a variable has them."""
-    ends = _range(expr)
-    return None if ends == full_range(expr.dtype) else ends
 
 
 def _stem(expr: Expr) -> str:

@@ -222,21 +222,13 @@ class Survey:
 
 def survey(kernel: Kernel) -> Survey | None:
     """Collect the open tiles and the parts to be converted; None if the kernel has neither."""
-    if not _has_open(kernel.body) and not _has_parts(kernel):
+    has_open = any(isinstance(alloc.buffer.layout, Open) for alloc in each(kernel.body, Alloc))
+    if not has_open and not any(needs_conversion(op, kernel.threads) for op in each(kernel.body, TileOp)):
         return None
     made = Survey(kernel.target, kernel.threads)
     _block(made, kernel.body, 1)
     made.settle()
     return made
-
-
-def _has_open(body: Block) -> bool:
-    return any(isinstance(alloc.buffer.layout, Open) for alloc in each(body, Alloc))
-
-
-def _has_parts(kernel: Kernel) -> bool:
-    """True if an operation needs a conversion of a part of a tile with the user's layout."""
-    return any(needs_conversion(op, kernel.threads) for op in each(kernel.body, TileOp))
 
 
 def _block(made: Survey, body: Block, iterations: int) -> None:

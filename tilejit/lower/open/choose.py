@@ -100,13 +100,9 @@ def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -
         if access.unit is not None:
             widths[access.unit] = max(widths.get(access.unit, 1), access.width)
     return [
-        GridAxis(extent, column, _powers(widths.get(k, 1)))
+        GridAxis(extent, column, tuple(1 << bit for bit in reversed(range(widths.get(k, 1).bit_length()))))
         for k, (extent, column) in enumerate(zip(extents, columns, strict=True))
     ]
-
-
-def _powers(width: int) -> tuple[int, ...]:
-    return tuple(1 << k for k in reversed(range(width.bit_length())))
 
 
 def _fast_axes(demand: Demand, count: int) -> list[int]:

@@ -37,7 +37,8 @@ def suits(op: TileOp, tile: Region, threads: int) -> bool:
     if _is_gathered(op):
         return _is_moved(_without_index_and_mask(op), threads)
     is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
-    return not is_part or not _wants_all_threads(op) or not _is_known(tile) or _is_owned(tile, op, threads)
+    is_known = all(isinstance(start, Const) for start in tile.starts)
+    return not is_part or not _wants_all_threads(op) or not is_known or _is_owned(tile, op, threads)
 
 
 def by_all_threads(op: TileOp) -> bool:
@@ -50,10 +51,6 @@ def by_all_threads(op: TileOp) -> bool:
 
 def _is_gathered(op: TileOp) -> bool:
     return op.name == COPY.name and INDEX.name in op.options
-
-
-def _is_masked(op: TileOp) -> bool:
-    return op.name == COPY.name and MASK.name in op.options
 
 
 def _is_moved(op: TileOp, threads: int) -> bool:
@@ -83,12 +80,8 @@ def _is_owned(region: Region, op: TileOp, threads: int) -> bool:
     return not any(isinstance(step.stride, Folded) for dim in placement.dims for step in dim)
 
 
-def _is_known(region: Region) -> bool:
-    return all(isinstance(start, Const) for start in region.starts)
-
-
 def _wants_all_threads(op: TileOp) -> bool:
     """True if all threads must own a part. A plain copy is the conversion, or runs on the owners."""
     if op.record.relation in (axes.PRODUCT, axes.RESHAPE):
         return False
-    return op.name != COPY.name or _is_masked(op)
+    return op.name != COPY.name or MASK.name in op.options

@@ -246,9 +246,11 @@ class Rewriter:
         needs_own_tile = needs_own_tile or not _is_placed(self.region(use.region), step.op.scope)
         if source.grid is None:
             return bool(use.cuts) and needs_own_tile
-        for (dim, start, extent), period in zip(use.cuts, _periods_of(use, source), strict=True):
+        periods = _periods(source)
+        for cut in use.cuts:
+            dim, start, _ = cut
             axis = source.axes[dim]
-            if axis is None or start is None or fits(((0, start, extent),), (period,)):
+            if axis is None or start is None or fits((cut,), periods):
                 continue
             spread = source.grid.spreads[axis]
             if spread.lanes * spread.warps > 1:
@@ -275,14 +277,11 @@ class Rewriter:
         key = id(source.layout.layout), source.layout.slots, use.tile.shape, use.labels
         if not use.cuts and key in self._views:
             return self._views[key]
-        view = self._viewed(use, source)
+        layout = _part(use, source) if use.cuts else source.layout
+        view = None if layout is None else _View.of(layout, use.extents, use.labels)
         if not use.cuts:
             self._views[key] = view
         return view
-
-    def _viewed(self, use: Use, source: LayoutSource) -> _View | None:
-        layout = _part(use, source) if use.cuts else source.layout
-        return None if layout is None else _View.of(layout, use.extents, use.labels)
 
     def _misfits(self, step: AxisJoin) -> Iterator[tuple[str, Projection]]:
         """Yield the operands of a product that aren't fragments, with their required layout."""
@@ -315,11 +314,6 @@ def _is_placed(region: Region, scope: str) -> bool:
     except LayoutError:
         return False
     return True
-
-
-def _periods_of(use: Use, source: LayoutSource) -> list[int]:
-    periods = _periods(source)
-    return [periods[dim] for dim, _, _ in use.cuts]
 
 
 def _periods(source: LayoutSource) -> tuple[int, ...]:

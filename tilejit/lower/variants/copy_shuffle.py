@@ -132,7 +132,8 @@ def emit(plan: Shuffled, op: TileOp, b: Builder) -> None:
     swap, thread = plan.swap, b.thread(op.scope, plan.threads)
     src, dst = (_words(b, op.region(name).buffer) for name in ("src", "dst"))
     lane = build.mod(thread, WARP)
-    bits = {mask: _has_bit(b, lane, mask) for mask in dict.fromkeys((*swap.sending, *swap.receiving))}
+    distinct = dict.fromkeys((*swap.sending, *swap.receiving))
+    bits = {mask: b.let("bit", build.not_equal(build.bitwise_and(lane, mask), 0)) for mask in distinct}
     sent_by, kept_by = ([bits[mask] for mask in masks] for masks in (swap.sending, swap.receiving))
     sender = build.const(0, int32) if swap.is_straight else b.let("lane", _sender(lane, swap.lanes))
     kept: list[tuple[int, Expr]] = []
@@ -169,10 +170,6 @@ def _xor_permuted(b: Builder, words: Sequence[Expr], bits: Sequence[Expr]) -> li
         swapped = [permuted[k ^ 1 << stage] for k in range(len(permuted))]
         permuted = [b.let("word", build.where(bit, x, y)) for x, y in zip(swapped, permuted, strict=True)]
     return permuted
-
-
-def _has_bit(b: Builder, lane: Expr, mask: int) -> Expr:
-    return b.let("bit", build.not_equal(build.bitwise_and(lane, mask), 0))
 
 
 def _sender(lane: Expr, adds: Sequence[int]) -> Expr:
