@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 
 from ..dataclass import replace
-from ..dtypes import DType, int32, int64, uint8
+from ..dtypes import DType, int32, int64, uint8, uint32
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
 from ..ir.names import FreshNames
@@ -20,7 +20,9 @@ from ..ir.nodes import (
     Expr,
     For,
     If,
+    Instruction,
     Let,
+    Load,
     Move,
     Special,
     Stmt,
@@ -30,13 +32,14 @@ from ..ir.nodes import (
     Vector,
 )
 from ..ir.params import BoxShare, TensorMapParam, TensorMapSpec
+from ..ir.walk import Block
+from ..isa.opaque import CTA_DEPTH
 from ..layout import TileLayout
 from ..remember import LIMIT
 from ..scopes import SCOPES
 from ..source import Span
-from .opaque import opaque_zero
 
-__all__ = ["WRITTEN_OUT", "Builder", "filled", "instances_of"]
+__all__ = ["WRITTEN_OUT", "Builder", "filled", "instances_of", "opaque_zero"]
 
 #: Loops of at most this many iterations are unrolled. Two unrolled copies of 64 iterations, to local memory and back,
 #: are 326 lines of PTX instead of 79, and take four times as long from lowering to PTX.
@@ -75,6 +78,14 @@ _ZERO, _ONE = (build.const(number, int32) for number in (0, 1))
 def _linear(count: int) -> TileLayout:
     """Return a contiguous layout. Cached, since most buffers have few elements."""
     return TileLayout.row_major((count,))
+
+
+def opaque_zero(name: str) -> tuple[Vector, Block]:
+    """Return a register with a zero that is opaque to LLVM and ptxas, and the statements that initialize it."""
+    buffer = Buffer(name, "local", uint32, (1,), TileLayout.row_major((1,)), uint32.bytes)
+    zero = Vector(buffer, build.const(0, int32))
+    one_less = build.op("sub", Load(zero), build.const(1, uint32))
+    return zero, (Alloc(buffer), Instruction(CTA_DEPTH.name, (zero,), ()), Store(zero, one_less))
 
 
 class Builder:

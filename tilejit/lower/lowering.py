@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from ..dataclass import dataclass, replace
@@ -26,6 +26,7 @@ from ..ir.nodes import (
     Load,
     Loop,
     Move,
+    Special,
     Stmt,
     Store,
     Sync,
@@ -33,17 +34,16 @@ from ..ir.nodes import (
     Vector,
     WaitPhase,
 )
-from ..ir.params import (
-    BarrierParam,
-)
+from ..ir.params import BarrierParam, TensorMapParam
 from ..ir.walk import Block
 from ..isa import ROWS
 from ..isa.mbarrier import EXPECT
+from ..isa.tma import PREFETCH
 from ..ops.copies import CACHE
 from ..scopes import GRID
 from ..source import Span
 from ..target import Target
-from . import grid_barrier, proxies, store_groups, tensor_maps
+from . import grid_barrier, proxies, store_groups
 from .builder import Builder
 from .engine import Verdict, dispatch
 from .proof import prove
@@ -90,13 +90,21 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
         ROWS[stmt.name].need(target, stmt.span)
     store_groups.check(kernel, walker.verdicts)
     params = (*kernel.params, *builder.params)
-    prefetches = tensor_maps.prefetches(builder.params, kernel.span)
+    prefetches = _prefetches(builder.params, kernel.span)
     body = (*builder.head, *prefetches, *recomputed.remove_unread(builder.take()))
     if walker.waits_for_grid:
         params = (*params, BarrierParam(grid_barrier.BARRIER))
     lane = replace(kernel, params=params, body=body)
     proxies.check_multicast(kernel, lane)
     return Lowered(lane, tuple(walker.verdicts), addressed)
+
+
+def _prefetches(params: Sequence[TensorMapParam], span: Span | None) -> tuple[Stmt, ...]:
+    """Return the statements by which the CTA's first thread prefetches all tensor maps."""
+    if not params:
+        return ()
+    fetched = tuple([Instruction(PREFETCH.name, (), (param.var,), span) for param in params])
+    return (If(build.equal(Special("thread_id"), 0), fetched, span=span),)
 
 
 def _cached(stmt: Stmt, cache: str) -> Stmt:

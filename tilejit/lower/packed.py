@@ -42,7 +42,7 @@ from ..ir.walk import Block, Place
 from ..isa.opaque import AND, XOR
 from ..layout import TileLayout
 from ..source import Span
-from .opaque import opaque_zero
+from .builder import opaque_zero
 
 __all__ = ["keep"]
 

@@ -19,7 +19,7 @@ from ..dataclass import dataclass, field
 from ..dtypes import barrier
 from ..errors import LayoutError
 from ..ir.clusters import Cluster
-from ..ir.nodes import Const, Region, TileOp
+from ..ir.nodes import Region, TileOp
 from ..isa import AsyncWork, Capability, Family
 from ..isa.row import ANOTHER_TARGET
 from ..ops.copies import MULTICAST
@@ -33,7 +33,7 @@ from .rematerialized import Recomputed
 __all__ = [
     "COPY_CONDITIONS", "FILLS_ONE", "KINDS", "PRODUCT_CONDITIONS", "SCOPE", "SHAPES", "TYPES", "WHOLE_WARPS",
     "Condition", "Decline", "DispatchContext", "Variant", "among", "between", "copy_sides", "from_to", "lead_of",
-    "local_side", "needs", "on_warpgroup", "outside", "run_time_start",
+    "local_side", "needs", "on_warpgroup", "outside",
 ]
 
 P = TypeVar("P", bound=Plan)
@@ -177,7 +177,7 @@ def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
     why = f": {facts.limit}" if facts.limit else ""
     return Decline(
         (f"moves {bits} bits at a time; require_bits={required}{why}",),
-        "remove that limit, or require fewer bits",
+        "remove the stated cause, or require fewer bits",
     )
 
 
@@ -267,15 +267,6 @@ def on_warpgroup(op: TileOp, context: DispatchContext) -> str | None:
     if op.scope == WARPGROUP.name:
         return None
     return f"needs the scope {WARPGROUP.name}, {WARPGROUP.size} threads; called on {op.scope}"
-
-
-def run_time_start(*regions: Region) -> str | None:
-    """Return why a region isn't at constant registers, or None."""
-    for region in regions:
-        if not all(isinstance(start, Const) for start in region.starts):
-            what = f"the region of {region.buffer.name} starts at a register known only at run time"
-            return f"{what}: count with tj.static_range, whose index is known at compile time"
-    return None
 
 
 def lead_of(src: Region) -> str:

@@ -62,7 +62,7 @@ def _need_wide(partition: Plan) -> None:
     if size < _SIZES[0]:
         raise LayoutError(
             f"cp.async moves {_SIZES_LISTED} bytes; at most {size} are contiguous and aligned here: {partition.limit}",
-            hint="remove that limit, or use copy, which moves any number of bytes",
+            hint="remove the stated cause, or use copy, which moves any number of bytes",
         )
     bytes_each = size // partition.vector_width
     last = pieces(partition.tail)[-1][1] * bytes_each

@@ -65,7 +65,7 @@ class Plan(PlanBase):
     shape: str
     #: largest N of `.xN`
     num: int
-    #: halves of a warp's lanes that the instructions access
+    #: 2 if the instructions access the halves of a warp's lanes separately, else 1
     slabs: int
     steps: tuple[Issue, ...]
     loads: bool

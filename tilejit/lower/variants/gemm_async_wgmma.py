@@ -20,7 +20,7 @@ from ...dtypes import int32
 from ...errors import DispatchError, LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import Buffer, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
+from ...ir.nodes import Buffer, Const, Descriptor, Expr, Input, Instruction, Region, TileOp, Vector
 from ...isa.wgmma import K_BYTES, WGMMA, WGMMA_M, FactorPlace, Product, WgmmaForm, is_column_count
 from ..builder import Builder
 from ..plans import Facts, SharedFactor, WarpgroupProducts
@@ -36,7 +36,6 @@ from ..variant import (
     Variant,
     needs,
     on_warpgroup,
-    run_time_start,
 )
 
 #: descriptor mode of a swizzle, by its bits
@@ -158,7 +157,11 @@ def _places(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _starts(op: TileOp, context: DispatchContext) -> str | None:
-    return run_time_start(*(r for r in (op.region("acc"), op.region("a")) if r.buffer.space == "local"))
+    for region in (op.region("acc"), op.region("a")):
+        if region.buffer.space == "local" and not all(isinstance(start, Const) for start in region.starts):
+            what = f"the region of {region.buffer.name} starts at a register known only at run time"
+            return f"{what}: count with tj.static_range, whose index is known at compile time"
+    return None
 
 
 def _sizes(op: TileOp, context: DispatchContext) -> str | None:

@@ -21,7 +21,7 @@ from ...dtypes import float32, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate, number
-from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Instruction, Region, Store, TileOp, Var, Vector
+from ...ir.nodes import FALSE, TRUE, Buffer, Const, Expr, Instruction, Region, Store, TileOp, Var, Vector
 from ...isa import Family
 from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
@@ -43,7 +43,6 @@ from ..variant import (
     Variant,
     needs,
     outside,
-    run_time_start,
 )
 
 
@@ -211,7 +210,11 @@ def _local(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _starts(op: TileOp, context: DispatchContext) -> str | None:
-    return run_time_start(*_operands(op))
+    for region in _operands(op):
+        if not all(isinstance(start, Const) for start in region.starts):
+            what = f"the region of {region.buffer.name} starts at a register known only at run time"
+            return f"{what}: count with tj.static_range, whose index is known at compile time"
+    return None
 
 
 def _products(op: TileOp) -> Family[Mma]:
