@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tilejit import isa
 from tilejit.__main__ import main
+from tilejit.dataclass import replace
 from tilejit.environment import VARIABLES
 from tilejit.runtime.store import DiskStore
 
@@ -479,6 +481,22 @@ def test_an_odd_value_is_taken_or_refused_in_words(run, tmp_path, command, name,
     specs = [f"--spec={name}={text}" for name, text in given.items()]
     status, _, said = run(command, str(tmp_path / "f.py"), *specs, *options)
     assert status in (0, 1) and len(said) < 4000 and "Traceback" not in said
+
+
+def test_simulator_lists_the_instructions_and_how_exact_each_is(run):
+    status, out, _ = run("simulator")
+    assert status == 0
+    assert re.search(r"^lop3\.b32 +exact$", out, re.MULTILINE)
+    assert re.search(r"^discard\{\.global\}\.L2 +approximate: .*; not checked for races$", out, re.MULTILINE)
+    # the compiler emits nothing that the simulator refuses
+    assert "unknown to the simulator" not in out
+
+
+def test_simulator_lists_what_the_compiler_emits_and_it_does_not_know(run, monkeypatch):
+    text = "{ .reg .b32 a; mov.b32 a, 1; @$p novel.b32 a; }"
+    monkeypatch.setitem(isa.ROWS, "new", replace(isa.ROWS["mov.b64"], name="new", text=text))
+    status, out, _ = run("simulator")
+    assert status == 0 and re.search(r"^novel\.b32 +unsupported$", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("output", ["/dev/full", "closed"])

@@ -43,10 +43,10 @@ def test_a_program_prints_what_the_page_shows(program: Program, tmp_path: Path) 
     assert program.report is None or is_printed(program.report, printed), printed
 
 
-def test_the_page_teaches_values_then_layouts_then_what_the_simulator_finds() -> None:
+def test_the_page_teaches_tiles_then_races_then_layouts_then_tuning() -> None:
     taught = [
-        ("vector_add", "softmax", None), ("layout=", "explain", "variant"), ("layout=", "explain", "RaceError"),
-        ("autotune", "tuning", None),
+        ("vector_add", "softmax", None), ("alloc_shared", "reverse[1]", "RaceError"),
+        ("alloc_shared", "cta_sync", None), ("layout=", "explain", "variant"), ("autotune", "tuning", None),
     ]
     assert len(PROGRAMS) == len(taught)
     for program, (first, then, shown) in zip(PROGRAMS, taught, strict=True):
@@ -65,6 +65,13 @@ def test_the_commands_stand_on_the_first_screen() -> None:
     blocks = [text.strip() for language, text in BLOCK.findall(README) if language == "sh"]
     assert blocks == COMMANDS
     assert [line for line in README.splitlines()[:SCREEN] if line in COMMANDS] == COMMANDS
+
+
+def test_speeds_name_their_example_with_its_length() -> None:
+    named = re.findall(r"`(\w+\.py)`, (\d+)", README)
+    assert len(named) > 5
+    for name, lines in named:
+        assert len((ROOT / "examples" / name).read_text(encoding="utf-8").splitlines()) == int(lines), name
 
 
 def test_ci_runs_the_second_command_and_what_of_the_guide_a_default_run_leaves_out() -> None:

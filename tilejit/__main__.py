@@ -66,6 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(*shown, sep="\n\n")
         elif options.command == "operations":
             print(*operations(), sep="\n")
+        elif options.command == "simulator":
+            print(*simulator(), sep="\n")
         elif options.command == "compile":
             target = find_target(options.target) if options.target else None
             files = compile_ahead(options.place, options.spec, options.output, target, options.threads)
@@ -123,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         help="k.ptx, k.cubin or k.h, else the texts OUT.tile, OUT.lane, OUT.ll and OUT.ptx; more than once for several",
     )
     commands.add_parser("operations", help="the elementwise operations: operands, meaning, accuracy")
+    commands.add_parser("simulator", help="the PTX instructions that the simulator knows, and how exact each is")
     cached = commands.add_parser("cache", help="what is kept of compiled kernels")
     cached.add_argument("action", nargs="?", choices=tuple(CACHE_ACTIONS), default="info")
     return parser
@@ -191,6 +194,15 @@ def operations() -> Iterator[str]:
             error = f"; within {op.approximation}"
         call = f"{name}({', '.join(op.operands)})"
         yield f"{call:<26} {op.meaning}{error}"
+
+
+def simulator() -> Iterator[str]:
+    """Return the lines of the simulator's table, with the instructions of the compiler that it refuses, if any."""
+    from .isa import ROWS
+    from .simulator.instructions import instruction_table
+
+    opcode = re.compile(r"(?:^|[;{])\s*(?:@\S+\s+)?([a-z]\w*)([.\w:]*)")
+    return instruction_table(found for row in ROWS.values() for found in opcode.findall(row.text))
 
 
 _READ_ONLY = ", which can't be written: what is compiled now isn't kept"

@@ -1,4 +1,4 @@
-"""The element types of LANGUAGE's table, and how NumPy sees them."""
+"""The element types of tiles and scalars, and their NumPy equivalents."""
 
 from __future__ import annotations
 

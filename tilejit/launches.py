@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `@kernel` was told; see LANGUAGE, "Kernels and launch"."""
+    """The options of `@kernel`."""
 
     threads: int = 128
     target: Target | None = None

@@ -152,16 +152,16 @@ MISTAKES: dict[str, Mistake] = {
         AsyncHazardError, "is waited for in phase 0, but is in phase 2", "full.wait(0)", "count the same steps, from 0",
     ),
     "a barrier instead of a step": Mistake(
-        PREPARED + "tj.warp.commit(full)", KernelTypeError, "commit takes a step of a ring; products that report to a "
-        "barrier are those of sm_100a", "full", "tj.warp.arrive(b)",
+        PREPARED + "tj.warp.commit(full)", KernelTypeError, "commit takes a step of a ring; products on sm_100a "
+        "or sm_103a or sm_110a report to a barrier", "full", "tj.warp.arrive(b)",
     ),
     "arrivals known at run time": Mistake(
         "b = tj.alloc_barrier(arrivals=tj.cta_id(0))", KernelTypeError, "the number of arrivals", "tj.cta_id(0)",
         "use a literal, a captured constant",
     ),
     "a hardware barrier that isn't there": Mistake(
-        "tj.named_barrier(9, 128).sync()", ResourceError, "there are 1 to 7", "tj.named_barrier(9, 128).sync()",
-        "tj.alloc_barrier(), are as many as you like",
+        "tj.named_barrier(9, 128).sync()", ResourceError, "barriers are 1 to 7", "tj.named_barrier(9, 128).sync()",
+        "use a barrier in shared memory, tj.alloc_barrier()",
     ),
     # rings
     "a consumer that doesn't count": Mistake(
@@ -260,7 +260,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a barrier without its name": Mistake(
         without(LOADED, "A[0:64, 0:64], barrier=full", "A[0:64, 0:64], full"), KernelTypeError,
-        "a scalar is needed here; this is a barrier", "full", "by its parameter's name: barrier=",
+        "a scalar is needed here; this is a barrier", "full", "by keyword: barrier=",
     ),
     "a count of arrivals": Mistake(
         without(PREPARED, "alloc_barrier()", "alloc_barrier(count=1)"), KernelTypeError, "has no parameter count",
@@ -277,11 +277,11 @@ MISTAKES: dict[str, Mistake] = {
     "a loop over a ring": Mistake(
         without(RING, FILLED, "for k, t in enumerate(ring):\n        t.acquire()"),
         KernelTypeError, "enumerate takes tuples; this is a ring of 2 stages", "ring",
-        "for i in range(n), and in each turn t = ring[i]",
+        "for i in range(n), with t = ring[i]",
     ),
     "the length of a ring": Mistake(
         without(RING, FILLED, FILLED.replace("4", "len(ring)")),
-        KernelTypeError, "a ring of 2 stages has no length", "len(ring)", "in each turn t = ring[i]",
+        KernelTypeError, "a ring of 2 stages has no length", "len(ring)", "with t = ring[i]",
     ),
     "a ring as a condition": Mistake(
         RING + "while ring:\n    i += 1", KernelTypeError, "this is a ring of 2 stages", "ring", "ring[i].stage",
@@ -310,16 +310,16 @@ MISTAKES: dict[str, Mistake] = {
         "tj.wgmma.layout_c(64, 64)", "its parameters: shape; a shape is a tuple",
     ),
     "several steps at once": Mistake(
-        without(RING, "ring[i].acquire()", "ring[0:2].acquire()"), KernelTypeError, "has one index", "ring[0:2]",
+        without(RING, "ring[i].acquire()", "ring[0:2].acquire()"), KernelTypeError, "takes one index", "ring[0:2]",
         "ring[i]",
     ),
     "a group of products is closed": Mistake(
         f"{LOADED}{PRODUCT}\ntj.wgmma.commit()", KernelTypeError, "tj.wgmma has no attribute commit",
-        "tj.wgmma.commit", "tj.wgmma.wait(0): each gemm_async is a group by itself",
+        "tj.wgmma.commit", "tj.wgmma.wait(0): each gemm_async is a group of its own",
     ),
     "a group of products by its PTX name": Mistake(
         f"{LOADED}{PRODUCT}\ntj.wgmma.commit_group()", KernelTypeError, "tj.wgmma has no attribute commit_group",
-        "tj.wgmma.commit_group", "tj.wgmma.wait(0): each gemm_async is a group by itself",
+        "tj.wgmma.commit_group", "tj.wgmma.wait(0): each gemm_async is a group of its own",
     ),
     "a wait for a group of stores": Mistake(
         STORED + "tj.bulk.wait_group(0)", KernelTypeError, "tj.bulk has no attribute wait_group", "tj.bulk.wait_group",
@@ -327,11 +327,11 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a group of stores is closed": Mistake(
         STORED + "tj.bulk.commit()", KernelTypeError, "tj.bulk has no attribute commit", "tj.bulk.commit",
-        "tj.bulk.wait(0): each copy_async is a group by itself",
+        "tj.bulk.wait(0): each copy_async is a group of its own",
     ),
     "a fence that is put in": Mistake(
         without(STORED, "tj.warpgroup_sync()", "tj.fence_async()"), KernelTypeError, "tilejit has no fence_async",
-        "tj.fence_async", "tj.cta_sync(): fences",
+        "tj.fence_async", "tj.cta_sync(): the compiler inserts the fences",
     ),
     "a module for TMA": Mistake(
         PREPARED + "tj.tma.load(a[0], A[0:64, 0:64], full)", KernelTypeError, "tilejit has no tma", "tj.tma",
@@ -344,7 +344,7 @@ MISTAKES: dict[str, Mistake] = {
     "more registers than there are": Mistake(
         "if tj.warpgroup_id() == 0:\n    tj.set_registers(32)\nelse:\n    tj.set_registers(240)", ResourceError,
         "32 + 240 + 240 registers are 512; a CTA of 384 threads starts with 3 × 168 = 504", "tj.set_registers(240)",
-        "let warpgroups that only copy have 24", threads=384,
+        "give warpgroups that only copy 24", threads=384,
     ),
 }
 

@@ -1,4 +1,4 @@
-"""DISPATCH's worked demonstrations as golden files: target, tile IR, lane IR."""
+"""Golden files of lowering: target, tile IR, lane IR."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ class Copy:
 
 
 def swapped(at: np.ndarray, swizzle: Swizzle) -> np.ndarray:
-    """DISPATCH's formula: chunks of 2**base elements trade places by bits further up, or further down."""
+    """XOR the chunk number, of 2**base elements, with bits further up, or further down."""
     chunk, inside = at >> swizzle.base, at & ((1 << swizzle.base) - 1)
     mask = (1 << swizzle.bits) - 1
     moved = (chunk >> swizzle.shift) & mask if swizzle.inner else (chunk & mask) << swizzle.shift

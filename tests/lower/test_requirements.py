@@ -1,4 +1,4 @@
-"""What DISPATCH requires beyond upstream: its defects, refusals with their cause, forced variants, edges, tails."""
+"""Requirements beyond Apache TVM's: its known defects, causes of refusals, forced variants, edges, tails."""
 
 from __future__ import annotations
 

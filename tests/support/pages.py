@@ -34,6 +34,7 @@ def programs(page: str) -> Iterator[Program]:
 
     A block of Python begins a file, whose name is its first line, or goes on with the one before it; a `diff` changes
     the file before it, which is another program; a block without a language is what the program before it prints.
+    Blocks of `sh` and `text` are no part of any.
     """
     program: Program | None = None
     for language, text in BLOCK.findall(page):
@@ -42,7 +43,7 @@ def programs(page: str) -> Iterator[Program]:
             if program:
                 yield program
             program = Program(name[1], text)
-        elif language == "sh":
+        elif language in ("sh", "text"):
             continue
         elif program is None:
             raise ValueError(f"no file before\n{text}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..dataclass import dataclass
 from ..dtypes import DType
 from ..ir.arithmetic import facts
-from ..ir.arithmetic.iterations import ends, falls, may_stand, rises, surely_turns
+from ..ir.arithmetic.iterations import ends, is_ascending, is_descending, step_may_be_zero, surely_iterates
 from ..ir.nodes import For
 from .registers import Word
 from .writer import Writer
@@ -50,11 +50,11 @@ class Counting:
 
 def _stays_inside(stmt: For, dtype: DType) -> bool:
     """Whether the step is known not to be zero, with its sign, and the index one step past the end fits a type."""
-    if may_stand(stmt):
+    if step_may_be_zero(stmt):
         return False
     low, high = facts.full_range(dtype)
     (least_step, greatest_step), (least_stop, greatest_stop) = ends(stmt.step), ends(stmt.stop)
-    if falls(stmt):
+    if is_descending(stmt):
         return least_stop + 1 + least_step >= low
     return greatest_stop - 1 + greatest_step <= high
 
@@ -75,8 +75,8 @@ def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str
     def select(condition: str, of: str, yes: str, no: str) -> str:
         return w.value(f"select i1 {condition}, {of} {yes}, {of} {no}")
 
-    is_falling = falls(stmt)
-    if not rises(stmt) and not is_falling:
+    is_falling = is_descending(stmt)
+    if not is_ascending(stmt) and not is_falling:
         up, down = compare("sgt", step, "0"), compare("slt", step, "0")
         below, above = compare(f"{sign}lt", start, stop), compare(f"{sign}gt", start, stop)
         left = Word(kind)
@@ -86,11 +86,11 @@ def counted(w: Writer, stmt: For, dtype: DType, start: str, stop: str, step: str
         return Counting(kind, has_one, step, stride, words=(left,))
     before = f"{sign}gt" if is_falling else f"{sign}lt"
     # of its own, even where another loop has the same: else it would hold one of seven predicate registers up to there
-    has_one = "" if surely_turns(stmt, threads) else w.fresh(f"icmp {before} {kind} {start}, {stop}")
+    has_one = "" if surely_iterates(stmt, threads) else w.fresh(f"icmp {before} {kind} {start}, {stop}")
     if _stays_inside(stmt, dtype):
         return Counting(kind, has_one, step, stop, before, True, "" if is_falling and sign == "u" else f"n{sign}w ")
     distance, stride = (minus(start, stop), minus("0", step)) if is_falling else (minus(stop, start), step)
-    if may_stand(stmt):
+    if step_may_be_zero(stmt):
         is_step = compare("ne", step, "0")
         has_one = w.value(f"and i1 {has_one}, {is_step}") if has_one else is_step
     last_to_go_on = select(compare("ugt", distance, stride), kind, minus(stop, step), start)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ..dtypes import DType
 from ..ir.arithmetic import facts
-from ..ir.arithmetic.displaced import bytes_behind_root
+from ..ir.arithmetic.displaced import root_offset_divisor
 from ..ir.nodes import Buffer, Const, Move, Vector
 from ..isa.access import GLOBAL_256, LOAD, STORE, WIDEST_BITS, GlobalAccess
 from .emission import Emission, LLVMValue, OffsetParts
@@ -397,7 +397,7 @@ def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[Word
     if vector.buffer.space != "local":
         return words, _access_bytes(emission, vector.buffer, words)
     behind_start = facts.multiple_of(vector.offset) * vector.buffer.dtype.bytes
-    align = gcd(WIDEST_BYTES, bytes_behind_root(vector.buffer), behind_start)
+    align = gcd(WIDEST_BYTES, root_offset_divisor(vector.buffer), behind_start)
     number = gcd(words.number, max(align * 8 // words.bits, 1))
     return words._replace(number=number), min(align, number * words.bits // 8)
 

@@ -20,4 +20,4 @@ def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
     assert not isinstance(rule, str)
     conditions = ELEMENTWISE[op.name].conditions
     converted = [build.cast(v, rule[0]) for v in values[conditions:]]
-    return build.cast(build.again(op.name, (*values[:conditions], *converted)), dtype)
+    return build.cast(build.apply(op.name, (*values[:conditions], *converted)), dtype)

@@ -5,7 +5,7 @@ accepts: a place in shared or global memory, and local tiles owned by exactly th
 emits: for sums of floats without old values, the widest `red` that the target has and memory is aligned to; otherwise
     one update per element. Of threads that hold the same elements the lowest updates. The old values reach the others
     through shared memory.
-source: PTX ISA, "Parallel Synchronization and Communication Instructions: red", "... atom".
+source: tilejit/lower/README.md, "Atomic updates".
 """
 
 from __future__ import annotations

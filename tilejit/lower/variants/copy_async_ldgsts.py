@@ -5,7 +5,7 @@ accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8
 emits: the widest copies, distributed over the scope's threads, with a predicate in the last iteration; at a tensor's
     edge with the number of bytes that are inside. 16 bytes bypass the L1 cache (`.cg`), fewer don't (`.ca`). The caller
     commits and waits.
-source: PTX ISA, "Data Movement and Conversion Instructions: cp.async".
+source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "Data Movement and Conversion Instructions: cp.async".
 """
 
 from __future__ import annotations

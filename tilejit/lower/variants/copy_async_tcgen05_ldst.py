@@ -6,7 +6,8 @@ accepts: one side local, the other tmem; elements of 8, 16 or 32 bits, packed th
 emits: the widest shape that the registers match throughout, in as few instructions as powers of two allow; `.16x*b`
     shapes need two for each run of 128 rows, 16 lanes apart. The caller waits, except for a tile in local memory: its
     values pass through registers, and the wait is emitted here.
-source: PTX ISA, "tcgen05: matrix fragments and data movement shapes" and "tcgen05.ld".
+source: tilejit/lower/README.md, "Asynchronous copies"; PTX ISA, "tcgen05: matrix fragments and data movement
+    shapes" and "tcgen05.ld".
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ accepts: any two of global, shared and local memory with equal dtypes and shapes
     with elements that the threads of the scope can distinguish.
 emits: between memories, elements distributed over the scope's threads; with a local tile, loops of each thread over its
     registers; between local tiles, one move per register.
-source: Apache TVM, TIRx.
+source: tilejit/lower/README.md, "Copies".
 """
 
 from __future__ import annotations

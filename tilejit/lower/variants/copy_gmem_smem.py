@@ -4,7 +4,7 @@ accepts: one side global, the other shared; equal dtypes and shapes; any layouts
     any size, past a global tensor's edges too; any scope.
 emits: the widest provably aligned vectors, distributed over the scope's threads: a loop with a load and a
     store each, the last iteration predicated, ragged ends of rows by narrower accesses.
-source: Apache TVM, TIRx `vec_auto`.
+source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ accepts: one side local, the other shared; 16-bit elements; whole warps that own
     over warps. In registers lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile. In memory the rows or
     columns of each tile are 16 aligned bytes, which a swizzle keeps together.
 emits: instructions for 4, 2 or 1 tiles, as many as fit, unrolled over all of a warp's tiles.
-source: PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store instruction: stmatrix".
+source: tilejit/lower/README.md, "Copies"; PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store
+    instruction: stmatrix".
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ emits: the widest vectors that are contiguous in memory and provably aligned, un
     in local memory. Registers of a vector that aren't adjacent are renamed, which costs no instruction. The boxes of a
     gathered region are at the index's values, which each thread has in registers. All owners of a replicated tile load
     it; the lowest one stores it.
-source: Apache TVM, TIRx `vec_auto`.
+source: tilejit/lower/README.md, "Copies"; Apache TVM, TIRx `vec_auto`.
 """
 
 from __future__ import annotations

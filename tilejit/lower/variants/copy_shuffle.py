@@ -6,7 +6,7 @@ accepts: two local tiles of equal dtypes, or parts at constant starts, where eac
     together. The cost must be less than through shared memory.
 emits: a permutation of registers by each lane's bits, a shuffle for each word that changes lanes, and a second
     permutation; 64-bit elements as two words.
-source: PTX ISA, "shfl.sync".
+source: tilejit/lower/README.md, "Copies"; PTX ISA, "shfl.sync".
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 accepts: a local destination owned by exactly the threads of the scope; scalars, and local inputs that broadcast to it
     and are in the same threads; any operation of `tilejit.ops.elementwise`.
 emits: one scalar operation per register, unrolled, or one per pair if an instruction takes two and they are adjacent.
+source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 
 from __future__ import annotations

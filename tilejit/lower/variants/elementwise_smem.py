@@ -4,6 +4,7 @@ accepts: all tiles in shared or global memory, in any layouts; regions past a gl
     that broadcast.
 emits: the widest provably aligned vectors, distributed over the scope's threads: a loop with a load of each
     input, the scalar operation on each element, and a store.
+source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 
 from __future__ import annotations

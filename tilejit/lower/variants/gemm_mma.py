@@ -5,7 +5,8 @@ accepts: local operands of whole warps in the layouts of `tj.mma.layout_a/b/c`, 
     one element; types that an instruction of the target multiplies.
 emits: one instruction per tile of 16 x 8 x k of a warp, unrolled; for float32 preceded by a conversion to tf32. Padding
     along k counts as 0 in both factors; along m and n it is multiplied like elements.
-source: PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix Fragments for mma.m16n8k16 ...".
+source: tilejit/lower/README.md, "Matrix products"; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix
+    Fragments for mma.m16n8k16 ...".
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 accepts: a local tile, or a part of one, owned by exactly the threads of the scope.
 emits: one store per register of the sum of the digits of the thread and the iteration along the axis.
+source: tilejit/lower/README.md, "Elementwise operations and indices".
 """
 
 from __future__ import annotations

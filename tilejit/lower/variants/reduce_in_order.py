@@ -6,7 +6,7 @@ emits: the function for each digit of the reduced index, fastest first, so that 
     earlier elements than the right one: a balanced tree over registers, shuffles between lanes whose numbers differ in
     single bits, and shared memory, which all threads read, otherwise. Padding is skipped: if the right operand holds no
     element, the left one is kept.
-source: PTX ISA, "shfl.sync".
+source: tilejit/lower/README.md, "Reductions"; PTX ISA, "shfl.sync".
 """
 
 from __future__ import annotations

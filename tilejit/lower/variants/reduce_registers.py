@@ -4,6 +4,7 @@ accepts: a local source and a local destination, both owned by exactly the threa
     threads in both; the reduced axes in registers only.
 emits: a balanced tree over the registers of each result, in the order of indices. Padding is left out if it is known
     at compile time, and replaced by the identity otherwise.
+source: tilejit/lower/README.md, "Reductions".
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ accepts: as `reduce_registers`, but the reduced axes are distributed over severa
 emits: the tree of `reduce_registers`, and the shuffles of `reduce_shuffle` as far as they reach. Then the lowest thread
     with each partial result stores it to shared memory, the scope synchronizes, and every thread loads the partials of
     its results by vectors and combines them in a tree, in the order of threads. In a loop another barrier comes first.
+source: tilejit/lower/README.md, "Reductions".
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ accepts: as `reduce_registers`, but the reduced axes are distributed over lanes 
     scope has whole warps.
 emits: the tree of `reduce_registers`; then, for each bit of the lane from the lowest on, a shuffle and the operation.
     32-bit integers that all lanes share take one `redux.sync` if the target has it.
-source: PTX ISA, "shfl.sync" and "redux.sync".
+source: tilejit/lower/README.md, "Reductions"; PTX ISA, "shfl.sync" and "redux.sync".
 """
 
 from __future__ import annotations

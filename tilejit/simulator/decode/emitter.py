@@ -459,8 +459,41 @@ class BlockWriter:
 Match = dict[str, str]
 Entry = Callable[[BlockWriter, Match], None]
 
-#: opcode → (pattern of its modifiers, what emits it)
-Entries = dict[str, tuple[tuple[str, Entry], ...]]
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """How closely an instruction follows the PTX ISA."""
+
+    #: "exact", "approximate" or "unsupported"
+    kind: str = "exact"
+    #: the difference from the ISA or its bound; the message of a refusal
+    how: str = ""
+    #: False if it accesses memory that the race check does not watch
+    races: bool = True
+
+    def __str__(self) -> str:
+        text = f"{self.kind}: {self.how}" if self.how else self.kind
+        return text if self.races else f"{text}; not checked for races"
+
+
+#: A pattern of an opcode's modifiers, the function that emits it, and its fidelity if that is not exact.
+Form = tuple[str, Entry] | tuple[str, Entry, Fidelity]
+
+#: opcode → its forms
+Entries = dict[str, tuple[Form, ...]]
+
+
+def approximated(how: str, races: bool = True) -> Fidelity:
+    return Fidelity("approximate", how, races)
+
+
+def refused(what: str) -> tuple[Entry, Fidelity]:
+    """Return an entry that refuses its instruction with a message, and the fidelity that says so."""
+
+    def emit(e: BlockWriter, m: Match) -> None:
+        e.fail(what)
+
+    return emit, Fidelity("unsupported", what)
 
 
 def paired(operand: str) -> list[str]:

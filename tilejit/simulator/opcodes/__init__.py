@@ -1,4 +1,4 @@
-"""The table of instructions: opcode → (pattern of its modifiers, what emits it).
+"""The table of instructions: opcode → (pattern of its modifiers, what emits it, fidelity if it isn't exact).
 
 A new instruction is one entry: a regular expression over everything after the opcode, whose named groups the
 emitting function receives. Where several patterns match, the first one counts; where none does, the instruction is
@@ -13,17 +13,18 @@ from functools import lru_cache
 from ..decode.emitter import Entries, Entry, Match
 from . import bulk, cluster, convert, copies, floats, integer, matrix, mbarrier, memory, move, sync, tensor, wgmma
 
-_TABLES: tuple[Entries, ...] = (
-    bulk.ENTRIES, integer.ENTRIES, floats.ENTRIES, convert.ENTRIES, move.ENTRIES, memory.ENTRIES, sync.ENTRIES,
-    matrix.ENTRIES, copies.ENTRIES, tensor.ENTRIES, mbarrier.ENTRIES, wgmma.ENTRIES, cluster.ENTRIES,
+#: by topic: the docstring of each says what its entries are
+TOPICS = (
+    integer, floats, convert, move, memory, copies, bulk, mbarrier, sync, cluster, matrix, wgmma, tensor,
 )
 
 
 def _merge() -> dict[str, tuple[tuple[_Lazy, Entry], ...]]:
     merged: dict[str, tuple[tuple[_Lazy, Entry], ...]] = {}
-    for table in _TABLES:
-        for root, forms in table.items():
-            merged[root] = merged.get(root, ()) + tuple((_Lazy(pattern), entry) for pattern, entry in forms)
+    for topic in TOPICS:
+        entries: Entries = topic.ENTRIES
+        for root, forms in entries.items():
+            merged[root] = merged.get(root, ()) + tuple((_Lazy(form[0]), form[1]) for form in forms)
     return merged
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Form, Match, approximated
 
 _OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -173,19 +173,28 @@ MINMAX = (
     (r"(?P<nan>\.NaN)?\.(?P<t>f16|f16x2|bf16|bf16x2)", minmax),
 )
 SIGN = ((r"(?P<ftz>\.ftz)?\.(?P<t>f32)", sign), (r"\.(?P<t>f64|f16|f16x2|bf16|bf16x2)", sign))
-UNARY = (
-    (r"\.(?P<round>rn|rz|rm|rp|approx)(?P<ftz>\.ftz)?\.(?P<t>f32)", unary),
+# A GPU's results lie further from the exact ones: the PTX ISA gives each form's error.
+ROUNDED = approximated("correctly rounded, within 0.5 ulp")
+DOUBLE = approximated("computed in float64, then rounded: within 0.51 ulp")
+UNARY: tuple[Form, ...] = (
+    (r"\.(?P<round>rn|rz|rm|rp)(?P<ftz>\.ftz)?\.(?P<t>f32)", unary),
     (r"\.(?P<round>rn|rz|rm|rp)\.(?P<t>f64)", unary),
+    (r"\.(?P<round>approx)(?P<ftz>\.ftz)?\.(?P<t>f32)", unary, ROUNDED),
 )
-APPROX = ((r"\.approx(?P<ftz>\.ftz)?\.f32", approximate),)
-APPROX_HALF = (
-    (r"\.approx\.(?P<t>f16|f16x2)", approximate_half), (r"\.approx(?:\.ftz)?\.(?P<t>bf16|bf16x2)", approximate_half),
+APPROX: tuple[Form, ...] = ((r"\.approx(?P<ftz>\.ftz)?\.f32", approximate, DOUBLE),)
+APPROX_HALF: tuple[Form, ...] = (
+    (r"\.approx\.(?P<t>f16|f16x2)", approximate_half, DOUBLE),
+    (r"\.approx(?:\.ftz)?\.(?P<t>bf16|bf16x2)", approximate_half, approximated(f"{DOUBLE.how}; .ftz is ignored")),
 )
+UPPER = approximated("reads and writes upper 32 bits only: relative error at most 2^-19")
 ENTRIES: Entries = {
     "add": (*ARITHMETIC, (MIXED, mixed)),
     "sub": (*ARITHMETIC, (MIXED, mixed)),
     "mul": ARITHMETIC,
-    "div": ((F32.replace("rn|", "rn|approx|full|"), binary), (F64, binary)),
+    "div": ((F32, binary), (F64, binary),
+            (r"\.(?P<round>approx)(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)", binary,
+             approximated(f"{ROUNDED.how}; 0 for divisors over 2^126")),
+            (r"\.(?P<round>full)(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)", binary, ROUNDED)),
     "fma": ((F32, fma), (F64, fma), (r"\.rn(?P<ftz>\.ftz)?(?P<sat>\.sat)?(?P<relu>\.relu)?\.(?P<t>f16|f16x2)", half),
             (r"\.rn(?P<relu>\.relu)?\.(?P<t>bf16|bf16x2)", half), (X2, f32x2),
             (MIXED, mixed)),
@@ -195,10 +204,11 @@ ENTRIES: Entries = {
     "neg": SIGN,
     "abs": SIGN,
     "sqrt": UNARY,
-    "rcp": (*UNARY, (r"\.approx(?P<ftz>\.ftz)\.f64", approximate_f64)),
-    "rsqrt": (*APPROX, (r"\.approx(?P<ftz>\.ftz)?\.f64", approximate_f64)),
+    "rcp": (*UNARY, (r"\.approx(?P<ftz>\.ftz)\.f64", approximate_f64, UPPER)),
+    "rsqrt": (*APPROX, (r"\.approx(?P<ftz>\.ftz)\.f64", approximate_f64, UPPER),
+              (r"\.approx\.f64", approximate_f64, approximated("rounded twice: within 1.5 ulp"))),
     "ex2": (*APPROX, *APPROX_HALF),
-    "tanh": ((r"\.approx\.f32", approximate), *APPROX_HALF),
+    "tanh": ((r"\.approx\.f32", approximate, DOUBLE), *APPROX_HALF),
     "lg2": APPROX,
     "sin": APPROX,
     "cos": APPROX,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match, vector
+from ..decode.emitter import BlockWriter, Entries, Match, approximated, vector
 from .memory import site
 from .move import WINDOWS
 
@@ -53,12 +53,10 @@ def mma(e: BlockWriter, m: Match) -> None:
     """mma.sync of A and B of equal width; C and D have one type."""
     a_type, b_type, element = m["a"], m["b"], m["d"]
     counts = _REGISTERS[a_type].get(m["shape"])
-    integer, narrow = a_type in ("s8", "u8"), a_type in ("e4m3", "e5m2")
+    integer, narrow = element == "s32", a_type in ("e4m3", "e5m2")
     if counts is None or m["c"] != element:
         e.fail("there is no mma of this shape and these types")
-    if (element == "s32") != integer or (m["sat"] and not integer):
-        e.fail("there is no mma of these types")
-    if a_type != b_type and not (integer and b_type in ("s8", "u8")) and not (narrow and b_type in ("e4m3", "e5m2")):
+    if a_type != b_type and not integer and not (narrow and b_type in ("e4m3", "e5m2")):
         e.fail(f"there is no mma of {a_type} and {b_type}")
     if element == "f16" and a_type in ("bf16", "tf32"):
         e.fail(f"there is no mma of {a_type} with f16 accumulators")
@@ -73,7 +71,7 @@ def mma(e: BlockWriter, m: Match) -> None:
     start = tuple(e.source(x, dtype) for x in c)
     # A sum that an earlier product has left is at hand as a matrix.
     total = e.computed.get(start) or e.temp(f"fragment_c(({', '.join(start)},), S.n, {half})")
-    matrix = e.temp(f"product({left}, {right}, {total}, {element!r}, {m['sat'] is not None})")
+    matrix = e.temp(f"product({left}, {right}, {total}, {element!r}, {m.get('sat') is not None})")
     values = e.temp(f"registers_d({matrix}, {half})")
     for i, register in enumerate(d):
         e.write(register, dtype, f"{values}[{i}]")
@@ -90,10 +88,17 @@ def check_count(e: BlockWriter, registers: list[str], count: int) -> None:
 
 
 _FORM = r"\.sync\.aligned\.m8n8\.x(?P<num>[124])(?P<trans>\.trans)?(?P<space>\.shared(?:::cta)?)?\.b16"
-_TYPE = r"f16|bf16|tf32|s8|u8|e4m3|e5m2"
+_FLOATS = r"f16|bf16|tf32|e4m3|e5m2"
+# A GPU may add the products in another order and with fewer bits.
+FLOAT_SUMS = approximated(
+    "exact products, whose sum in float64 errs by at most 2^-44 of the sum of their magnitudes, rounded once; the "
+    "lower 13 bits of tf32 are ignored"
+)
 ENTRIES: Entries = {
     "ldmatrix": ((_FORM, ldmatrix),),
     "stmatrix": ((_FORM, stmatrix),),
-    "mma": ((r"\.sync\.aligned\.(?P<shape>m16n8k(?:4|8|16|32))\.row\.col(?P<sat>\.satfinite)?\.(?P<d>f32|f16|s32)"
-             rf"\.(?P<a>{_TYPE})\.(?P<b>{_TYPE})\.(?P<c>f32|f16|s32)", mma),),
+    "mma": ((r"\.sync\.aligned\.(?P<shape>m16n8k(?:16|32))\.row\.col(?P<sat>\.satfinite)?"
+             r"\.(?P<d>s32)\.(?P<a>s8|u8)\.(?P<b>s8|u8)\.(?P<c>s32)", mma),
+            (r"\.sync\.aligned\.(?P<shape>m16n8k(?:4|8|16|32))\.row\.col"
+             rf"\.(?P<d>f32|f16)\.(?P<a>{_FLOATS})\.(?P<b>{_FLOATS})\.(?P<c>f32|f16)", mma, FLOAT_SUMS)),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...dataclass import dataclass
-from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Match, vector
+from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Fidelity, Match, approximated, refused, vector
 from ..decode.ptx import parse_number
 
 
@@ -31,7 +31,7 @@ LEVELS = (
     r"\.L1::(?:evict_normal|evict_unchanged|evict_first|evict_last|no_allocate)",
     r"\.L2::(?:evict_normal|evict_first|evict_last)", r"(?P<hint>\.L2::cache_hint)", r"\.L2::(?:64|128|256)B",
 )
-TYPES = r"\.(?P<t>[bus]8|[bus]16|[bus]32|[bus]64|b128|f32|f64)"
+TYPES = r"\.(?P<t>[bus]8|[bus]16|[bus]32|[bus]64|f32|f64)"
 LOAD = any_order(
     r"(?P<sem>\.weak|\.volatile|\.relaxed|\.acquire|\.mmio\.relaxed)", SCOPE, SPACE, r"\.(?:ca|cg|cs|lu|cv)",
     r"(?P<nc>\.nc)", VECTOR, *LEVELS,
@@ -40,10 +40,13 @@ STORE = any_order(
     r"(?P<sem>\.weak|\.volatile|\.relaxed|\.release|\.mmio\.relaxed)", SCOPE, SPACE, r"\.(?:wb|cg|cs|wt)",
     VECTOR, *LEVELS,
 ) + TYPES
-ATOM = any_order(
-    r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)", SCOPE, r"\.(?P<space>global|shared)(?:::cta)?",
-    r"!\.(?P<op>add|min|max|and|or|xor|exch|cas|inc|dec)", r"(?P<noftz>\.noftz)", r"(?P<hint>\.L2::cache_hint)",
-    VECTOR, r"!\.(?P<t>b16|[bus]32|[bus]64|f16x2|f16|bf16x2|bf16|f32|f64)",
+ATOM, ATOM_FLOAT = (
+    any_order(
+        r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)", SCOPE, r"\.(?P<space>global|shared)(?:::cta)?",
+        r"!\.(?P<op>add|min|max|and|or|xor|exch|cas|inc|dec)", r"(?P<noftz>\.noftz)", r"(?P<hint>\.L2::cache_hint)",
+        VECTOR, rf"!\.(?P<t>{types})",
+    )
+    for types in ("b16|[bus]32|[bus]64", "f16x2|f16|bf16x2|bf16|f32|f64")
 )
 _ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
@@ -150,20 +153,19 @@ def operands_of(e: BlockWriter, m: Match, count: int) -> list[str]:
 
 def load(e: BlockWriter, m: Match) -> None:
     operands_of(e, m, 2)
-    dtype = PTX_DTYPE.get(m["t"], "V16")
+    dtype = PTX_DTYPE[m["t"]]
     count = int(m["vec"][1:]) if m["vec"] else 1
     targets = vector(e.ins.operands[0])
     if len(targets) != count:
         e.fail(f"expected {count} destination registers")
     if m["space"] == "param" and _load_param(e, targets, dtype):
         return
-    size = 16 if m["t"] == "b128" else SIZE[dtype]
-    total = size * count
-    if count == 1 and dtype != "V16":
+    total = SIZE[dtype] * count
+    if count == 1:
         number, value = site(e, "load", m, e.ins.operands[1], total.bit_length() - 1, dtype)
         e.write(targets[0], dtype, f"S.load({number}, {value})")
         return
-    if dtype == "V16" or total not in (2, 4, 8, 16, 32):
+    if total not in (2, 4, 8, 16, 32):
         e.fail("this access width is not supported")
     whole = _WIDE.get(total, f"u{total}")
     number, value = site(e, "load", m, e.ins.operands[1], total.bit_length() - 1, whole)
@@ -195,13 +197,11 @@ def _load_param(e: BlockWriter, targets: list[str], dtype: str) -> bool:
 
 def store(e: BlockWriter, m: Match) -> None:
     operands_of(e, m, 2)
-    dtype = PTX_DTYPE.get(m["t"], "V16")
+    dtype = PTX_DTYPE[m["t"]]
     count = int(m["vec"][1:]) if m["vec"] else 1
     sources = vector(e.ins.operands[1])
     if len(sources) != count:
         e.fail(f"expected {count} source registers")
-    if dtype == "V16":
-        e.fail("128-bit registers are not supported")
     if m["space"] == "param":
         _store_param(e, sources, dtype)
         return
@@ -320,23 +320,29 @@ def nothing(e: BlockWriter, m: Match) -> None:
     """Hints, and fences of what this machine has only one way to."""
 
 
+_WIDE_TYPE = (r".*\.b128", *refused("128-bit registers are not supported"))
+_ADDITIONS = approximated(
+    "in the order of the threads, each rounded once; .add.f32 keeps the subnormals that a GPU flushes in global memory"
+)
+_HINT = Fidelity("exact", "a hint without effect")
 ENTRIES: Entries = {
-    "ld": ((LOAD, load),),
-    "ldu": ((any_order(SPACE, VECTOR) + TYPES, load),),
-    "st": ((STORE, store),),
-    "atom": ((ATOM, atomic),),
-    "red": ((ATOM, atomic),),
+    "ld": ((LOAD, load), _WIDE_TYPE),
+    "ldu": ((any_order(SPACE, VECTOR) + TYPES, load), _WIDE_TYPE),
+    "st": ((STORE, store), _WIDE_TYPE),
+    "atom": ((ATOM, atomic), (ATOM_FLOAT, atomic, _ADDITIONS), _WIDE_TYPE),
+    "red": ((ATOM, atomic), (ATOM_FLOAT, atomic, _ADDITIONS)),
     "membar": ((r"\.(?P<scope>cta|gl|sys)", fence),),
     "fence": ((r"(?:\.(?P<sem>sc|acq_rel|acquire|release))?\.(?P<scope>cta|cluster|gpu|sys)", fence),
               (r"\.mbarrier_init\.release\.cluster", fence_init),
               (r"\.proxy\.async(?:\.(?P<space>global|shared)(?:::(?:cta|cluster))?)?", fence_proxy),
-              (r"\.proxy\.alias", nothing)),
-    "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing), (r"\.global\.L2::evict_(?:last|normal)", nothing)),
-    "prefetchu": ((r"\.L1", nothing),),
-    "discard": ((r"(?:\.global)?\.L2", nothing),),
+              (r"\.proxy\.alias", nothing, Fidelity("exact", "no memory has two addresses"))),
+    "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing, _HINT),
+                 (r"\.global\.L2::evict_(?:last|normal)", nothing, _HINT)),
+    "prefetchu": ((r"\.L1", nothing, _HINT),),
+    "discard": ((r"(?:\.global)?\.L2", nothing, approximated("keeps the data", races=False)),),
     "createpolicy": (
         (r"\.fractional(?:\.L2::evict_(?:first|last|normal|unchanged))(?:\.L2::evict_(?:first|unchanged))?\.b64",
-         create_policy),
+         create_policy, approximated("the policy is 0, and policies have no effect")),
     ),
-    "applypriority": ((r"(?:\.global)?\.L2::evict_normal", nothing),),
+    "applypriority": ((r"(?:\.global)?\.L2::evict_normal", nothing, _HINT),),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Entries, Match, paired, vector
+from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Entries, Match, approximated, paired, vector
 
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
 
@@ -194,7 +194,10 @@ FLOAT_HOW = r"\.(?P<how>eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan)"
 BOOL = r"(?:\.(?P<bool>and|or|xor))?"
 SET_D = r"\.(?P<d>u32|s32|f32)"
 ENTRIES: Entries = {
-    "mov": ((ANY, mov), (r"\.pred", mov_pred)),
+    "mov": ((ANY, mov, approximated(
+        "%clock, %clock64, %clock_hi, %globaltimer, %globaltimer_lo, %smid, %gridid and %dynamic_smem_size are 0, "
+        "%nsmid is 1; exact otherwise"
+    )), (r"\.pred", mov_pred)),
     "cvta": ((r"(?P<to>\.to)?\.(?P<space>global|shared|local|const|param)(?:::cta)?\.(?P<t>u32|u64)", cvta),),
     "isspacep": ((r"\.(?P<space>global|shared|local|const|param)(?:::cta)?", isspacep),),
     "selp": ((ANY, selp),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match, paired
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Fidelity, Match, approximated, paired
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
@@ -114,16 +114,18 @@ ENTRIES: Entries = {
     "match": ((r"\.(?P<mode>any|all)\.sync\.(?P<t>b32|b64)", match),),
     "redux": ((r"\.sync\.(?P<op>add|min|max)\.(?P<t>[us]32)", redux),
               (r"\.sync\.(?P<op>and|or|xor)\.(?P<t>b32)", redux),
-              (r"\.sync\.(?P<op>min|max)(?P<abs>\.abs)?(?P<nan>\.NaN)?\.(?P<t>f32)", redux)),
+              (r"\.sync\.(?P<op>min|max)(?P<abs>\.abs)?\.(?P<t>f32)", redux),
+              (r"\.sync\.(?P<op>min|max)(?P<abs>\.abs)?(?P<nan>\.NaN)\.(?P<t>f32)", redux,
+               approximated("NaN operands are ignored, as without .NaN"))),
     "elect": ((r"\.sync", elect),),
     "bra": ((r"(?:\.uni)?", nothing),),
     "brx": ((r"\.idx(?:\.uni)?", nothing),),
     "ret": ((r"(?:\.uni)?", nothing),),
     "exit": ((r"", nothing),),
-    "call": ((r"(?:\.uni)?", call),),
+    "call": ((r"(?:\.uni)?", call, Fidelity("exact", "vprintf and __assertfail; no other function", races=False)),),
     "trap": ((r"", trap),),
-    "brkpt": ((r"", nothing),),
-    "nanosleep": ((r"\.u32", nothing),),
+    "brkpt": ((r"", nothing, approximated("ignored")),),
+    "nanosleep": ((r"\.u32", nothing, Fidelity("exact", "takes no time")),),
     "pmevent": ((r"(?:\.mask)?", nothing),),
-    "griddepcontrol": ((r"\.(?:launch_dependents|wait)", nothing),),
+    "griddepcontrol": ((r"\.(?:launch_dependents|wait)", nothing, Fidelity("exact", "launches do not overlap")),),
 }

@@ -10,7 +10,7 @@ import numpy as np
 from ..decode.emitter import BlockWriter, Entries, Match, vector
 from ..numerics.warpgroup import ProductForm
 from .copies import literal
-from .matrix import check_count
+from .matrix import FLOAT_SUMS, check_count
 from .memory import Site
 
 # K of an instruction, by the type of A
@@ -25,10 +25,10 @@ def shape(e: BlockWriter, m: Match) -> int:
     """N of a form that exists."""
     n, a, b, d = int(m["n"]), m["a"], m["b"], m["d"]
     integer = a in _INTEGERS
-    pair = a == b or all(x in _FP8 for x in (a, b)) or all(x in _INTEGERS for x in (a, b))
-    accumulates = d == "s32" if integer else d == "f32" or (d == "f16" and a in _HALF)
+    pair = integer or a == b or all(x in _FP8 for x in (a, b))
+    accumulates = d != "f16" or a in _HALF
     extents = n % 8 == 0 and 8 <= n <= 256 and (not integer or n % 16 == 0 or n in (8, 24))
-    if not (pair and accumulates and extents and int(m["k"]) == _DEPTH[a]) or (m["sat"] and not integer):
+    if not (pair and accumulates and extents and int(m["k"]) == _DEPTH[a]):
         e.fail("there is no wgmma of this shape and these types")
     return n
 
@@ -66,7 +66,7 @@ def multiply(e: BlockWriter, m: Match) -> None:
     sites = e.names.sites
     sites.append(Site(len(sites), e.pc, "shared", 0, 4, "V16", "u8", "load", part=True))
     form = e.names.value(ProductForm(
-        n, a_type, m["b"], element, m["sat"] is not None, signs[0], signs[1], trans_a, trans_b,
+        n, a_type, m["b"], element, m.get("sat") is not None, signs[0], signs[1], trans_a, trans_b,
     ))
     rows = ([e.names.product_rows[x] for x in registers] for registers in (d, a_registers))
     d_rows, a_rows = (e.names.value(np.array(x, np.int64)) for x in rows)
@@ -92,10 +92,11 @@ def wait(e: BlockWriter, m: Match) -> None:
 
 
 _FLOATS = r"f16|bf16|tf32|e4m3|e5m2"
+_MULTIPLY = r"\.mma_async\.sync\.aligned\.m64n(?P<n>\d+)k(?P<k>\d+)"
 ENTRIES: Entries = {
     "wgmma": (
-        (r"\.mma_async\.sync\.aligned\.m64n(?P<n>\d+)k(?P<k>\d+)(?P<sat>\.satfinite)?\.(?P<d>f32|f16|s32)"
-         rf"\.(?P<a>{_FLOATS}|s8|u8)\.(?P<b>{_FLOATS}|s8|u8)", multiply),
+        (_MULTIPLY + r"(?P<sat>\.satfinite)?\.(?P<d>s32)\.(?P<a>s8|u8)\.(?P<b>s8|u8)", multiply),
+        (_MULTIPLY + rf"\.(?P<d>f32|f16)\.(?P<a>{_FLOATS})\.(?P<b>{_FLOATS})", multiply, FLOAT_SUMS),
         (r"\.fence\.sync\.aligned", fence), (r"\.commit_group\.sync\.aligned", commit),
         (r"\.wait_group\.sync\.aligned", wait)),
 }
