@@ -230,11 +230,12 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "rows that end between two steps of 16 bytes": Mistake(
         STORED, DispatchError, "rows of D end at a multiple of 4 bytes; TMA writes whole chunks of 16",
-        "tj.wg.copy_async(D[0:64, 0:64], a[0])", "store what hangs over the edge by copy", given=ragged,
+        "tj.wg.copy_async(D[0:64, 0:64], a[0])", "store the tiles at the edge by copy", given=ragged,
     ),
     "half a row of the swizzle": Mistake(
         without(LOADED, "a[0], A[0:64, 0:64]", "a[0, :, 0:32], A[0:64, 0:32]"), DispatchError,
-        "columns 32 wide; a 128B row holds 64", "tj.cta.copy_async(a[0, :, 0:32]", "take whole rows of the swizzle",
+        "the tile is 32 columns wide; a 128B row holds 64", "tj.cta.copy_async(a[0, :, 0:32]",
+        "take whole rows of the swizzle",
     ),
     "a store that nobody waits for": Mistake(
         STORED, AsyncHazardError, "exits before its TMA store was waited for", "tj.wg.copy_async(D[0:64, 0:64], a[0])",

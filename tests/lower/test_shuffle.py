@@ -105,7 +105,7 @@ def test_a_part_of_a_tile_whose_rest_other_warps_have_in_its_registers_is_declin
     part = replace(whole.named("dst"), starts=(build.const(0, int64),), extents=(32,))
     operation = Operation(TileOp("copy", "cta", (part, before)), target("sm_90a"), 64, {})
     plan = copy_shuffle.plan(operation.op, DispatchContext(operation.target, 64))
-    assert isinstance(plan, Decline) and "beside the part" in plan.reasons[0]
+    assert isinstance(plan, Decline) and "values outside the region" in plan.reasons[0]
     Run(operation).check()
 
 

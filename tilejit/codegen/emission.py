@@ -180,7 +180,7 @@ def _call(
     """The call of a row with so many operands. literals: which of them are integers known at compile time."""
     results, arguments = (*carried, *row.results), (*carried, *row.arguments)
     if named:
-        results, arguments = row.results_beside_sums, row.arguments_beside_sums
+        results, arguments = row.results_without_sums, row.arguments_without_sums
     if number != len(arguments) or (carried and row.carries is None):
         raise TypeError(f"{row.name} takes {len(arguments)} operands; got {number}")
     types = [TYPES[o.register.constraint] for o in results]

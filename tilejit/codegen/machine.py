@@ -30,7 +30,7 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
     starts: dict[str, str] = {}
     carries = row.carries
     inputs, outputs, named = _values(emission, row, stmt)
-    arguments = row.arguments_beside_sums if named else row.arguments
+    arguments = row.arguments_without_sums if named else row.arguments
     for number, item in enumerate(inputs):
         if carries is not None and isinstance(item, Vector) and number < len(outputs):
             kind = _carried(carries, item)
@@ -56,7 +56,7 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
         else:
             operands.append(converted(emission, evaluate(emission, item), operand))
     results = emission.machine(row, *operands, past=past, carried=carried, named=named, span=stmt.span)
-    registers = row.results_beside_sums if named else (*carried, *row.results)
+    registers = row.results_without_sums if named else (*carried, *row.results)
     at = _store_results(emission, outputs, registers, results)
     if stmt.var is not None:
         value = _joined(emission, results[at:], registers[at], stmt.var.dtype)

@@ -1,4 +1,4 @@
-"""What checked builds assert of the elements that are accessed: that they lie inside, in one dimension."""
+"""Bounds checks of checked builds: one assertion for all elements that an operation accesses in one dimension."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["each_inside"]
 
 @contextmanager
 def each_inside(b: Builder, region: Region, dim: int) -> Iterator[Callable[[Expr, Expr], None]]:
-    """Asserts at its end that each index which is examined lies inside dimension `dim` of a region's buffer.
+    """Assert on exit that the indices passed to the yielded function are inside dimension `dim` of the region's buffer.
 
-    One assertion for all costs less than one each.
+    The function takes an index and the condition under which it is checked. A single assertion for all indices is
+    cheaper than one for each.
     """
     extent = extent_of(region.buffer, dim)
     is_wrong, wrong = Var(b.name("is_wrong"), bool_), Var(b.name("wrong"), int64)

@@ -1,4 +1,4 @@
-"""A local tile in another layout: what the ways to get there share."""
+"""Conditions and register tables shared by the copies between local tiles of different layouts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_t
 
 __all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "EXCHANGE_CONDITIONS", "partial_write_fault", "held"]
 
-#: tiles of which it is remembered who holds what: of 64 x 64 elements 64 KiB each
+#: size of the cache of `Holding`s; one of 64 x 64 elements takes 64 KiB
 _REMEMBERED = 64
 
 
@@ -31,23 +31,18 @@ def _constant_starts(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _several_threads(op: TileOp, context: DispatchContext) -> str | None:
-    return "a thread has nobody to hand its registers to" if SCOPES[op.scope] is THREAD else None
+    return "tj.thread has a single thread, so no registers can be exchanged" if SCOPES[op.scope] is THREAD else None
 
 
 BETWEEN_TILES = (KINDS, from_to("local", "local"))
 CONVERSION_CONDITIONS = (*COPY_CONDITIONS, Condition("starts", _constant_starts))
 
-#: where elements change threads
+#: conditions of the variants that move elements between threads
 EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _several_threads))
 
 
 def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> Holding:
-    """Which threads of a scope hold the elements of a region of constant starts.
-
-    padded: whether what lies in padding counts as an element; then the region is the whole buffer.
-    raises: LayoutError where threads beyond the scope do, a thread holds a value twice, or a collective operation is
-    called on each thread's own.
-    """
+    """Return which threads hold the elements of a region at constant starts, or raise LayoutError."""
     buffer = region.buffer
     tile = owned(buffer, scope)
     need_own_registers(tile)
@@ -73,15 +68,12 @@ def _holding(
 def partial_write_fault(
     region: Region, part: Holding, registers: Collection[int], scope: str, threads: int
 ) -> str | None:
-    """Why all threads of a scope can't write the registers of a region: some hold what is of its tile and not of it.
-
-    part: who holds the region. registers: those that are written.
-    """
+    """Return why not all threads may write `registers`: they may hold elements of the tile outside the region."""
     if region.extents == region.buffer.shape:
         return None
     start = Const(0, int32)
     shape = region.buffer.fixed_shape
     tile = held(Region(region.buffer, (start,) * len(shape), shape), scope, threads)
     written = list(registers)
-    beside = int(np.isin(tile.register, written).sum()) - int(np.isin(part.register, written).sum())
-    return f"{beside} values beside the part lie in the registers that are written" if beside else None
+    outside = int(np.isin(tile.register, written).sum()) - int(np.isin(part.register, written).sum())
+    return f"the registers that are written also hold {outside} values outside the region" if outside else None

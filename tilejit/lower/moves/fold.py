@@ -1,4 +1,4 @@
-"""The plan of a reduction by a user's function: `schedule/fold.py` has the order, here is what is done at each step."""
+"""Plans of reductions by a user's function; `schedule/fold.py` defines the order in which values are combined."""
 
 from __future__ import annotations
 
@@ -29,30 +29,29 @@ __all__ = ["Folding", "plan_fold"]
 
 Array = np.ndarray
 
-#: stands for the thread's number in conditions that are evaluated for all of them
+#: the thread index in conditions that are evaluated for all threads
 _THREAD = Var("fold.thread", int32)
 
-#: what is kept of some elements, for each of a thread's results
+#: a partial result for each of a thread's results
 Partials = list[Partial]
 
 
 @dataclass(frozen=True, slots=True)
 class Folding(PlanBase):
-    """How elements are combined in order.
-
-    threads, cta_threads: of the scope, and of the CTA. pairs: destination and source of each value, by name.
-    """
+    """The plan of a reduction in order."""
 
     scope: str
+    #: threads of the scope and of the CTA
     threads: int
     cta_threads: int
+    #: names of the destination and the source of each value
     pairs: tuple[tuple[str, str], ...]
     combine: Combine
     order: FoldOrder
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and types where LLVM chooses; times a thread)."""
+        """(mnemonic, or operation and types if LLVM chooses the instruction; number per thread)."""
         counted = _Counting()
         self.order.applied(dict.fromkeys(self.order.slots, None), counted, _THREAD)
         results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
@@ -67,7 +66,7 @@ class Folding(PlanBase):
         return Facts("-", self.order.results.count)
 
     def moves(self) -> Folds:
-        """All that is combined."""
+        """Trace the order in which slots are combined."""
         order, slots = self.order, self.order.slots
         threads = np.arange(self.threads)
         every = {slot: (threads * len(slots) + k)[:, None] for k, slot in enumerate(slots)}
@@ -82,7 +81,7 @@ class Folding(PlanBase):
         return np.array(self.order.each_result(operand)) + int(evaluate(self.order.tiles[operand].start, {}))
 
     def schedule(self) -> Array:
-        """One row a result: (its register, the registers of the source that it is made of ...), of the first value."""
+        """One row per result: (its register, the source registers that it combines ...), of the first value."""
         moves = self.moves()
         return np.column_stack([moves.dst[0], moves.src[0]])
 
@@ -99,7 +98,6 @@ class Folding(PlanBase):
                     b.append(Store(place, partial[k], span=b.span))
 
     def _entered(self, op: TileOp, b: Builder, first: dict[str, Expr], slot: Key) -> Partials:
-        """What a slot holds of each result."""
         columns = [
             [
                 b.let("value", Load(Vector(op.region(of).buffer, build.add(first[of], register + reach))))
@@ -112,7 +110,7 @@ class Folding(PlanBase):
 
 
 def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
-    """How elements are combined in order. raises: LayoutError where the tiles' layouts don't agree."""
+    """Plan a reduction in order, or raise LayoutError if the layouts of the tiles don't match."""
     combine, threads = op.attr(COMBINE.name), context.count(op.scope)
     assert isinstance(combine, Combine), f"{op.name} has no function"
     pairs = tuple((to, of) for to, of in PAIRS if to in op.tiles)
@@ -120,7 +118,7 @@ def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
 
 
 def _carried(dtype: DType) -> DType:
-    """The type in which a value goes to other threads: one of whole words that holds it exactly."""
+    """Return the type in which a value is exchanged: one of whole words that represents it exactly."""
     if dtype.bits >= 32:
         return dtype
     return float32 if dtype.is_float else int32
@@ -132,16 +130,14 @@ def _as(dtypes: Sequence[DType], partials: Sequence[Partial], change: Callable[[
 
 @dataclass(slots=True)
 class _Emitting(FoldSteps[Partials]):
-    """Writes the statements.
-
-    lanes: the registers through which values go from lane to lane, once they are needed. has_synchronized: whether a
-    the operation's stands in front. conditions: what has been asked, by its name.
-    """
+    """Emits the statements of each step."""
 
     b: Builder
     plan: Folding
     thread: Expr
+    #: the registers for shuffles, allocated at the first use
     lanes: LaneReduction | None = None
+    #: True once a barrier of this operation has been emitted
     has_synchronized: bool = False
     conditions: dict[Expr, Expr] = field(default_factory=dict)
 
@@ -183,24 +179,22 @@ class _Emitting(FoldSteps[Partials]):
         carried = tuple(map(_carried, dtypes))
         every = gathered(self.b, carried, shared, _as(dtypes, own, _carried), is_idle=self.has_synchronized)
         self.has_synchronized = True
-        # every[result][member], of all values' results in a row
+        # indexed by [result][member], the results of all values concatenated
         by_member = [self._back([partials[k] for partials in every]) for k in range(gathering.members)]
         parted = [self._parted(partials, values) for partials in by_member]
         return [[member[k] for member in parted] for k in range(len(values))]
 
     def _back(self, partials: Sequence[Partial]) -> Partials:
-        """Partials from other threads in the types of the tiles."""
         return _as(self.plan.combine.takes, partials, lambda dtype: dtype)
 
     def _parted(self, partials: Partials, like: Sequence[Partials]) -> list[Partials]:
-        """Partials in a row, as many together as in each of `like`."""
         starts = np.cumsum([0, *map(len, like)]).tolist()
         return [partials[start : start + len(value)] for start, value in zip(starts, like, strict=False)]
 
 
 @dataclass(slots=True)
 class _Counting(FoldSteps[None]):
-    """Counts what a thread does for one result."""
+    """Counts the operations of a thread per result."""
 
     combined_values: int = 0
     shuffled: int = 0
@@ -220,10 +214,7 @@ class _Counting(FoldSteps[None]):
 
 @dataclass(slots=True)
 class _Tracing(FoldSteps[Array]):
-    """Keeps, for every thread, of which slots a value is made, in order: of shape (threads, length), -1 for none.
-
-    threads: their numbers.
-    """
+    """Traces which slots a value combines, in order: arrays of shape (threads, length), -1 where a slot is skipped."""
 
     threads: Array
     here: dict[str, Array | int] = field(init=False)
@@ -243,12 +234,11 @@ class _Tracing(FoldSteps[Array]):
         writers = self.threads[self._of_all(gathering.is_leader)]
         rows = (group * gathering.members + member)[writers]
         count = gathering.groups * gathering.members
-        assert np.array_equal(np.sort(rows), np.arange(count)), "not every partial is written, or one is twice"
+        assert np.array_equal(np.sort(rows), np.arange(count)), "each partial must be written exactly once"
         writer_of = np.empty(count, np.int64)
         writer_of[rows] = writers
         read = [writer_of[group * gathering.members + k] for k in range(gathering.members)]
         return [[value[source] for source in read] for value in values]
 
     def _of_all(self, expr: Expr) -> Array:
-        """The value of an expression in every thread."""
         return np.broadcast_to(evaluate(expr, self.here), self.threads.shape)

@@ -14,7 +14,7 @@ from ...errors import LayoutError
 from ...ir.nodes import Kernel
 from ...isa.mma import MMA_M, MMA_N, products
 from ...layout.fragments import fragment_layout
-from ...layout.grid import Projection, alike
+from ...layout.grid import Projection, same_owners
 from ...ops import axes
 from ...scopes import SCOPES
 from ...target import WARP, target
@@ -148,7 +148,7 @@ def _fits(wanted: Projection | None, there: Projection, tile: TileUse) -> bool:
         (each.layout, [n for n, extent in zip(each.padded(tile.shape), tile.shape, strict=True) if extent > 1])
         for each in (wanted, there)
     ]
-    return alike(*sides[0], *sides[1])
+    return same_owners(*sides[0], *sides[1])
 
 
 def _conversion(wanted: Projection, use: Use) -> int:

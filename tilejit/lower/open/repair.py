@@ -18,7 +18,7 @@ from ...forks import cached_property
 from ...ir import walk
 from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
-from ...layout.grid import Grid, Projection, alike, alone
+from ...layout.grid import Grid, Projection, alone, same_owners
 from ...ops import axes
 from ...ops.axes import Labels
 from ...ops.copies import COPY
@@ -305,7 +305,7 @@ def _part(use: Use, source: LayoutSource) -> Projection | None:
 
 
 def _same(one: Projection, other: Projection) -> bool:
-    return alike(one.layout, one.slots, other.layout, other.slots)
+    return same_owners(one.layout, one.slots, other.layout, other.slots)
 
 
 def _is_placed(region: Region, scope: str) -> bool:

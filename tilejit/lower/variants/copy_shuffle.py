@@ -80,7 +80,7 @@ class Shuffled(Plan):
         rows: list[tuple[Array, Array, Array]] = []
         for group in swap.groups:
             sources, results = np.array(group.sources), np.array(group.results)
-            for j in swap.rounds:
+            for j in swap.steps:
                 sent = sources[_number(lane, swap.sending) ^ j]
                 kept = results[_number(lane, swap.receiving) ^ j]
                 rows.append((sent, warp + (inner ^ swap.distance(group, j)), kept))
@@ -152,10 +152,10 @@ def emit(plan: Shuffled, op: TileOp, b: Builder) -> None:
 def _received(b: Builder, plan: Shuffled, group: Group, offered: Sequence[Expr], sender: Expr) -> list[Expr]:
     """Emit the shuffles of a group, and return the words received in each iteration."""
     swap, received = plan.swap, list(offered)
-    rounds = [j for j in swap.rounds if swap.is_shuffled(group, j)]
+    steps = [j for j in swap.steps if swap.is_shuffled(group, j)]
     dtype = offered[0].dtype
-    out, into = (b.scratch(stem, dtype, max(len(rounds), 1)) for stem in ("sent", "received"))
-    for k, j in enumerate(rounds):
+    out, into = (b.scratch(stem, dtype, max(len(steps), 1)) for stem in ("sent", "received"))
+    for k, j in enumerate(steps):
         b.append(Store(_at(out, k), offered[j], span=b.span))
         by = build.bitwise_xor(sender, build.const(swap.distance(group, j), int32))
         b.append(Instruction(plan.shuffle.name, (_at(into, k),), (_at(out, k), by), span=b.span))
