@@ -152,7 +152,7 @@ def _lower(state: PassState) -> None:
 
 
 def _tell_arrivals(state: PassState) -> None:
-    state.kernel = expects.with_arrivals(state.kernel)
+    state.kernel = expects.lower_expects(state.kernel)
 
 
 def _fence_proxies(state: PassState) -> None:
@@ -164,7 +164,7 @@ def _expand_arrivals(state: PassState) -> None:
 
 
 def _meet_in_clusters(state: PassState) -> None:
-    state.kernel = clusters.with_meetings(state.kernel)
+    state.kernel = clusters.synchronize_clusters(state.kernel)
 
 
 def _count_registers(state: PassState) -> None:
@@ -173,7 +173,7 @@ def _count_registers(state: PassState) -> None:
 
 
 def _carry_pending(state: PassState) -> None:
-    state.kernel = pending.carry(state.kernel)
+    state.kernel = pending.add_wait_registers(state.kernel)
 
 
 def _keep_packed(state: PassState) -> None:
@@ -222,7 +222,7 @@ def _is_used(param: Param, used: Examined) -> bool:
 
 
 def _unroll(state: PassState) -> None:
-    state.kernel = unroll.written_out(state.kernel)
+    state.kernel = unroll.unroll_loops(state.kernel)
 
 
 def _split_offsets(state: PassState) -> None:

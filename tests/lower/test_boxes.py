@@ -259,7 +259,7 @@ def test_a_dimension_that_a_view_adds_has_no_coordinate(start: int | Var, is_tak
 NO_RUN: dict[str, tuple[dict[str, Any], str]] = {
     "rows apart": (
         {"dst": shared((4, 64), "rows"), "src": tensor((8, 64), [(0, 4), (0, 64)])},
-        "how far rows of A lie apart is known only at launch; needs one run of bytes",
+        "the stride of rows of A is known only at launch; needs contiguous bytes",
     ),
     "an edge": (
         {"dst": shared((4, 64), "rows"), "src": tensor((8, 64), [(sym("i"), 4), (0, 64)], strides=(64, 1))},
@@ -273,13 +273,16 @@ NO_RUN: dict[str, tuple[dict[str, Any], str]] = {
         {"dst": shared((1, 8), "rows"), "src": tensor((8, 12), [(1, 1), (0, 8)], strides=(12, 1))},
         "start 0 of A is a multiple of 24 bytes; needs a multiple of 16",
     ),
-    "a swizzle": ({"src": tensor((64, 64), strides=(64, 1))}, "s is swizzled, or no region; needs one run of bytes"),
+    "a swizzle": (
+        {"src": tensor((64, 64), strides=(64, 1))}, "s is swizzled, replicated or gathered; needs contiguous bytes",
+    ),
     "part of a row": (
         {"dst": shared((4, 32), "rows"), "src": tensor((8, 64), [(0, 4), (0, 32)], strides=(64, 1))},
-        "elements of A lie 128 bytes apart behind 64; needs one run of bytes",
+        "elements of A are 128 bytes apart after 64 contiguous bytes; all must be contiguous",
     ),
     "another order": (
-        {"dst": shared((16, 16), "rows"), "src": tensor((16, 16), strides=(1, 16))}, "s and A lie in another order",
+        {"dst": shared((16, 16), "rows"), "src": tensor((16, 16), strides=(1, 16))},
+        "s and A have different orders in memory",
     ),
 }
 
@@ -300,7 +303,7 @@ def lines(body: str, threads: int = 64, producers: int = 2) -> list[str]:
     flag = tj.alloc_shared((1,), tj.int32)
 """
     text = head + "".join(f"    {line}\n" for line in body.splitlines())
-    made = expects.with_arrivals(lower(tile_ir(text, MATRIX, MATRIX, int32, threads=threads), target("sm_90a")).kernel)
+    made = expects.lower_expects(lower(tile_ir(text, MATRIX, MATRIX, int32, threads=threads), target("sm_90a")).kernel)
     assert verify(made, "lane") == []
     kept = ("expect", "arrive", "tma", "for", "if %", "set")
     return [line.strip() for line in to_text(made).splitlines() if any(word in line for word in kept)]

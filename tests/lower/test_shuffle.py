@@ -139,13 +139,13 @@ def beyond_the_registers(moves: Passes) -> Passes:
 
 
 WRONG = {
-    sent_from_elsewhere: "gets element",
-    other_senders: "gets element",
+    sent_from_elsewhere: "receives element",
+    other_senders: "receives element",
     another_warp: "receives from another warp",
     a_round_too_few: "a register of dst isn't written",
     a_round_twice: "a register of dst is written twice",
-    kept_elsewhere: "gets element",
-    beyond_the_registers: "of dst is none of its own",
+    kept_elsewhere: "receives element",
+    beyond_the_registers: "register .* of dst does",
 }
 
 

@@ -10,7 +10,7 @@ from ..ir.analyses.register_pool import most_of_a_thread
 from ..ir.nodes import Buffer, Kernel
 from ..ir.placements import SHARED, TMEM, MemoryPlacement, total, within
 from ..target import MAX_REGISTERS, MAX_THREADS, REGISTERS, TMEM_COLUMNS, Target, most_registers
-from .register_estimate import BESIDE_TILES
+from .register_estimate import OTHER_REGISTERS
 from .storage import allocations, most_at_once
 
 __all__ = ["check_local_memory", "check_registers", "check_shared_memory", "check_tensor_memory", "most_words"]
@@ -113,7 +113,7 @@ def check_registers(kernel: Kernel, addressed: Collection[str]) -> Pressure | No
     limit = most_of_a_thread(kernel)
     local = [b for b in allocations(kernel.body) if b.space == "local" and b.name not in addressed]
     # the sum over the kernel is quickly counted
-    if sum(map(words, local)) + BESIDE_TILES <= limit:
+    if sum(map(words, local)) + OTHER_REGISTERS <= limit:
         return None
     pressure = most_live(kernel.body, addressed)
     if pressure.words <= most_words(kernel):

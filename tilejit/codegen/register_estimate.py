@@ -8,11 +8,11 @@ from ..ir.nodes import Kernel
 from ..register_usage import Usage
 from .storage import local_memory, most_at_once
 
-__all__ = ["BESIDE_TILES", "estimate"]
+__all__ = ["OTHER_REGISTERS", "estimate"]
 
 #: addresses, indices and what an expression holds while it is computed; an elementwise kernel of one element takes 8 to
 #: 16, one of tiles 16 to 32
-BESIDE_TILES = 16
+OTHER_REGISTERS = 16
 
 
 def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
@@ -27,6 +27,6 @@ def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
     if tiles:
         addressed = {buffer.name for buffer in local_memory(kernel.body)}
         tiles = tuple([buffer for buffer in tiles if buffer.name not in addressed])
-    wanted = sum(-(-buffer.size_bytes // 4) for buffer in tiles) + BESIDE_TILES
-    needed = 0 if pressure is None else pressure.words + BESIDE_TILES
+    wanted = sum(-(-buffer.size_bytes // 4) for buffer in tiles) + OTHER_REGISTERS
+    needed = 0 if pressure is None else pressure.words + OTHER_REGISTERS
     return Usage(min(wanted, limit), 4 * max(0, needed - limit), is_estimate=True)

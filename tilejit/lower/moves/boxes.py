@@ -33,7 +33,7 @@ from ...layout import Swizzle
 from ...remember import remembered_pair
 from ...wording import counted
 from ..builder import Builder
-from ..clusters import mask_along
+from ..clusters import multicast_mask
 from ..leaders import leads
 from ..plans import Facts, JointAccess, Moves, Plan
 from ..schedule.launch_values import launch_values
@@ -130,7 +130,7 @@ class BoxCopy(Plan):
         tensor_map = b.tensor_map(self.map, written=not self.loads, share=self._share())
         starts = [b.let("start", start) for start in self._starts()]
         shared = b.let("tile", self._start())
-        masks = () if self.shares is None else (mask_along(self.shares.cluster, self.shares.axis),)
+        masks = () if self.shares is None else (multicast_mask(self.shares.cluster, self.shares.axis),)
         barrier = barrier_of(op) if self.loads else None
         if barrier is not None:
             b.append(Expect(barrier, build.const(self.bytes, int32), op.scope, b.span))

@@ -1,9 +1,9 @@
-"""copy of anything that can be indexed, element by element; right always, fast never.
+"""copy of anything that can be indexed, element by element and slowly.
 
-accepts: any two of global, shared and local memory with equal dtypes and shapes; local tiles that lie in the same
-    threads, or whose elements the threads of the scope can tell apart.
-emits: memory to memory: elements shared out among the scope's threads. With a local tile: each thread looks at its
-    own registers. Between local tiles: one move a register.
+accepts: any two of global, shared and local memory with equal dtypes and shapes; local tiles in the same threads, or
+    with elements that the threads of the scope can distinguish.
+emits: between memories, elements distributed over the scope's threads; with a local tile, loops of each thread over its
+    registers; between local tiles, one move per register.
 source: tilejit/lower/README.md, "Copies".
 """
 
