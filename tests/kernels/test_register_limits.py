@@ -175,7 +175,7 @@ def test_the_error_names_tiles_sizes_lines_and_what_to_do(options, limit, hint):
     each = 256 * 64 // threads
     first = marked.text.split("\n").index("    x = tj.cta.load(A[0:256, 0:64])") + 1
     assert error.message == (
-        f"k needs {2 * each} registers a thread for the tiles that are live at once; the limit is {limit}. "
+        f"k needs {2 * each} registers per thread for the tiles that are live at once; the limit is {limit}. "
         f"Largest: x {each} (line {first}), y {each} (line {first + 1})"
     )
     assert error.hint.startswith(hint)

@@ -1,4 +1,4 @@
-"""What statements may change that a thread's registers hold: variables, and local buffers."""
+"""The register state that statements may change: variables and local buffers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..remember import remembered
 
 
 class Changes(NamedTuple):
-    """The names of the variables that statements assign, and of the local buffers that they write, in order."""
+    """Names of the variables assigned and of the local buffers written, in order."""
 
     variables: dict[str, None]
     buffers: dict[str, None]
@@ -22,7 +22,7 @@ def _changed(body: Block) -> Changes:
     buffers: dict[str, None] = {}
     places: list[Place] = []
     for stmt in body:
-        # `walk.writes` says the same; asked of each of a turn's statements it costs more than all of the rest
+        # inlined `walk.writes`, which would dominate the cost here
         if isinstance(stmt, Store):
             places.append(stmt.place)
         elif isinstance(stmt, Move):
@@ -42,5 +42,5 @@ def _changed(body: Block) -> Changes:
     return Changes(variables, buffers)
 
 
-#: remembered, as a loop's body is asked about again for the loops around it
+#: cached, because enclosing loops ask for the same body again
 changed = remembered(_changed)
