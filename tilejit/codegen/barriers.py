@@ -20,14 +20,14 @@ from .tensor_memory import cta_barrier
 
 def set_up(emission: Emission) -> None:
     """Emit the initialization of all mbarriers by one thread, and the CTA barrier that publishes them."""
-    made = [s for s in walk.statements(emission.kernel.body) if isinstance(s, Alloc) and s.arrivals]
-    if not made:
+    allocs = [s for s in walk.statements(emission.kernel.body) if isinstance(s, Alloc) and s.arrivals]
+    if not allocs:
         return
     w, span = emission.writer, emission.kernel.span
     first, ready = w.join("barriers"), w.join("ready")
     w.branch(w.value(f"icmp eq i32 {special(emission, 'thread_id').text}, 0"), first, ready)
     w.start(first)
-    for stmt in made:
+    for stmt in allocs:
         base = w.value(f"ptrtoint ptr addrspace(3) {emission.base(stmt.buffer)} to i32")
         for at in range(stmt.buffer.tile_layout.footprint()):
             past = {0: at * stmt.buffer.dtype.bytes}

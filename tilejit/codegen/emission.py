@@ -83,7 +83,7 @@ class Emission:
     #: some loop may exit at the start of an iteration
     tests_first: bool = False
     #: specials that the kernel reads
-    asked: set[str] = field(default_factory=set)
+    specials: set[str] = field(default_factory=set)
     #: buffers with a load that is ordered with other threads' stores
     ordered: set[str] = field(default_factory=set)
 
@@ -209,5 +209,5 @@ def _result_type(types: list[str]) -> tuple[str, str]:
     """
     if len(types) < 2:
         return (types[0] if types else "void"), ""
-    name = "%" + ".".join(f"{kind}.{len(list(alike))}" for kind, alike in groupby(types))
+    name = "%" + ".".join(f"{kind}.{len(list(group))}" for kind, group in groupby(types))
     return name, f"{name} = type {{ {', '.join(types)} }}"

@@ -26,7 +26,7 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
         known = emission.scalars.get(expr.name)
         return _changing(emission, expr) if known is None else known
     if isinstance(expr, Special):
-        return _asked(emission, expr.name)
+        return _read_special(emission, expr.name)
     w = emission.writer
     value = w.results.get(id(expr))
     if value is not None:
@@ -187,14 +187,14 @@ def _proved(op: Op) -> bool:
 
 
 @lru_cache(64)
-def asked_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
+def specials_along(axis: int, cluster: Cluster | None) -> frozenset[str]:
     """Return the specials that tell a CTA its position along a grid axis, or the number of CTAs there."""
     of_cluster = () if cluster is None or cluster[axis] == 1 else (rank_name(cluster),)
     return frozenset((*(name for name in SPECIALS if name.endswith(f".{axis}")), *of_cluster))
 
 
-def _asked(emission: Emission, name: str) -> LLVMValue:
-    emission.asked.add(name)
+def _read_special(emission: Emission, name: str) -> LLVMValue:
+    emission.specials.add(name)
     return special(emission, name)
 
 

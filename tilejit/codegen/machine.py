@@ -41,11 +41,11 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
         operand = arguments[len(operands) - len(carried)]
         if isinstance(item, Vector):
             if operand.kind is Kind.ADDRESS and item.buffer.space == "shared":
-                place, behind = shared_address(emission, item)
-                if behind and f"[${operand.name}]" not in row.text:
+                place, offset = shared_address(emission, item)
+                if offset and f"[${operand.name}]" not in row.text:
                     # only an address in brackets takes an offset
-                    place, behind = emission.writer.value(f"add i32 {place}, {behind}"), 0
-                past[len(operands)] = behind
+                    place, offset = emission.writer.value(f"add i32 {place}, {offset}"), 0
+                past[len(operands)] = offset
                 operands.append(place)
             else:
                 operands += _vector_operands(emission, item, operand)
@@ -154,11 +154,11 @@ def shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
     """
     offset, base = offset_of(emission, vector.offset), emission.number(vector.buffer)
     if offset.part is not None:
-        base = _number_behind(emission, vector.buffer, base, offset.part)
+        base = _add_offset(emission, vector.buffer, base, offset.part)
     return base, offset.past * vector.buffer.dtype.bytes
 
 
-def _number_behind(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue) -> str:
+def _add_offset(emission: Emission, buffer: Buffer, base: str, offset: LLVMValue) -> str:
     w, size = emission.writer, buffer.dtype.bytes
     scaled = w.value(f"mul i32 {offset.text}, {size}") if size > 1 else offset.text
     return w.value(f"add i32 {base}, {scaled}")
@@ -166,15 +166,15 @@ def _number_behind(emission: Emission, buffer: Buffer, base: str, offset: LLVMVa
 
 def view(emission: Emission, stmt: BufferView) -> None:
     """Emit the start of a view, unless it equals its base's."""
-    made, base = stmt.buffer, stmt.buffer.base
-    if made.offset is None or base is None:
+    buffer, base = stmt.buffer, stmt.buffer.base
+    if buffer.offset is None or base is None:
         return
-    offset = evaluate(emission, made.offset)
-    if made.name in emission.view_uses.taken:
-        emission.numbers[made.name] = _number_behind(emission, made, emission.number(base), offset)
-    if made.space != "shared" or made.name in emission.view_uses.accessed:
-        pointer = pointer_type(made.space)
-        emission.bases[made.name] = memory.behind(emission, made, pointer, emission.base(base), offset)
+    offset = evaluate(emission, buffer.offset)
+    if buffer.name in emission.view_uses.taken:
+        emission.numbers[buffer.name] = _add_offset(emission, buffer, emission.number(base), offset)
+    if buffer.space != "shared" or buffer.name in emission.view_uses.accessed:
+        pointer = pointer_type(buffer.space)
+        emission.bases[buffer.name] = memory.element_address(emission, buffer, pointer, emission.base(base), offset)
 
 
 def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
@@ -206,12 +206,12 @@ def _store_results(
         at += count
         if operand.kind is Kind.PREDICATE:
             chosen, kind = [w.value(f"zext i1 {part} to i8") for part in chosen], "i8"
-        made = memory.regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
+        values = memory.regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
         run = memory.run_of(emission, vector)
         if run is None:
-            memory.write(emission, vector, offset_of(emission, vector.offset), words, made)
+            memory.write(emission, vector, offset_of(emission, vector.offset), words, values)
             continue
-        w.write_all(run.words, words.word, made)
+        w.write_all(run.words, words.word, values)
     return at
 
 

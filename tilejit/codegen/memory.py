@@ -74,11 +74,11 @@ def locate(emission: Emission, buffer: Buffer, offset: OffsetParts) -> None:
 def _place(emission: Emission, buffer: Buffer, offset: OffsetParts, pointer: str, base: str) -> tuple[str, int]:
     """Return the run-time part of an address, and the bytes from there to the element."""
     if offset.part is not None:
-        base = behind(emission, buffer, pointer, base, offset.part)
+        base = element_address(emission, buffer, pointer, base, offset.part)
     return base, offset.past * buffer.dtype.bytes
 
 
-def behind(emission: Emission, buffer: Buffer, pointer: str, base: str, offset: LLVMValue) -> str:
+def element_address(emission: Emission, buffer: Buffer, pointer: str, base: str, offset: LLVMValue) -> str:
     """Return the address `offset` elements past a base."""
     index = f"i{offset.dtype.bits} {offset.text}"
     return emission.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
@@ -115,10 +115,10 @@ def load(emission: Emission, buffer: Buffer, offset: OffsetParts, order: str = "
             (text,) = _read_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind))
     else:
         pointer, place = address(emission, buffer, offset)
-        how, behind = _ordered(order)
+        qualifier, suffix = _ordered(order)
         if order:
             emission.ordered.add(buffer.root.name)
-        text = emission.writer.value(f"load{how} {kind}, {pointer} {place}{behind}, align {buffer.dtype.bytes}")
+        text = emission.writer.value(f"load{qualifier} {kind}, {pointer} {place}{suffix}, align {buffer.dtype.bytes}")
     if buffer.dtype.kind == "bool":
         text = emission.writer.value(f"icmp ne i8 {text}, 0")
     return LLVMValue(text, buffer.dtype)
@@ -129,7 +129,7 @@ def store(emission: Emission, buffer: Buffer, offset: OffsetParts, value: LLVMVa
     text, kind = value.text, memory_type(buffer.dtype)
     if buffer.dtype.kind == "bool":
         text = emission.writer.value(f"zext i1 {value.text} to i8")
-        emission.writer.stands_for(f"icmp ne i8 {text}, 0", value.text)
+        emission.writer.set_result(f"icmp ne i8 {text}, 0", value.text)
     registers = emission.registers.get(buffer.root.name)
     if registers is not None:
         if registers.bits == buffer.dtype.bits and offset.part is None:
@@ -138,8 +138,8 @@ def store(emission: Emission, buffer: Buffer, offset: OffsetParts, value: LLVMVa
             _write_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind), [text])
         return
     pointer, place = address(emission, buffer, offset)
-    how, behind = _ordered(order)
-    emission.writer.effect(f"store{how} {kind} {text}, {pointer} {place}{behind}, align {buffer.dtype.bytes}")
+    qualifier, suffix = _ordered(order)
+    emission.writer.effect(f"store{qualifier} {kind} {text}, {pointer} {place}{suffix}, align {buffer.dtype.bytes}")
 
 
 def _read_registers(
@@ -286,14 +286,14 @@ def read(
     if guard or (cache and buffer.space == "global" and not order):
         return _read_by_row(emission, buffer, offset, words, cache, guard)
     access, align = _access(emission, vector, words)
-    how, _ = _ordered(order)
+    qualifier, _ = _ordered(order)
     if order:
         emission.ordered.add(buffer.root.name)
     kind = access.vector
     values: list[str] = []
     for first in range(0, words.number, access.number):
         pointer, place = address(emission, buffer, _further(buffer, offset, first * words.bits))
-        loaded = w.value(f"load{how} {kind}, {pointer} {place}, align {align}")
+        loaded = w.value(f"load{qualifier} {kind}, {pointer} {place}, align {align}")
         if access.number == 1:
             values.append(loaded)
             continue
@@ -388,8 +388,8 @@ def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[Word
     """
     if vector.buffer.space != "local":
         return words, _access_bytes(emission, vector.buffer, words)
-    behind_start = facts.multiple_of(vector.offset) * vector.buffer.dtype.bytes
-    align = gcd(WIDEST_BYTES, root_offset_divisor(vector.buffer), behind_start)
+    offset_bytes = facts.multiple_of(vector.offset) * vector.buffer.dtype.bytes
+    align = gcd(WIDEST_BYTES, root_offset_divisor(vector.buffer), offset_bytes)
     number = gcd(words.number, max(align * 8 // words.bits, 1))
     return words._replace(number=number), min(align, number * words.bits // 8)
 

@@ -51,7 +51,7 @@ class Generated:
     #: by code - 1 of an assertion record
     assertions: tuple[Assert, ...]
     #: specials that the kernel reads
-    asked: frozenset[str]
+    specials: frozenset[str]
     #: milliseconds by stage
     timings: dict[str, float]
 
@@ -77,7 +77,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
         spans=tuple(table.spans),
         shared_map=_shared_map(kernel, buffers),
         assertions=tuple(emission.assertions),
-        asked=frozenset(emission.asked),
+        specials=frozenset(emission.specials),
         timings={"emit": 1e3 * (written - began), **timings},
     )
 

@@ -117,28 +117,28 @@ def _for(emission: Emission, stmt: For) -> None:
     # PTX computes in at least 32 bits
     dtype = stmt.var.dtype if stmt.var.dtype.bits >= 32 else int32
     start, stop, step = [cast(emission, evaluate(emission, e), dtype).text for e in (stmt.start, stmt.stop, stmt.step)]
-    turns = counted(w, stmt, dtype, start, stop, step, emission.kernel.threads)
+    control = counted(w, stmt, dtype, start, stop, step, emission.kernel.threads)
     # LLVM merges two tests that follow each other and rotates the loop
-    tests_first = turns.stays_inside and _tests_first(stmt.body)
-    index, after = Word(turns.kind), w.join("endfor", emission.is_last)
-    if turns.has_one and not tests_first:
+    tests_first = control.stays_inside and _tests_first(stmt.body)
+    index, after = Word(control.kind), w.join("endfor", emission.is_last)
+    if control.has_one and not tests_first:
         entry = w.join("loop")
-        w.branch(turns.has_one, entry, after)
+        w.branch(control.has_one, entry, after)
         w.start(entry)
     w.write(index, index.kind, start)
     head = w.join("body")
     w.jump(head)
-    w.start(head, [index, *turns.words, *emission.changed(stmt.body)])
+    w.start(head, [index, *control.words, *emission.changed(stmt.body)])
     present = w.read(index, index.kind)
     if tests_first:
         emission.tests_first = True
-        turn = w.join("turn")
-        w.branch(turns.goes_on(w, present), turn, after)
-        w.start(turn)
+        iteration = w.join("iteration")
+        w.branch(control.goes_on(w, present), iteration, after)
+        w.start(iteration)
     _define(emission, stmt.var, cast(emission, LLVMValue(present, dtype), stmt.var.dtype))
-    _turn(emission, stmt.body, w.join("next"), after)
+    _loop_body(emission, stmt.body, w.join("next"), after)
     if w.open:
-        following, more = turns.advance(w, present)
+        following, more = control.advance(w, present)
         w.write(index, index.kind, following)
         if tests_first:
             w.jump(head)
@@ -147,12 +147,12 @@ def _for(emission: Emission, stmt: For) -> None:
     w.start(after)
 
 
-def _turn(emission: Emission, body: Sequence[Stmt], again: Join, after: Join) -> None:
+def _loop_body(emission: Emission, body: Sequence[Stmt], again: Join, after: Join) -> None:
     """Emit a loop body and open the block where the next iteration is decided."""
     emission.continues.append(again)
     emission.breaks.append(after)
     block(emission, body)
-    emission.writer.meet(again)
+    emission.writer.continue_at(again)
     emission.continues.pop()
     emission.breaks.pop()
 
@@ -164,7 +164,7 @@ def _loop(emission: Emission, stmt: Loop) -> None:
     head = w.join("loop")
     w.jump(head)
     w.start(head, emission.changed(stmt.body))
-    _turn(emission, stmt.body, w.join("next"), after)
+    _loop_body(emission, stmt.body, w.join("next"), after)
     w.jump(head)
     w.start(after)
 
@@ -180,7 +180,7 @@ def _target(emission: Emission, stmt: Break | Continue) -> Join:
     return (emission.breaks if isinstance(stmt, Break) else emission.continues)[-1]
 
 
-def _leave_turn(emission: Emission, stmt: Break | Continue) -> None:
+def _leave_iteration(emission: Emission, stmt: Break | Continue) -> None:
     emission.writer.jump(_target(emission, stmt))
 
 
@@ -243,8 +243,8 @@ EMITTERS: dict[type, Callable[[Emission, Any], None]] = {
     If: _if,
     For: _for,
     Loop: _loop,
-    Break: _leave_turn,
-    Continue: _leave_turn,
+    Break: _leave_iteration,
+    Continue: _leave_iteration,
     Return: _return,
     Alloc: _alloc,
     BufferView: view,

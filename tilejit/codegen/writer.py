@@ -224,7 +224,7 @@ class Writer:
             value = self._values[text] = self.fresh(text)
         return value
 
-    def stands_for(self, text: str, value: str) -> None:
+    def set_result(self, text: str, value: str) -> None:
         """Record `value` as the result of an instruction that would recover it, so that it isn't emitted."""
         self._values.setdefault(text, value)
 
@@ -363,7 +363,7 @@ class Writer:
         self._open(join)
         first, *others = join.paths
         if others:
-            self._hold(self._met(join.paths))
+            self._hold(self._merged(join.paths))
         else:
             for word, held in first.held.items():
                 self._writes.append((word, self._held.get(word)))
@@ -373,7 +373,7 @@ class Writer:
             self._hold([(word, word.kind, join.paths, before.get(word, UNWRITTEN), False) for word in changing])
         self._writes_before = len(self._writes)
 
-    def meet(self, join: Join) -> None:
+    def continue_at(self, join: Join) -> None:
         """Continue at a block that is emitted here, or in the current one if no branch targets it."""
         if join.paths:
             self.jump(join)
@@ -395,7 +395,7 @@ class Writer:
             else:
                 self._held[word] = held
 
-    def _met(self, paths: list[Path]) -> list[_Phi]:
+    def _merged(self, paths: list[Path]) -> list[_Phi]:
         """Return phis for the words that differ between paths; set the others to their common contents."""
         written: dict[Word, Held] = {}
         selects = False
