@@ -1,15 +1,12 @@
 """Loads, stores and atomics of a group of threads.
 
-An instruction nearly always accesses the region that it accessed last. So two tests of all addresses are enough:
+An instruction nearly always accesses the same region as the last time, so two tests of all addresses suffice:
 
-```
-offset = address - start          of each thread, unsigned: what lies in front of the region becomes a huge number
-OR of all offsets <= limit?       every address is inside, as no offset is greater than the OR of all
-OR of all offsets, low bits 0?    every address is aligned
-index  = offset >> shift          into the region's NumPy view
-```
+``` offset = address - start          of each thread, unsigned: addresses before the region become huge OR of all
+offsets <= limit?       every address is inside, since no offset exceeds the OR of all OR of all offsets, low bits 0?
+every address is aligned index  = offset >> shift          into the region's NumPy view ```
 
-Each address is looked at only where a test fails.
+Addresses are examined one by one only if a test fails.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ _INT64 = np.dtype(np.int64)
 
 
 class Observer(Protocol):
-    """Sees every access: (instruction, region, each executing thread's element, bytes in front of element 0)."""
+    """A callback for every access, with the bytes that precede element 0 of the region's view as `lead`."""
 
     def access(self, site: Site, region: MemoryRegion, index: NDArray[Any], lead: int) -> None: ...
 
@@ -56,23 +53,23 @@ class Access:
         self.checker = checker
         self.observer: Observer | None = None
         self.bound: list[Bound | None] = [None] * len(sites)
-        # what groups that wait for others look at, once there are any
+        # created when a group first waits for other threads
         self.watched: Watched | None = None
 
     def rebind(self, lanes: Lanes) -> None:
-        """Start another chunk."""
+        """Switch to the lanes of another chunk."""
         self.lanes = lanes
         if self.checker is not None:
             self.checker.select(lanes)
 
     def watch(self, loads: frozenset[int]) -> Watched:
-        """Look from now on at what these memory instructions read."""
+        """Start tracking the memory that these instructions load."""
         if self.watched is None:
             self.watched = Watched(loads)
         return self.watched
 
     def bind(self, site: Site, address: Any) -> Bound | None:
-        """Chooses the region by the first thread's address; None if there is none, which is reported."""
+        """Bind an instruction to the region of the first thread's address; report and return None if there is none."""
         flat = np.ravel(address)
         first = (int(flat[0]) + site.offset) & (2**64 - 1 if site.address_dtype == "u8" else 2**32 - 1)
         region = self.memory.find(site.space, first)
@@ -93,9 +90,10 @@ class Access:
         return Bound(region, start, limit, view, kind(site.shift), lead)
 
     def resolve(self, number: int, address: Any) -> tuple[Bound | None, Any]:
-        """(region, element index of each executing thread).
+        """Return the region and the element index of each executing thread.
 
-        No region, but the addresses, if the threads access several or some address is wrong, which is reported.
+        If the threads access several regions, or some address is wrong, which is reported, return None and the
+        addresses.
         """
         bound = self.bound[number]
         site = self.sites[number]
@@ -123,7 +121,7 @@ class Access:
         return bound, index
 
     def rebind_site(self, site: Site, address: NDArray[Any], old: Bound) -> tuple[Bound, Any] | None:
-        """Some address lies outside the bound region: binds to one that holds them all; None if no single one does."""
+        """Rebind an instruction to the one region that holds all addresses, or return None if no single region does."""
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)
         outside = np.flatnonzero(regions < 0)
@@ -139,14 +137,14 @@ class Access:
         return (bound, index) if bound is not None else None
 
     def actual(self, site: Site, address: Any) -> NDArray[np.uint64]:
-        """The addresses themselves, offset added, as 64-bit numbers."""
+        """Return the full addresses, with the instruction's offset, as 64-bit numbers."""
         wide = np.atleast_1d(address)
         offset = wide.dtype.type(site.offset % 2 ** (8 * wide.dtype.itemsize))
         result: NDArray[np.uint64] = (wide + offset).astype(np.uint64)
         return result
 
     def load(self, number: int, address: Any) -> Any:
-        """The element at each thread's address; a scalar if all threads share a global address."""
+        """Return the element at each thread's address, or a scalar if all threads share a global address."""
         if not address.ndim:
             shared = self.load_shared_address(number, address)
             if shared is not None:
@@ -162,7 +160,7 @@ class Access:
         return bound.view[index]
 
     def load_shared_address(self, number: int, address: Any) -> Any:
-        """The value that all threads read at one address; None where the region has copies or is checked."""
+        """Return the value at an address that all threads share, or None if the region is replicated or checked."""
         site = self.sites[number]
         bound = self.bound[number]
         if bound is None:
@@ -196,7 +194,7 @@ class Access:
             bound.view[index] = value
 
     def atomic(self, number: int, address: Any, wanted: bool, *operands: Any) -> Any:
-        """Update each thread's place; the old values if `wanted`."""
+        """Update the element at each thread's address; return the old values if `wanted`."""
         site = self.sites[number]
         bound, index = self.resolve(number, address)
         if bound is None:
@@ -221,7 +219,7 @@ class Access:
         return self.checker
 
     def subsets(self, number: int, address: NDArray[Any]) -> list[NDArray[np.int64]]:
-        """The threads that access each region; those whose address is wrong are left out."""
+        """Return the threads that access each region, without those whose address is wrong."""
         site = self.sites[number]
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)
@@ -229,7 +227,7 @@ class Access:
         return [np.flatnonzero(regions == r) for r in fast_unique(regions) if r >= 0]
 
     def load_split(self, number: int, address: NDArray[Any]) -> Any:
-        """A load from several regions; zeros where an address is wrong."""
+        """Load from several regions, with zeros for wrong addresses."""
         result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
         positions = self.lanes.positions()
         group = self.lanes.group
@@ -266,11 +264,11 @@ class Access:
         return self.lanes.describe_position(int(self.lanes.positions()[at]))
 
     def threads(self, at: NDArray[np.int64]) -> list[int]:
-        """Executing threads, as numbers in the grid."""
+        """Return executing threads as numbers in the grid."""
         return self.lanes.numbers(self.lanes.positions()[at])
 
     def is_misaligned(self, site: Site, address: NDArray[Any]) -> bool:
-        """Whether some address is no multiple of the access's width, which is reported."""
+        """Report misaligned addresses; return True if there are any."""
         actual = self.actual(site, address)
         width = 1 << site.shift
         wrong = np.flatnonzero(actual & np.uint64(width - 1))
@@ -322,9 +320,9 @@ class Access:
         )
 
     def rank_of(self, site: Site, at: int, offset: int) -> int | None:
-        """The rank of another CTA to whose shared memory an executing thread's address belongs, None for its own.
+        """Return the rank of the other CTA whose shared memory a thread addresses, or None if it is the thread's own.
 
-        offset: the address, less that of the thread's own CTA.
+        offset: the address relative to the thread's own CTA.
         """
         if self.lanes.ranks == 1 or site.space != "shared" or not offset >> RANK_SHIFT or at >= self.lanes.n:
             return None

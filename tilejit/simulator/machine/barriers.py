@@ -1,7 +1,7 @@
-"""CTA barriers: who has arrived at which of the sixteen, and when their threads go on.
+"""CTA barriers: the arrivals at each of the sixteen, and the release of their threads.
 
-Exited threads don't count (PTX ISA, "exit"). An aligned barrier needs all threads of a warp at the same instruction;
-a warp of which a part has exited, or waits elsewhere, breaks that rule.
+Exited threads don't count (PTX ISA, "exit"). An aligned barrier needs all threads of a warp at the same instruction; it
+is an error if a part of the warp has exited or waits elsewhere.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Released = tuple[int, Index | None, Result, Any]
 
 @dataclass(slots=True)
 class Arrival:
-    """Threads that arrived at one barrier instruction. waits: they stand there; those of bar.arrive went on.
+    """Threads that arrived at one barrier instruction. waits: False for bar.arrive, whose threads went on.
 
-    message: what they released then.
+    message: their release.
     """
 
     block: BasicBlock
@@ -44,12 +44,12 @@ class Arrival:
     message: Message | None = None
 
     def has_any(self, positions: Index) -> bool:
-        """Whether some of these threads are here: those of bar.arrive may come again before others come once."""
+        """True if it includes any of these threads. Those of bar.arrive may arrive again before the phase completes."""
         return bool(np.isin(positions, self.positions, assume_unique=True).any())
 
 
 class Barriers:
-    """All barriers of a chunk's CTAs. waiting, turns: barrier number → arrivals; their order, where it is checked."""
+    """All barriers of a chunk's CTAs. waiting, phases: by barrier number, the arrivals and the check of their order."""
 
     def __init__(
         self, lanes: Lanes, alive: NDArray[np.bool_], order: HappensBefore | None, places: PtxPlaces, findings: Findings
@@ -65,7 +65,7 @@ class Barriers:
     def arrive(
         self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
-        """Register threads at a barrier; what that releases, themselves included."""
+        """Register arrivals and return the threads that they release, including the arriving ones."""
         how, numbers, counts, aligned, value, op = request
         if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
             self.mark_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)
@@ -94,7 +94,7 @@ class Barriers:
         return self.complete()
 
     def wait(self, number: int, arrival: Arrival) -> None:
-        """Adds an arrival; groups at the same instruction become one: lanes of a warp may come there in turn."""
+        """Add an arrival, merged with an earlier one at the same instruction: lanes of a warp may arrive separately."""
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits == arrival.waits and a.block is arrival.block)
         earlier = next((a for a in same if a.count == arrival.count and not a.has_any(arrival.positions)), None)
@@ -110,10 +110,10 @@ class Barriers:
             earlier.value = np.concatenate([earlier.value, arrival.value])[order]
 
     def complete(self) -> list[Released]:
-        """Release every CTA in which a barrier has all its threads."""
+        """Release every CTA in which a barrier is complete."""
         released: list[Released] = []
         for number in list(self.waiting):
-            # CTAs get to different instructions with different counts; the threads of one agree
+            # CTAs may reach different instructions with different counts; the threads of one CTA agree
             for count in dict.fromkeys(a.count for a in self.waiting[number]):
                 released.extend(self.complete_one(number, count))
         return released
@@ -142,7 +142,7 @@ class Barriers:
                 self.check_aligned(a, full)
         self.synchronise(arrivals, full, count)
         if number in self.turns and count is None:
-            # the barrier orders all that follows
+            # a barrier of all threads orders everything after it
             self.turns[number].forget(np.flatnonzero(full))
         elif number in self.turns:
             self.turns[number].end(np.flatnonzero(full))
@@ -152,7 +152,7 @@ class Barriers:
         return self.let_go(number, count, full)
 
     def check_turn(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
-        """Each thread arrives once in a phase, and for a phase only after the one before."""
+        """Check that no thread arrives twice in a phase, or in a phase before it has passed the previous one."""
         if number not in self.turns:
             self.turns[number] = PhaseOrder(order, self.findings, any_warp=True)
         positions, pc = arrival.positions, arrival.block.end_pc
@@ -168,7 +168,7 @@ class Barriers:
         self.turns[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
 
     def report_crowd(self, number: int, count: int, arrival: Arrival, crowded: NDArray[np.bool_]) -> None:
-        """Report that more threads have come for a phase than it takes: which of them it takes is open."""
+        """Report more arrivals than a phase takes: it is undefined which of them complete it."""
         pc, positions = arrival.block.end_pc, arrival.positions
         positions = positions[crowded[self.lanes.full["chunk_cta"][positions]]]
         self.findings.add(
@@ -179,7 +179,7 @@ class Barriers:
         )
 
     def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """For each thread, whether all living threads of its warp are here."""
+        """Return for each thread whether all living threads of its warp are in `here`."""
         warp = self.lanes.full["chunk_warp"]
         missing = np.bincount(warp[self.alive & ~here], minlength=self.lanes.ctas * self.lanes.warps_per_cta)
         result: NDArray[np.bool_] = missing[warp] == 0
@@ -208,7 +208,7 @@ class Barriers:
         return released
 
     def votes(self, arrivals: list[Arrival], ctas: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """bar.red: how many threads of each CTA have voted, and how many of them yes."""
+        """Return the number of votes, and of yes votes, for bar.red in each CTA."""
         cta = self.lanes.full["chunk_cta"]
         total = np.zeros(ctas, np.int64)
         yes = np.zeros(ctas, np.int64)
@@ -219,7 +219,8 @@ class Barriers:
         return total, yes
 
     def synchronise(self, arrivals: list[Arrival], full: NDArray[np.bool_], count: int | None) -> None:
-        """Order what the threads of the CTAs in `full` did in front of the barrier before what who waited does next."""
+        """Order everything that the threads of these CTAs did before the barrier before all that its waiters do next.
+        """
         if self.order is None:
             return
         ctas = np.flatnonzero(full)
@@ -242,9 +243,9 @@ class Barriers:
             self.order.cta_barrier(ctas, all_of_chunk)
 
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
-        """Every thread of the warps that arrived here must have arrived here.
+        """Check that every thread of the warps that arrived here has arrived here.
 
-        Where the others have exited, a run that collects findings notes it and goes on, as a GPU does.
+        If the others have exited, a run that collects findings records it and continues, as a GPU does.
         """
         lanes = self.lanes
         here = np.zeros(lanes.total, bool)
@@ -272,7 +273,7 @@ class Barriers:
         self.findings.add("divergence", message, pc, threads=threads, hint=hint)
 
     def standing(self) -> list[tuple[int, Index | None]]:
-        """(block behind the barrier, threads) of those who have arrived."""
+        """Return (block after the barrier, threads) of each arrival."""
         return [(a.block.targets[0], a.positions) for arrivals in self.waiting.values() for a in arrivals]
 
     def describe_waiting(self) -> list[str]:
@@ -287,7 +288,7 @@ class Barriers:
         return lines
 
     def report(self, others: str) -> NoReturn:
-        """Nobody can run and barriers wait: some thread never arrives."""
+        """Raise the error of barriers that wait while no thread can run."""
         lines = self.describe_waiting()
         if others:
             lines.append(others)
@@ -303,7 +304,7 @@ class Barriers:
 
 
 def combined(op: str, total: NDArray[np.int64], yes: NDArray[np.int64]) -> NDArray[Any]:
-    """The result of bar.red in each CTA."""
+    """Return the result of bar.red in each CTA."""
     if op == "popc":
         return yes.astype(np.uint32)
     return yes == total if op == "and" else yes > 0

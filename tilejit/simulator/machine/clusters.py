@@ -1,7 +1,7 @@
-"""Clusters of CTAs: the addresses of their shared memory, and the barrier at which all their threads meet.
+"""Clusters of CTAs: addresses in distributed shared memory, and the cluster barrier.
 
-An address of shared memory has the rank of its CTA from bit 24 on, and below it an offset, which is the same in all
-CTAs of a cluster. What accesses its own CTA's memory goes on with the offset.
+A shared address has the rank of its CTA in bits 24 and up, and below it an offset, which is the same in all CTAs of a
+cluster. Accesses to the thread's own CTA continue with the offset.
 
 source: PTX ISA, "Data Movement and Conversion Instructions: mapa", "getctarank"; "Parallel Synchronization and
 Communication Instructions: barrier.cluster".
@@ -32,10 +32,10 @@ _SPACE_SHIFT = WINDOWS["shared"].bit_length() - 1
 class Clusters:
     """The clusters of a chunk; without clusters each CTA is one.
 
-    phase: of each cluster, how many times its threads have met.
-    asked: of each thread, the phase in which it has arrived and for which it hasn't waited, -1 for none; arrived: the
-    instruction of its last arrival; stands: the wait at which it stands, -1 for none.
-    coming, done: what has been released to those who wait for the current phase, and for the last one.
+    phase: of each cluster's barrier.
+    pending: of each thread, the phase of an arrival that it hasn't waited for, -1 if none; arrived: the instruction of
+    its last arrival; blocked: the wait at which it is blocked, -1 if none.
+    coming, done: the releases into the current phase, and those that a wait for the last one acquires.
     """
 
     def __init__(
@@ -58,20 +58,20 @@ class Clusters:
     # addresses, for the executing threads
 
     def own(self, offset: Any) -> Any:
-        """The address of a variable in each thread's own CTA."""
+        """Return the address of a variable in each thread's own CTA."""
         return offset + self.lanes.get("window").astype(offset.dtype)
 
     def offset(self, address: Any) -> Any:
-        """The offset of an address of a thread's own CTA; one of another CTA stays outside of all memory."""
+        """Return the offset of an address of the thread's own CTA; one of another CTA maps outside of all memory."""
         return address - self.lanes.get("window").astype(address.dtype)
 
     def generic_offset(self, address: Any) -> Any:
-        """The same of a generic address, if it lies in shared memory."""
+        """Like `offset`, for a generic address, if it is in shared memory."""
         shared = address >> np.uint64(_SPACE_SHIFT) == np.uint64(1)
         return address - np.where(shared, self.lanes.get("window").astype(address.dtype), np.zeros((), address.dtype))
 
     def mapped(self, address: Any, rank: Any, pc: int) -> Any:
-        """mapa: the address in the CTA of a rank."""
+        """mapa: return the corresponding address in the CTA of a rank."""
         ranks = np.broadcast_to(rank, (self.lanes.n,))
         wrong = np.flatnonzero(ranks >= self.lanes.ranks)
         if wrong.size:
@@ -85,7 +85,7 @@ class Clusters:
         return address & ~kind(0xFF << RANK_SHIFT) | rank.astype(address.dtype) << kind(RANK_SHIFT)
 
     def rank_of(self, address: Any) -> Any:
-        """getctarank: the rank of the CTA to which an address belongs."""
+        """getctarank: return the rank of the CTA that owns an address."""
         return (address >> address.dtype.type(RANK_SHIFT)).astype(np.uint32) & np.uint32(0xFF)
 
     # the barrier, for the executing threads
@@ -109,9 +109,9 @@ class Clusters:
         self.complete()
 
     def wait(self, aligned: bool, pc: int) -> None:
-        """barrier.cluster.wait, which a block begins with.
+        """barrier.cluster.wait, the first instruction of a block.
 
-        raises: Blocked with those whose cluster hasn't met yet; then nobody has waited.
+        raises: Blocked with the threads whose cluster is incomplete; no thread has waited then.
         """
         if aligned:
             self.warps.whole(pc)
@@ -128,7 +128,7 @@ class Clusters:
             self.order.learn(positions, self.done)
 
     def complete(self) -> None:
-        """Begin the next phase of the clusters of which all threads that haven't exited have arrived."""
+        """Start the next phase of the clusters in which all living threads have arrived."""
         here = self.asked == self.phase[self.home]
         count = self.phase.size
         missing = np.bincount(self.home[self.alive & ~here], minlength=count)
@@ -145,7 +145,7 @@ class Clusters:
         if self.access.watched is not None:
             self.access.watched.written_elsewhere()
 
-    # in words
+    # messages
 
     def misuse(self, positions: Index, what: str, pc: int, other: int | None = None) -> None:
         after = "" if other is None else f"\nafter\n  {self.places.describe(other)}"
@@ -156,7 +156,7 @@ class Clusters:
         )
 
     def describe_waits(self) -> list[str]:
-        """Who stands at the barrier of the first cluster in which somebody does, and whom it misses."""
+        """Describe the waiters of the first cluster that has any, and the threads that are missing."""
         waiting = np.flatnonzero((self.stands >= 0) & self.alive)
         if not waiting.size:
             return []
@@ -171,7 +171,7 @@ class Clusters:
         return [*lines, *([f"the same holds in {more} more clusters"] if more else [])]
 
     def by_cta(self, positions: Index, pcs: NDArray[np.int64]) -> list[tuple[Index, int]]:
-        """(threads of one CTA that stand at one instruction, the instruction)."""
+        """Return (threads of one CTA at one instruction, the instruction)."""
         ctas = self.lanes.full["chunk_cta"]
         keys = sorted(set(zip(ctas[positions].tolist(), pcs[positions].tolist(), strict=True)))
         return [(positions[(ctas[positions] == cta) & (pcs[positions] == pc)], pc) for cta, pc in keys]

@@ -1,4 +1,4 @@
-"""Copies in flight: what asynchronous copies have been told to move and have not moved yet."""
+"""The bookkeeping of cp.async copies in flight."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .memory import MemoryRegion
 
 @dataclass(frozen=True, slots=True)
 class CopySide:
-    """One region's share of a batch: where its copies read or write.
+    """The source or target accesses of a batch in one region.
 
-    at: numbers of the copies in the batch; index: each one's element of `view`.
-    cells: each one's cells in the region's shadow, one row per copy; None where nothing is checked.
+    at: numbers of the copies in the batch; index: the element of `view` that each accesses.
+    cells: its cells in the region's shadow, one row per copy; None if the region isn't checked.
     """
 
     at: Index
@@ -34,8 +34,8 @@ class Batch:
     """The copies that the threads of a group started by one instruction.
 
     positions, threads: of the threads that started them, in the chunk and in the grid (from 1).
-    groups: the number of each one's async-group among those of its thread.
-    data: what arrives in the target; left: which copies are still in flight.
+    groups: the index of each copy's async-group in its thread.
+    data: the values for the target; left: the copies that are still in flight.
     """
 
     pc: int
@@ -49,7 +49,7 @@ class Batch:
 
 
 def touching(batches: list[Batch], region: MemoryRegion, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
-    """The first copy in flight that writes (or, without `targets`, reads) one of `cells`.
+    """Return the first copy in flight that writes (or, without `targets`, reads) one of `cells`.
 
     returns: (its batch, its number in the batch, the position in `cells`).
     """

@@ -1,7 +1,7 @@
-"""Runs a program: groups of threads at blocks, barriers, and what happens when nobody can go on.
+"""The scheduler: runs groups of threads block by block, with barriers, parking and deadlock detection.
 
-Groups that meet become one. A loop may wait for what other threads do: a group that goes back in such a loop, or comes
-back to a state in which it has been, is parked until no other group can run.
+Groups that reach the same block merge. A loop may wait for other threads, so a group that takes such a loop's back
+edge, or returns to an earlier state, is parked until no other group can run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .warp import NotTogether
 
 
 class Parties(TypedDict):
-    """Who an error is about: instructions, and threads by their numbers in the grid."""
+    """The instructions, and the threads by their numbers in the grid, that an error concerns."""
 
     instructions: list[int]
     threads: list[int]
@@ -57,19 +57,19 @@ class Machine(Units):
         self.schedule = Schedule(settings.schedule, lanes, program.of_warpgroups)
         self.waiting = program.courses.waiting
         self.loops = Loops()
-        # of what decides how loops go on, and of all registers and all memory
+        # of the values that decide whether loops go on, and of all registers and memory
         self.standstills = (Standstill(), Standstill())
-        # Threads that had not exited when nothing was ready last.
+        # living threads when no group was ready the last time
         self.living = -1
         self.left = limit
         self.limit = limit
-        # Blocks that groups have completed, now and when those held were last tried.
+        # blocks that groups have completed, now and when held groups were last retried
         self.advanced = 0
         self.advanced_at_retry = -1
         self.met: set[int] = set()
 
     def run(self) -> None:
-        """Run all threads to their exit."""
+        """Run all threads until they exit."""
         ready = self.ready
         schedule = self.schedule
         group = None
@@ -91,14 +91,14 @@ class Machine(Units):
             self.made_tmem.allocator.check_all_freed()
 
     def settle(self) -> None:
-        """All threads have exited: what is in flight lands."""
+        """Deliver what is in flight after all threads have exited."""
         while self.operations.deliver_one():
             pass
 
     def run_all(self, number: int) -> None:
-        """Run all threads together, from block to block, until they part, wait, go back or exit.
+        """Run all threads together, block by block, until they diverge, wait, take a back edge or exit.
 
-        No other group is left meanwhile. A schedule by chance chooses anew behind each block.
+        No other group exists meanwhile. A random schedule chooses again after each block.
         """
         self.select(None)
         registers = self.registers.of_all()
@@ -124,27 +124,27 @@ class Machine(Units):
             number = target
 
     def let_leave(self) -> None:
-        """Behind an error, threads that are on their way out still leave: what they tell may be its cause.
+        """After an error, let threads that are on their way out exit: their output may explain it.
 
-        A check that a compiler put into the kernel ends its thread like that, often in the last block of the text.
+        Compilers' own checks end a thread like that, often in the last block of the text.
         """
         while numbers := self.program.courses.ways_out & self.ready.keys():
             number = min(numbers)
             try:
                 self.step(number, self.ready.pop(number))
             except SimulationError:
-                # only the first error is told
+                # only the first error is reported
                 continue
 
     def step(self, number: int, group: Index | None) -> None:
-        """Run a group from one block on, and send its threads on."""
+        """Run a group from one block on."""
         if group is None:
             self.run_all(number)
         else:
             self.run_part(number, group)
 
     def run_part(self, number: int, group: Index) -> None:
-        """Run one block for a part of the threads."""
+        """Run one block for some of the threads."""
         compiled = self.program.blocks[number]
         self.current = number
         self.select(group)
@@ -167,13 +167,13 @@ class Machine(Units):
             self.send(number, target, group)
 
     def select(self, group: Index | None) -> None:
-        """Make `group` the threads that execute."""
+        """Make `group` the executing threads."""
         if group is not self.lanes.group:
             self.lanes.select(group)
         self.n = self.lanes.n
 
     def count(self, compiled: TranslatedBlock, group: Index | None) -> None:
-        """A block has run for these threads."""
+        """Account for a block that the executing threads have run."""
         number = compiled.block.index
         self.block_lanes[number] += self.n
         self.advanced += 1
@@ -184,7 +184,7 @@ class Machine(Units):
             self.definedness.finish(compiled.block, self.lanes.positions())
 
     def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
-        """The block to which all threads of the group go on; None where they part or wait."""
+        """Return the block at which all threads of the group continue, or None if they diverge or wait."""
         block = compiled.block
         if block.kind == "fall":
             return block.targets[0]
@@ -198,7 +198,7 @@ class Machine(Units):
         return block.targets[0 if bool(taken) != block.negated else 1]
 
     def leave(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
-        """Send threads on that don't all go to one block."""
+        """Continue threads that diverge or wait."""
         block = compiled.block
         if block.kind == "branch":
             self.part(compiled, group, extra)
@@ -208,7 +208,7 @@ class Machine(Units):
             self.arrive(compiled, group, extra)
 
     def part(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
-        """Send those that take a branch one way, and the others the other way."""
+        """Split a group at a conditional branch."""
         block = compiled.block
         yes, no = reversed(block.targets) if block.negated else block.targets
         positions = np.flatnonzero(taken), np.flatnonzero(~taken)
@@ -232,7 +232,7 @@ class Machine(Units):
             self.send(block.index, block.targets[int(i)], None if whole else positions[at_i])
 
     def send(self, origin: int, target: int, group: Index | None) -> None:
-        """Move a group to a block; a group that goes back in a loop that may wait for others is parked."""
+        """Move a group to a block; park it if it takes the back edge of a loop that may wait for other threads."""
         if target == EXIT:
             self.finish(group)
             return
@@ -257,7 +257,7 @@ class Machine(Units):
         into[target] = None if both.size == self.lanes.total else both
 
     def finish(self, group: Index | None) -> None:
-        """Threads exit; barriers that waited only for them complete."""
+        """Exit threads, which may complete barriers."""
         if group is None:
             self.alive[:] = False
         else:
@@ -273,7 +273,7 @@ class Machine(Units):
             self.release(self.barriers.complete())
 
     def arrive(self, compiled: TranslatedBlock, group: Index | None, request: tuple[Any, ...]) -> None:
-        """Threads reach a CTA barrier."""
+        """Arrive at a CTA barrier."""
         block = compiled.block
         released = self.barriers.arrive(block, compiled.result, group, self.lanes.positions(), request)
         if request[0] == "arrive":
@@ -281,7 +281,7 @@ class Machine(Units):
         self.release(released)
 
     def release(self, released: Sequence[Released]) -> None:
-        """Send threads on from a barrier that has completed."""
+        """Continue the threads that a completed barrier releases."""
         for target, positions, result, value in released:
             group = None if positions is None or positions.size == self.lanes.total else positions
             if result is not None:
@@ -293,12 +293,12 @@ class Machine(Units):
                 self.merge(self.ready, target, group)
 
     def hold(self, number: int, group: Index) -> None:
-        """A warp instruction misses lanes: wait until others have run."""
+        """Hold a group whose warp instruction misses lanes until others have run."""
         other = self.held.get(number)
         self.held[number] = group if other is None else fast_unique(np.concatenate((other, group)))
 
     def park(self, number: int, group: Index | None, blocked: Index) -> None:
-        """Some threads of a group can't execute the first instruction of a block yet; the others try again."""
+        """Park the threads of a group that are blocked at a block's first instruction; the others retry."""
         positions = self.everybody if group is None else group
         going = positions[~np.isin(positions, blocked)]
         if going.size:
@@ -306,7 +306,8 @@ class Machine(Units):
         self.merge(self.parked, number, blocked if blocked.size < self.lanes.total else None)
 
     def wake(self) -> bool:
-        """Nothing is ready: deliver an operation, retry held and parked groups. False when all threads have exited."""
+        """Deliver an operation, or retry held and parked groups, when none is ready. False if all threads have exited.
+        """
         if not (self.held or self.parked or self.barriers.waiting):
             return False
         delivered = self.operations.deliver_one()
@@ -323,10 +324,10 @@ class Machine(Units):
         return True
 
     def stands_still(self) -> bool:
-        """Whether a round of all groups has changed nothing that decides how their loops go on, or nothing at all."""
+        """True if one retry of all groups has changed nothing that decides how their loops go on, or nothing at all."""
         living = int(np.count_nonzero(self.alive))
         if living != self.living:
-            # somebody got to the end, which happens so often at most: nothing need be watched yet
+            # some thread has exited, which bounds how often this happens: no need to watch memory yet
             self.living = living
             return False
         watched = self.access.watch(self.program.courses.loads)
@@ -340,7 +341,7 @@ class Machine(Units):
     def state(
         self, groups: Sequence[tuple[int, Index | None]], slots_of: Callable[[int], Sequence[int] | None]
     ) -> Any:
-        """Where groups are and what registers of theirs hold, in hashes; None if they don't tell."""
+        """Return the groups' blocks with hashes of their registers, or None if a block's registers are unknown."""
         result = []
         for number, group in groups:
             slots = () if number == EXIT else slots_of(number)
@@ -351,7 +352,8 @@ class Machine(Units):
         return sorted(result)
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """(slot, value) of the registers that decide how the loop around a block goes on, for a group's threads."""
+        """Return (slot, value) of the registers that decide how the loop around a block goes on, for a group's threads.
+        """
         courses = self.program.courses
         slots = courses.deciding(number)
         return self.registers.values(courses.live_slots(number) if slots is None else slots, group)
@@ -365,7 +367,7 @@ class Machine(Units):
         self.held.clear()
 
     def retry_held(self) -> None:
-        """Let warp barriers at different places meet, else report who is missing."""
+        """Let bar.warp.sync instructions at different places match, else report the missing lanes."""
         if self.advanced == self.advanced_at_retry:
             barriers = {b for b in self.held if self.is_warp_barrier(b)}
             lanes = np.zeros(self.lanes.total, bool)
@@ -385,7 +387,7 @@ class Machine(Units):
         return first.root in ("bar", "barrier") and ".warp" in first.suffix
 
     def report_missing(self) -> NoReturn:
-        """A warp instruction that some of its lanes never reach."""
+        """Raise the error of a warp instruction that some of its lanes never reach."""
         lines = []
         for number, group in self.held.items():
             who = self.lanes.describe_position(int(group[0]))
@@ -430,7 +432,7 @@ class Machine(Units):
         raise DeadlockError(message, hint=hint, **self.parties({**self.parked, **self.held}))
 
     def says_itself(self, number: int) -> bool:
-        """Whether what a block begins with says who waits there: for registers, or for the rest of a cluster."""
+        """True if the first instruction of a block describes its own waiters: setmaxnreg or a cluster wait."""
         pcs = self.program.blocks[number].block.pcs
         first = self.program.function.body[pcs[0]] if pcs else None
         return first is not None and (first.root == "setmaxnreg" or is_cluster_wait(first))
@@ -449,7 +451,7 @@ class Machine(Units):
         )
 
     def describe_groups(self, number: int, group: Index | None) -> list[str]:
-        """Where everybody is; the group at block `number` runs."""
+        """Describe where all groups are; the one at block `number` is running."""
         lines = [self.describe_group(number, group, "run")]
         others = {b: g for b, g in self.ready.items() if b != number}
         for verb, groups in (("are ready", others), ("spin", self.parked), ("wait", self.held)):
@@ -457,13 +459,13 @@ class Machine(Units):
         return lines + self.barriers.describe_waiting()
 
     def parties(self, groups: Mapping[int, Index | None]) -> Parties:
-        """Where groups stand, and their threads, as an error has them."""
+        """Return the instructions and threads of groups, as an error takes them."""
         pcs = [self.first_pc(number) for number in groups]
         threads = [x for g in groups.values() for x in self.lanes.numbers(self.everybody if g is None else g)]
         return {"instructions": pcs, "threads": threads}
 
     def first_pc(self, number: int) -> int:
-        """The instruction at which a group waits for its turn at a block."""
+        """Return the first instruction of a block."""
         block = self.program.blocks[number].block
         return block.pcs[0] if block.pcs else block.end_pc
 
@@ -475,7 +477,7 @@ class Machine(Units):
 
     def warp_sync(self, mask: Any, pc: int) -> None:
         if self.current in self.met:
-            # Its lanes stand at several bar.warp.sync; all of them have arrived.
+            # the lanes are at several bar.warp.sync, and all of them have arrived
             self.met.discard(self.current)
             if self.order is not None:
                 self.order.warp_barrier(self.lanes.positions())

@@ -1,7 +1,7 @@
-"""Barriers in shared memory (mbarrier): their phases, who has arrived, what is missing.
+"""mbarrier: barrier objects in shared memory, with phases, arrivals and transaction counts.
 
-A phase is a number here, from 0; threads see its lowest bit. It completes when no arrival and no byte is missing. What
-memory holds at a barrier's bytes is nobody's business: its state is kept here.
+A phase is a number here, from 0; threads see its lowest bit. It completes when no arrival and no byte is pending. The
+state is kept here; the bytes of a barrier in memory aren't used.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier", "Phase of the mbarrier object",
 "Tracking asynchronous operations by the mbarrier object".
@@ -34,10 +34,10 @@ MOST = (1 << 20) - 1
 
 
 class MBarriers:
-    """All barriers of a chunk, by their shared address.
+    """All mbarriers of a chunk, by shared address.
 
-    waits: what threads wait for, once one does. laggards: who has passed waits, where that is checked.
-    operations: those in flight. finishes: called with a barrier and the CTAs in which a phase of it is complete.
+    waits: the pending waits, once there is one. laggards: the check of late waiters.
+    operations: those in flight. finishes: a callback with a barrier and the CTAs in which its phase completes.
     """
 
     operations: Operations | None = None
@@ -58,10 +58,10 @@ class MBarriers:
         if self.checker is not None:
             self.checker.report.made_by = self.made_by
 
-    # what instructions do, for the executing threads
+    # the instructions, for the executing threads
 
     def init(self, number: int, address: Any, count: Any) -> None:
-        """mbarrier.init: a barrier whose phases take so many arrivals each."""
+        """mbarrier.init. count: arrivals per phase."""
         site = self.access.sites[number]
         for barrier, threads in self.groups(site, address):
             ctas = self.ctas(threads)
@@ -87,7 +87,7 @@ class MBarriers:
             self.changed()
 
     def inval(self, number: int, address: Any) -> None:
-        """mbarrier.inval: its bytes are ordinary memory again."""
+        """mbarrier.inval: the bytes become ordinary memory."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.check_used(site, barrier, threads)
@@ -97,7 +97,7 @@ class MBarriers:
             self.changed()
 
     def fence_init(self) -> None:
-        """fence.mbarrier_init: what these threads have initialised is visible to everybody who knows of the fence."""
+        """fence.mbarrier_init: make these threads' initializations visible to all threads that observe the fence."""
         now = self.order.tick(0) if self.order is not None else 0
         for barrier in self.at.values():
             made = np.isin(barrier.made_at, self.lanes.positions())
@@ -105,7 +105,7 @@ class MBarriers:
             barrier.published[made & (barrier.published == 0)] = now
 
     def fence_proxy(self) -> None:
-        """fence.proxy.async: what these threads have initialised is visible to operations of their CTAs."""
+        """fence.proxy.async: make these threads' initializations visible to asynchronous operations of their CTAs."""
         for barrier in self.at.values():
             barrier.fenced |= np.isin(barrier.made_at, self.lanes.positions())
 
@@ -113,10 +113,10 @@ class MBarriers:
         self, number: int, address: Any, count: Any, expected: Any, wanted: bool, drop: bool, incomplete: bool,
         releases: bool,
     ) -> Any:
-        """mbarrier.arrive: each thread arrives once, or `count` times, after it expects so many more bytes.
+        """mbarrier.arrive: each thread arrives once, or `count` times, after expecting `expected` more bytes.
 
-        drop: it takes part in no later phase. incomplete: it must not complete the phase.
-        returns: the states before, if `wanted`.
+        drop: the thread leaves the later phases. incomplete: it must not complete the phase.
+        returns: the previous states, if `wanted`.
         """
         site = self.access.sites[number]
         states = np.zeros(self.lanes.n, np.uint64)
@@ -131,9 +131,9 @@ class MBarriers:
         self, site: Site, barrier: MBarrier, arriving: Arriving, expected: Any,
         release: Callable[[MBarrier, Index], None] | None,
     ) -> NDArray[np.uint64]:
-        """Arrivals at barriers of one address, whose CTAs ascend. returns: the states before.
+        """Arrive at barriers of one address, whose CTAs are ascending, and return the previous states.
 
-        release: releases what executing threads know and have done into the current phases.
+        release: releases the executing threads' past into the current phases.
         """
         threads, ctas, each = arriving.threads, arriving.ctas, arriving.each
         if expected is not None:
@@ -143,7 +143,7 @@ class MBarriers:
         barrier.note(Arrivals(site.pc, self.lanes.positions()[threads], ctas, arrived_in))
         if arriving.drop:
             barrier.expected -= np.bincount(ctas, each, barrier.live.size).astype(np.int64)
-        # a phase brings nothing of those who arrive once it is complete
+        # a phase releases nothing of threads that arrive after its completion
         for later in fast_unique(arrived_in - phases).tolist():
             at = np.flatnonzero(arrived_in - phases == later)
             if barrier.turns is not None:
@@ -155,7 +155,7 @@ class MBarriers:
         return states
 
     def expect_tx(self, number: int, address: Any, expected: Any) -> None:
-        """mbarrier.expect_tx: the current phase takes so many more bytes."""
+        """mbarrier.expect_tx: the current phase expects more bytes."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.check_in_time(site, barrier, threads)
@@ -164,7 +164,9 @@ class MBarriers:
             self.changed()
 
     def check_in_time(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Bytes are expected while the phase still lacks something that isn't on its way: else it may be complete."""
+        """Check that bytes are expected while something else is missing that isn't in flight; the phase may complete
+        otherwise.
+        """
         ctas = self.ctas(threads)
         for at in np.flatnonzero((barrier.pending[ctas] == 0) & (barrier.tx[ctas] > 0)):
             cta = int(ctas[at])
@@ -180,7 +182,7 @@ class MBarriers:
                 )
 
     def complete_tx(self, number: int, address: Any, completed: Any) -> None:
-        """mbarrier.complete_tx: so many bytes of the current phase have come."""
+        """mbarrier.complete_tx: bytes of the current phase have arrived."""
         site = self.access.sites[number]
         for barrier, threads in self.living(site, address):
             self.expect(site, barrier, threads, self.ctas(threads), -self.of(completed, threads).astype(np.int64))
@@ -188,10 +190,10 @@ class MBarriers:
             self.changed()
 
     def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
-        """mbarrier.test_wait, .try_wait: whether each thread's phase is complete.
+        """mbarrier.test_wait, .try_wait: return whether each thread's phase is complete.
 
-        kind: how `phase` gives it, as "state", "parity" or "number". acquires: at the scope "cta" or "cluster"; "" if
-        it doesn't.
+        kind: the representation of `phase`: "state", "parity" or "number". acquires: the scope, "cta" or "cluster"; ""
+        for no acquire.
         """
         site = self.access.sites[number]
         complete = np.zeros(self.lanes.n, bool)
@@ -218,21 +220,21 @@ class MBarriers:
         return complete
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
-        """These executing threads know that a phase is complete, and with it all that it brings."""
+        """Order executing threads after the releases into the completed phases."""
         for message in (barrier.done, barrier.wide.done if wide else None) if threads.size else ():
             if message is not None:
                 order.learn(self.lanes.positions()[threads], message)
 
     def pending_count(self, state: Any) -> Any:
-        """mbarrier.pending_count: the arrivals that were missing, by a state."""
+        """mbarrier.pending_count: the pending arrivals in a state."""
         return (state & np.uint64(MOST)).astype(np.uint32)
 
-    # what asynchronous operations do
+    # asynchronous operations
 
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
-        """Check that the barrier to which an operation of another CTA will report has been fenced for that.
+        """Check that a barrier is fenced for an operation of another CTA that will report to it.
 
-        Operations of the barrier's own CTA need only what orders their issuer: a barrier of the CTA is enough.
+        For an operation of the barrier's own CTA it is enough that its issuer is ordered after the initialization.
         """
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
@@ -248,7 +250,7 @@ class MBarriers:
         )
 
     def delivered(self, operation: Operation) -> None:
-        """An operation has been carried out: the bytes that it reports have come."""
+        """Count the bytes that a delivered operation reports."""
         for signal in operation.signals:
             barrier = self.at.get(signal.address)
             if barrier is None or not barrier.live[signal.cta]:
@@ -266,10 +268,9 @@ class MBarriers:
             self.finish_phases(barrier, np.array([signal.cta]))
         self.changed()
 
-    # inside
 
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """(barrier, executing threads) of each address; threads with a wrong one, which is reported, are left out."""
+        """Yield (barrier, executing threads) for each address; report and skip wrong addresses."""
         actual = self.access.actual(site, address)
         first = int(actual[0])
         if actual.size == 1 or not np.count_nonzero(actual != actual[0]):
@@ -284,7 +285,7 @@ class MBarriers:
                 yield barrier, threads
 
     def barrier(self, site: Site, actual: int, address: Any) -> MBarrier | None:
-        """The barriers at an address, which is checked when it is used first."""
+        """Return the barriers at an address, which is checked at its first use."""
         shared = actual if site.space else actual - WINDOWS["shared"]
         barrier = self.at.get(shared)
         if barrier is not None:
@@ -302,7 +303,7 @@ class MBarriers:
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
-        """As `groups`, without the threads whose barrier nobody has initialised, which is reported."""
+        """Like `groups`, but report and skip threads whose barrier isn't initialized."""
         for barrier, threads in self.groups(site, address):
             live = barrier.live[self.ctas(threads)]
             if np.count_nonzero(live) < live.size:
@@ -315,7 +316,7 @@ class MBarriers:
                 yield barrier, threads
 
     def check_made(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Whoever uses a barrier must be ordered behind its initialisation."""
+        """Check that users of a barrier are ordered after its initialization."""
         if self.order is None:
             return
         ctas = self.ctas(threads)
@@ -331,7 +332,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], "is used with nothing that orders that", pc, rule="race")
 
     def check_used(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Whoever gives a barrier's bytes back must be ordered behind all that its CTA did with it."""
+        """Check that invalidation of a barrier is ordered after all its uses in the CTA."""
         if self.order is None:
             return
         gid, cta_of = self.lanes.full["gid"].astype(np.int64), self.lanes.full["chunk_cta"]
@@ -348,12 +349,12 @@ class MBarriers:
                 )
 
     def ctas(self, threads: Index) -> Index:
-        """The CTAs of executing threads, in the chunk."""
+        """Return the CTAs of executing threads, in the chunk."""
         ctas: Index = self.lanes.get("chunk_cta")[threads]
         return ctas
 
     def of(self, value: Any, threads: Index) -> NDArray[Any]:
-        """The elements of executing threads, of an array or of a scalar that all share."""
+        """Return the elements of executing threads, of an array or a scalar that all share."""
         return value[threads] if np.ndim(value) else np.full(threads.size, value)
 
     def expect(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, expected: NDArray[Any]) -> None:
@@ -364,7 +365,7 @@ class MBarriers:
             self.misuse(site, barrier, threads[wrong], f"misses {missing} bytes; it counts from -{MOST} to {MOST}")
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
-        """Count arrivals, phase by phase where one instruction makes more than are missing."""
+        """Count arrivals, phase by phase if one instruction makes more than are pending."""
         threads, ctas = arriving.threads, arriving.ctas
         left = np.bincount(ctas, arriving.each, barrier.live.size).astype(np.int64)
         while True:
@@ -395,7 +396,7 @@ class MBarriers:
         )
 
     def finish_phases(self, barrier: MBarrier, ctas: Index) -> None:
-        """Begin the next phase where nothing is missing of this one."""
+        """Start the next phase of those barriers whose current one is complete."""
         done = ctas[(barrier.pending[ctas] == 0) & (barrier.tx[ctas] == 0)]
         if done.size:
             if self.finishes is not None:
@@ -407,20 +408,20 @@ class MBarriers:
             self.pass_on(barrier, done)
 
     def release(self, barrier: MBarrier, threads: Index) -> None:
-        """What executing threads know and have done comes with the current phase."""
+        """Release the executing threads' past into the current phase."""
         if self.order is None:
             return
         self.bring(barrier, self.order.release(self.lanes.positions()[threads]))
 
     def bring(self, to: MBarrier | Wide, message: Message) -> None:
-        """What a message says comes with the current phase."""
+        """Add a release to the current phase."""
         assert self.order is not None, "messages are for checks"
         to.coming = message if to.coming is None else self.order.joined([to.coming, message])
 
     def pass_on(self, barrier: MBarrier, ctas: Index) -> None:
-        """What has been released into a phase that is complete now is there for those who wait for it.
+        """Make the releases into a completed phase available to its waiters.
 
-        A phase brings what earlier ones did: all arrivals update one location, one after the other.
+        They include those of earlier phases: all arrivals update one location, one after another.
         """
         if self.order is None or barrier.coming is None:
             return
@@ -430,7 +431,7 @@ class MBarriers:
         self.bring_to_end(barrier.wide, ctas)
 
     def bring_to_end(self, of: MBarrier | Wide, ctas: Index) -> None:
-        """What comes with the current phase of these CTAs has come."""
+        """Move the releases into the current phase of these CTAs to those that waits acquire."""
         if of.coming is None or self.order is None:
             return
         fresh = of.coming.part(ctas)
@@ -440,7 +441,7 @@ class MBarriers:
     def check_phase(
         self, site: Site, barrier: MBarrier, threads: Index, asked: Index, now: Index, reason: str
     ) -> None:
-        """Who asks for phase n must do so in n or n + 1: a barrier knows no more of phases, and no older states."""
+        """Check that phase n is waited for in phase n or n + 1: a barrier only knows a parity, and no older states."""
         wrong = np.flatnonzero((now != asked) & (now != asked + 1))
         if wrong.size:
             n, phase = int(asked[wrong[0]]), int(now[wrong[0]])
@@ -465,22 +466,22 @@ class MBarriers:
             self.waits.set(barrier, positions[~done], asked[~done], kind, site.pc)
 
     def changed(self) -> None:
-        """A barrier is no longer as it was: who waits may look again."""
+        """Record a change of a barrier, so that waiters retry."""
         if self.access.watched is not None:
             self.access.watched.written_elsewhere()
 
     def made_by(self, address: int, cta: int) -> int | None:
-        """The instruction that made the barrier to which a shared address of a CTA belongs."""
+        """Return the instruction that initialized the barrier at a shared address of a CTA."""
         barrier = self.at.get(address // BYTES * BYTES)
         return int(barrier.made_by[cta]) if barrier is not None and barrier.live[cta] else None
 
-    # in words
+    # messages
 
     def misuse(
         self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int, rule: str = "barrier",
         hint: str | None = None,
     ) -> None:
-        """Report what executing threads do with a barrier; `others` are other instructions that are to blame."""
+        """Report a misuse of a barrier by executing threads; `others` are the instructions that it conflicts with."""
         positions = self.lanes.positions()[threads]
         text = f"{barrier.name} {what}, by {self.lanes.party(positions)}\n  {self.places.describe(site.pc)}"
         text += "".join(f"\nafter\n  {self.places.describe(pc)}" for pc in others[:1])
@@ -491,5 +492,5 @@ class MBarriers:
     def describe_waits(
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:
-        """A line or more for each phase that some of these threads wait for at these instructions; and the others."""
+        """Describe the waits of these threads at these instructions, and return the threads that have none."""
         return ([], positions) if self.waits is None else self.waits.describe(positions, pcs, operations)

@@ -1,4 +1,4 @@
-"""What threads wait for at mbarriers, and what deadlocks say of it."""
+"""Pending waits at mbarriers, and their description in deadlock messages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .lanes import Index, Lanes
 from .mbarrier import MBarrier
 from .operations import Operations
 
-# So many instructions of arrivals does a message name.
+# the number of arriving instructions that a message names
 NAMED_ARRIVALS = 4
 
 
 class Waits:
-    """What each thread of a chunk waits for: the phase, and how it is given, that its last wait didn't find complete.
+    """The last incomplete wait of each thread of a chunk, by phase and its representation.
 
-    barriers: by the number in `barrier`, which is 0 for a thread that waits for nothing.
+    barriers: indexed by `barrier`, which is 0 for a thread that waits for nothing.
     """
 
     def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
@@ -37,12 +37,12 @@ class Waits:
     def clear(self, positions: Index) -> None:
         self.barrier[positions] = 0
 
-    # in words
+    # messages
 
     def describe(
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:
-        """A line or more for each phase that some of these threads wait for at these instructions; and the others."""
+        """Describe the waits of these threads at these instructions, and return the threads that have none."""
         stands = (self.barrier[positions] > 0) & np.isin(self.pc[positions], list(pcs))
         here = positions[stands]
         cta_of = self.lanes.full["chunk_cta"]
@@ -58,7 +58,7 @@ class Waits:
         return lines, positions[~stands]
 
     def describe_one(self, positions: Index, operations: Operations) -> str:
-        """What threads of one CTA wait for at one instruction, and what is missing."""
+        """Describe the wait of threads of one CTA at one instruction, and what is missing."""
         at = int(positions[0])
         barrier = self.barriers[int(self.barrier[at])]
         assert barrier is not None, "who waits does so for a barrier"
@@ -71,7 +71,7 @@ class Waits:
         )
 
     def describe_phase(self, barrier: MBarrier, cta: int, operations: Operations) -> str:
-        """'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing'"""
+        """Return 'it is in phase 2: 0 of 1 arrivals, 16,384 bytes missing'."""
         expected, tx = int(barrier.expected[cta]), int(barrier.tx[cta])
         here = expected - int(barrier.pending[cta])
         text = f"it is in phase {int(barrier.phase[cta])}: {here} of {expected} arrivals"

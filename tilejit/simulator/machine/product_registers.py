@@ -1,7 +1,7 @@
-"""The registers that products of warpgroups name: who may touch them until the products have been waited for.
+"""Checks of the registers of wgmma products that haven't been waited for.
 
-Until then nothing but another product of the same shape may name an accumulator, and registers of A may be read only.
-wgmma.fence must stand between an access to such a register and the next product that names it.
+Until the wait, only another product of the same shape may use an accumulator, and registers of A are read-only.
+wgmma.fence must separate an access to such a register from the next product that uses it.
 
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": wgmma.fence, wgmma.mma_async.
 """
@@ -23,12 +23,11 @@ from .lanes import WARP, Index, Lanes
 
 
 class ProductRegisters:
-    """The registers of a chunk's warps. Arrays have a row for each register and a column for each warp.
+    """The state of a chunk's product registers. Arrays have a row for each register and a column for each warp.
 
-    names: of the registers, by row.
     fills, reads: the number (from 1) of the latest group that writes or reads a register; issued: its instruction.
     shapes: of the product that fills it. touches: the instruction (plus 1) that accessed it since the last fence.
-    committed, complete: groups of each warp. fenced: which warps have executed a fence.
+    committed, complete: groups of each warp. fenced: whether a warp has executed a fence.
     """
 
     def __init__(self, names: Sequence[str], warps: int, lanes: Lanes, places: PtxPlaces) -> None:
@@ -41,12 +40,12 @@ class ProductRegisters:
         self.fenced = np.zeros(warps, bool)
 
     def fence(self, here: Index) -> None:
-        """Warps have executed wgmma.fence."""
+        """wgmma.fence."""
         self.fenced[here] = True
         self.touches[:, here] = 0
 
     def touched(self, touched: Touched) -> None:
-        """Instructions other than wgmma have accessed registers of products."""
+        """Record accesses of instructions other than wgmma to the registers of products."""
         here = self.warps_here()
         rows = np.array(touched.read + touched.wrote, np.int64)[:, None]
         wrote = np.arange(rows.size)[:, None] >= len(touched.read)
@@ -59,7 +58,7 @@ class ProductRegisters:
         self.touches[rows, here] = np.array(touched.at, np.int64)[:, None] + 1
 
     def take(self, form: ProductForm, here: Index, d_rows: Index, a_rows: Index, pc: int) -> None:
-        """Registers of a product must be free, and fenced since others accessed them; note that it has them now."""
+        """Check that the registers of a product are free and fenced, and mark them as used by it."""
         if not self.fenced[here].all():
             self.fail(f"a product without any wgmma.fence before it\n  {self.places.describe(pc)}", pc)
         rows = np.concatenate((d_rows, a_rows))[:, None]
@@ -86,7 +85,7 @@ class ProductRegisters:
         self.shapes[at, here] = shape + np.arange(d_rows.size)[:, None]
 
     def check_free(self, rows: Index, here: Index, shape: int, pc: int) -> None:
-        """No product in flight fills these registers but one that has them in the same places."""
+        """Check that products in flight fill these registers only as accumulators of the same layout."""
         busy = self.fills[rows, here] > self.complete[here]
         if shape >= 0:
             busy &= self.shapes[rows, here] != shape + np.arange(rows.size)[:, None]
@@ -120,7 +119,7 @@ class ProductRegisters:
         raise AsyncHazardError(message, hint=hint, instructions=pcs, threads=threads)
 
     def warps_here(self) -> Index:
-        """The executing warps' numbers in the chunk."""
+        """Return the executing warps' numbers in the chunk."""
         warp = self.lanes.get("chunk_warp")
         if self.lanes.whole_warps():
             first: Index = warp.reshape(-1, WARP)[:, 0]
@@ -133,5 +132,5 @@ class ProductRegisters:
 
 
 def _shape_code(form: ProductForm) -> int:
-    """A number that accumulators of one shape and type share; the lowest digits are free for the register."""
+    """Return a code for the shape and type of accumulators, with low digits left for the register."""
     return 1000 * (form.n * 3 + ("f32", "f16", "s32").index(form.d))

@@ -1,4 +1,4 @@
-"""Columns of tensor memory: who owns which, and the rules of allocation.
+"""Allocation of tensor memory columns, with its rules.
 
 source: PTX ISA, "tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit".
 """
@@ -29,7 +29,7 @@ class Allocation:
 
 
 class Allocator:
-    """The tensor memory of every CTA of a chunk. owned: CTAs × columns; live: allocations per CTA."""
+    """The columns of every CTA of a chunk. owned: CTAs × columns; live: allocations per CTA."""
 
     def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
         self.lanes = lanes
@@ -40,9 +40,9 @@ class Allocator:
         self.relinquished: dict[int, tuple[int, int]] = {}
 
     def allocate(self, warp: int, columns: int, pc: int) -> int:
-        """Columns for a warp of the chunk; the first one.
+        """Allocate columns for a warp of the chunk and return the first one.
 
-        The highest free ones, so that addresses don't start at 0 unless all 512 columns are asked for.
+        The highest free columns are used, so that addresses start at 0 only if all 512 columns are allocated.
         """
         cta = warp // self.lanes.warps_per_cta
         self.check(cta, warp, columns, pc)
@@ -84,7 +84,7 @@ class Allocator:
             )
 
     def find(self, warp: int, address: int, columns: int, pc: int) -> Allocation:
-        """The allocation that a warp frees by `address` and `columns`."""
+        """Return the allocation that a warp frees by `address` and `columns`."""
         cta = warp // self.lanes.warps_per_cta
         same = [a for a in self.live[cta] if a.start == address]
         if not same:
@@ -120,7 +120,7 @@ class Allocator:
                 )
 
     def leader(self, warp: int) -> int:
-        """The position of a warp's first thread."""
+        """Return the position of a warp's first thread."""
         cta, inside = divmod(warp, self.lanes.warps_per_cta)
         return cta * self.lanes.threads + inside * WARP
 
@@ -128,7 +128,7 @@ class Allocator:
         return self.lanes.describe_position(self.leader(warp))
 
     def threads(self, warp: int) -> list[int]:
-        """A warp's first thread, as findings name it."""
+        """Return a warp's first thread, as findings name it."""
         return self.lanes.numbers(np.array([self.leader(warp)]))
 
     def line(self, a: Allocation) -> str:

@@ -1,14 +1,14 @@
-"""Tensor memory: 128 lanes × 512 columns × 32 bits per CTA, and its asynchronous loads and stores.
+"""Tensor memory: 128 lanes × 512 columns × 32 bits per CTA, with asynchronous loads and stores.
 
-What tcgen05.st stores lands at the wait of the warp that stored it; until then nothing may touch those cells. The
-registers that tcgen05.ld loads may not be read or written until the wait, and its cells not be stored to. Warp i of a
-warpgroup reaches lanes 32·i to 32·i+31 only.
+A tcgen05.st completes at the wait of its warp; until then its cells may not be accessed. Until the wait of a tcgen05.ld
+its registers may not be accessed, and its cells not be stored to. Warp i of a warpgroup accesses only lanes 32·i to
+32·i+31.
 
-Stricter than the ISA in one point: it respects a true dependency through a register without a wait ("Register
-dependencies, same thread"). A kernel that leaves it at that frees or overwrites the cells too early all the same.
+This is stricter than the ISA in one point: the ISA respects a true dependency through a register without a wait
+("Register dependencies, same thread"). A kernel that relies on it frees or overwrites the cells too early all the same.
 
-source: PTX ISA, "Tensor Memory and Register Load/Store Instructions" and "Memory Consistency Model for 5th
-generation of TensorCore operations".
+source: PTX ISA, "Tensor Memory and Register Load/Store Instructions" and "Memory Consistency Model for 5th generation
+of TensorCore operations".
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class TensorMemory:
         self.last_use = np.zeros((warps.count, COLUMNS // UNIT), np.int64)
 
     def prepare(self) -> None:
-        """Memory for the first use; untouched pages of it cost nothing."""
+        """Allocate the arrays at the first use; untouched pages cost nothing."""
         if self.ready:
             return
         self.ready = True
@@ -91,7 +91,7 @@ class TensorMemory:
         self.record = {kind: np.zeros(size, np.uint64) for kind in ("load", "store")}
 
     def alloc(self, number: int, address: Any, columns: Any, pc: int) -> None:
-        """tcgen05.alloc: the address of the columns goes to shared memory."""
+        """tcgen05.alloc: store the address of the columns to shared memory."""
         self.warps.whole(pc)
         self.prepare()
         each = self.uniform(columns, "the number of columns", pc)
@@ -129,7 +129,7 @@ class TensorMemory:
             self.fenced[how][self.lanes.get("chunk_warp")] = self.order.tick(0)
 
     def load(self, shape: str, num: int, packed: bool, split: int, address: Any, pc: int) -> NDArray[np.uint32]:
-        """tcgen05.ld; returns the registers, one row each, which `pending` then closes."""
+        """tcgen05.ld: return the registers, one row each, which `pending` then closes."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
         self.loads.append(TmemTransfer(pc, warps, cells, None, packed))
@@ -144,7 +144,7 @@ class TensorMemory:
     def store(
         self, shape: str, num: int, packed: bool, split: int, address: Any, values: Sequence[Any], pc: int
     ) -> None:
-        """tcgen05.st; lands at the wait."""
+        """tcgen05.st, which completes at the wait."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "store", pc)
         words = stacked(values, self.lanes.n, np.uint32).T.reshape(warps.size, WARP, -1)
@@ -155,7 +155,7 @@ class TensorMemory:
         self.stores.append(TmemTransfer(pc, warps, cells, words, packed))
 
     def pending(self, registers: Sequence[str], pc: int) -> None:
-        """The registers of a load, until its wait."""
+        """Close the registers of a load until its wait."""
         if self.order is None:
             return
         for name in registers:
@@ -164,7 +164,7 @@ class TensorMemory:
             self.registers[name][self.here()] = pc + 1
 
     def touch(self, name: str, pc: int, verb: str) -> None:
-        """A register that loads write is read or written: an error before the wait."""
+        """Check an access to a register: an error if a load of it hasn't been waited for."""
         if name not in self.registers:
             return
         warps = self.lanes.get("chunk_warp")
@@ -195,12 +195,12 @@ class TensorMemory:
         self.stores = self.finish(self.stores, self.here(), "store")
 
     def here(self) -> Index:
-        """The executing warps' numbers in the chunk."""
+        """Return the executing warps' numbers in the chunk."""
         warps: Index = self.lanes.get("chunk_warp").reshape(-1, WARP)[:, 0]
         return warps
 
     def uniform(self, value: Any, what: str, pc: int) -> Index:
-        """One value per executing warp, which all of its threads must share."""
+        """Return one value per executing warp, which must be uniform."""
         table = self.lanes.each(value).reshape(-1, WARP)
         wrong = np.flatnonzero((table != table[:, :1]).any(axis=1))
         if wrong.size:
@@ -215,7 +215,7 @@ class TensorMemory:
         return table[:, 0].astype(np.int64)
 
     def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
-        """(warps, their cells) of a load or store, within the warp's lanes and its CTA's columns."""
+        """Return (warps, their cells) of an access, after checking the warp's lanes and its CTA's columns."""
         self.warps.whole(pc)
         self.prepare()
         warps = self.here()
@@ -268,7 +268,7 @@ class TensorMemory:
                 self.last_use[warps[rows][:, None], units] = self.order.tick(pc)
 
     def check(self, kind: Form, warps: Index, cells: Index, how: str, pc: int) -> None:
-        """Hazards, races and reads of what was never written; records the access."""
+        """Check for hazards, races and uninitialized reads, and record the access."""
         assert self.order is not None
         for other in ("store", "load") if how == "store" else ("store",):
             busy = self.busy[other][cells]
@@ -284,7 +284,7 @@ class TensorMemory:
         self.record[how][cells] = stamp.reshape(-1, *[1] * (cells.ndim - 1))
 
     def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
-        """Another warp's access must lie before a barrier, with the fences of tcgen05 around it."""
+        """Check that another warp's access is before a barrier, with tcgen05 fences on both sides."""
         assert self.order is not None
         record = self.record[other][cells]
         mine = np.broadcast_to(warps.reshape(-1, *[1] * (cells.ndim - 1)), cells.shape)
@@ -313,12 +313,12 @@ class TensorMemory:
         )
 
     def ordered(self, me: Index, them: Index, event: Index) -> NDArray[np.bool_]:
-        """Whether a barrier or a release and an acquire lie between an event of warps `them` and now."""
+        """True if a barrier or a release and an acquire order an event of warps `them` before now."""
         assert self.order is not None
         first = self.lanes.first * self.lanes.warps_per_cta
 
         def leader(warp: Index) -> Index:
-            """The first thread of a warp of the chunk, by its number in the grid."""
+            """Return the first thread of a warp of the chunk, as a number in the grid."""
             cta, inside = divmod(warp + first, self.lanes.warps_per_cta)
             result: Index = cta * self.lanes.threads + inside * WARP + 1
             return result
@@ -326,7 +326,7 @@ class TensorMemory:
         return self.order.ordered(leader(them), event, leader(me))
 
     def check_free(self, warp: int, start: int, columns: int, pc: int) -> None:
-        """Before columns are freed: nothing in flight, and all other warps' uses before a barrier."""
+        """Check a deallocation: nothing in flight, and all other warps' uses before a barrier."""
         assert self.order is not None
         cta = warp // self.lanes.warps_per_cta
         for kind, busy in self.busy.items():
@@ -357,7 +357,7 @@ class TensorMemory:
             )
 
     def finish(self, operations: list[TmemTransfer], here: Index, how: str) -> list[TmemTransfer]:
-        """Complete the operations of the warps `here`; those that are left."""
+        """Complete the operations of the warps `here` and return the remaining ones."""
         rest = []
         for op in operations:
             mine = np.isin(op.warps, here)
@@ -372,7 +372,7 @@ class TensorMemory:
         return rest
 
     def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:
-        """Store words, or 16 bits in the lower half of each cell; the upper half then holds nothing known."""
+        """Store words, or 16 bits in the lower half of each cell, which makes the upper half undefined."""
         if self.access.watched is not None:
             self.access.watched.written_elsewhere()
         if packed:

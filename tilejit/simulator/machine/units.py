@@ -1,6 +1,6 @@
-"""What instructions call: the units of a CTA's processor that a chunk's threads share, and what a thread does alone.
+"""The units that instructions use: those shared by a chunk's threads, and per-thread operations.
 
-Generated code has it as `S`, with what the machine adds: blocks, barriers, and who runs when.
+The machine adds blocks, barriers and scheduling; generated code has it as `S`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Units:
-    """The units of a chunk, for the threads that execute now."""
+    """The units of a chunk, for the executing threads."""
 
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces,
@@ -66,7 +66,6 @@ class Units:
 
     @property
     def copies(self) -> AsyncCopies:
-        """Made at the first use, and what it takes imported."""
         if self.made_copies is None:
             from .copies import AsyncCopies
 
@@ -75,7 +74,6 @@ class Units:
 
     @property
     def tmem(self) -> TensorMemory:
-        """Made at the first use, and what it takes imported."""
         if self.made_tmem is None:
             from .tensor_memory import TensorMemory
 
@@ -84,14 +82,12 @@ class Units:
 
     @property
     def pool(self) -> RegisterPool:
-        """Made at the first use."""
         if self.made_pool is None:
             self.made_pool = RegisterPool(self.lanes, self.program.function.bounds, self.places, self.access.findings)
         return self.made_pool
 
     @property
     def bulk(self) -> BulkCopies:
-        """Made at the first use, and what it takes imported."""
         if self.made_bulk is None:
             from .bulk import BulkCopies
 
@@ -103,7 +99,6 @@ class Units:
 
     @property
     def products(self) -> WgmmaGroups:
-        """Made at the first use, and what it takes imported."""
         if self.made_products is None:
             from .groups import WgmmaGroups
 
@@ -114,7 +109,6 @@ class Units:
 
     @property
     def clusters(self) -> Clusters:
-        """Made at the first use, and what it takes imported."""
         if self.made_clusters is None:
             from .clusters import Clusters
 
@@ -125,7 +119,6 @@ class Units:
 
     @property
     def far_arrivals(self) -> FarArrivals:
-        """Made at the first use, and what it takes imported."""
         if self.made_far is None:
             from .far_arrivals import FarArrivals
 
@@ -133,7 +126,7 @@ class Units:
         return self.made_far
 
     def selects(self, pc: int, predicate: Any) -> None:
-        """A selection of the current block chooses so."""
+        """Record the condition of a select in the current block."""
         if self.definedness is not None and self.definedness.active:
             self.definedness.selected[pc] = predicate
 
@@ -153,14 +146,14 @@ class Units:
         return self.warps.redux(op, np.abs(value) if absolute else value, self.members(mask, pc))
 
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
-        # it waits for its lanes, but orders none of their accesses
+        # it synchronizes its lanes, but orders none of their memory accesses
         leader, leads = self.warps.elect(self.warps.require(mask, pc))
         if self.mbarriers.laggards is not None:
             self.mbarriers.laggards.note_led(leader, pc)
         return leader, leads
 
     def set_registers(self, how: str, count: int, pc: int) -> None:
-        """setmaxnreg, which a block begins with."""
+        """setmaxnreg, the first instruction of a block."""
         self.warps.whole_groups(pc)
         self.pool.set(how, count, pc)
         if self.access.watched is not None:
@@ -179,7 +172,7 @@ class Units:
         return masks
 
     def meet(self, order: HappensBefore, mask: Any, masks: Any) -> None:
-        """The lanes of each mask have met."""
+        """Record that the lanes of each mask have synchronized."""
         positions = self.lanes.positions()
         if not np.ndim(mask) and int(mask) == 0xFFFFFFFF:
             order.warp_barrier(positions)
@@ -222,14 +215,14 @@ class Units:
         raise SimulationError(message, instructions=(pc,), threads=self.executing())
 
     def executing(self) -> list[int]:
-        """The executing threads as findings name them."""
+        """Return the executing threads, as findings name them."""
         return self.lanes.numbers(self.lanes.positions())
 
     def never_written(self, name: str, pc: int) -> NoReturn:
         self.report_register(0, name, pc)
 
     def skipped(self, flags: Any, name: str) -> None:
-        """Threads are about to read a register; `flags` says which of them have written it."""
+        """Record a read of a register; `flags` says which threads have written it."""
         if self.definedness is not None and np.count_nonzero(flags) < np.size(flags):
             positions = self.lanes.positions()
             self.definedness.skipped(name, positions[~np.broadcast_to(flags, positions.shape)])

@@ -18,15 +18,15 @@ _BITS = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
 
 
 def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """One 32-bit mask per row of 32 zeros and ones."""
+    """Pack each row of 32 zeros and ones into a mask."""
     result: NDArray[np.uint32] = (bits @ _BITS).astype(np.uint32)
     return result
 
 
 class NotTogether(Exception):
-    """Lanes that must execute an instruction together haven't all arrived; the machine tries again later.
+    """Raised if lanes that must execute an instruction together haven't all arrived; the machine retries later.
 
-    together: those executing threads that have all they need.
+    together: the executing threads that aren't missing any lanes.
     """
 
     def __init__(self, together: Index | None = None) -> None:
@@ -35,15 +35,15 @@ class NotTogether(Exception):
 
 
 class Warps:
-    """Lays the executing threads out as a table of warps × 32 lanes.
+    """The executing threads as a table of warps × 32 lanes.
 
-    alive: of the chunk's threads, which have not exited.
+    alive: the chunk's threads that have not exited.
     leader: of each warp of the chunk, the lane that `elect` prefers.
-    failed: who missed a warp instruction last: (a thread of the warp, mask of the lanes).
+    failed: the last incomplete warp instruction: (a thread of the warp, mask of the missing lanes).
     """
 
     def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], places: PtxPlaces, seed: int) -> None:
-        """seed: of the schedule; which lane of a warp is elected depends on it."""
+        """seed: of the schedule; it determines the elected lane of a warp."""
         self.lanes = lanes
         self.alive = alive
         self.places = places
@@ -56,12 +56,12 @@ class Warps:
         self.failed: tuple[int, int] | None = None
 
     def slots(self) -> NDArray[np.int64]:
-        """Each executing thread's place in the table."""
+        """Return the index of each executing thread in the table."""
         result: NDArray[np.int64] = self.lanes.get("chunk_warp") * WARP + self.lanes.get("lane")
         return result
 
     def table(self, value: PerThread, fill: Any = 0) -> WarpRows:
-        """A value per thread as warps × lanes; lanes that don't execute hold `fill`."""
+        """Return a value per thread as warps × lanes; lanes that don't execute hold `fill`."""
         if self.lanes.group is None and self.exact and np.ndim(value):
             return np.ascontiguousarray(value).reshape(self.count, WARP)
         dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
@@ -70,17 +70,17 @@ class Warps:
         return out.reshape(self.count, WARP)
 
     def flat(self, table: WarpRows) -> PerThread:
-        """The executing threads' elements of a table."""
+        """Return the executing threads' elements of a table."""
         if self.lanes.group is None and self.exact:
             return table.reshape(-1)
         return table.reshape(-1)[self.slots()]
 
     def spread(self, per_warp: WarpRows) -> PerThread:
-        """One value per warp, given to each executing thread."""
+        """Expand one value per warp to each executing thread."""
         return per_warp[self.lanes.get("chunk_warp")]
 
     def active(self) -> NDArray[np.uint32]:
-        """The mask of executing lanes, per warp of the chunk."""
+        """Return the mask of executing lanes, per warp of the chunk."""
         if self.lanes.group is None and self.exact:
             return np.full(self.count, 0xFFFFFFFF, np.uint32)
         bits = np.zeros(self.count * WARP, np.uint64)
@@ -88,14 +88,15 @@ class Warps:
         return _masks(bits.reshape(self.count, WARP))
 
     def living(self) -> NDArray[np.uint32]:
-        """The mask of lanes that have not exited, per warp of the chunk."""
+        """Return the mask of lanes that have not exited, per warp of the chunk."""
         full = self.lanes.full
         bits = np.zeros(self.count * WARP, np.uint64)
         bits[full["chunk_warp"] * WARP + full["lane"]] = self.alive
         return _masks(bits.reshape(self.count, WARP))
 
     def require(self, mask: PerThread, pc: int) -> PerThread:
-        """Check that every living lane in `mask` executes this instruction with the caller in its own mask.
+        """Check that every living lane of each executing thread's member mask executes this instruction, and the thread is
+        in it.
 
         returns: the masks per executing thread.
         """
@@ -120,7 +121,7 @@ class Warps:
         return masks
 
     def whole(self, pc: int) -> None:
-        """Check that all 32 lanes of every executing warp are here, as an .aligned instruction needs them."""
+        """Check that all 32 lanes of every executing warp are here, as an .aligned instruction requires."""
         if self.lanes.whole_warps():
             return
         active = self.active()
@@ -140,7 +141,7 @@ class Warps:
         )
 
     def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:
-        """shfl: (the source lane's value, whether the source lane was in range).
+        """shfl: return (the source lane's value, whether the source lane was in range).
 
         source: PTX ISA, "shfl.sync", the pseudocode of the semantics.
         """
@@ -190,7 +191,7 @@ class Warps:
         return np.where(whole, members, np.uint32(0)), whole
 
     def redux(self, op: str, value: PerThread, masks: PerThread) -> PerThread:
-        """Reduce over each thread's member mask; all threads of a mask hold the same one."""
+        """Reduce over each thread's member mask, which all threads in a mask must share."""
         value = np.broadcast_to(value, (self.lanes.n,))
         ufunc: Any = {
             "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
@@ -205,7 +206,9 @@ class Warps:
         return ufunc.reduceat(value[order], starts).astype(value.dtype)[group]
 
     def elect(self, masks: PerThread) -> tuple[PerThread, PerThread]:
-        """The first member lane from the warp's preferred one on is the leader, each time."""
+        """Elect the first member lane at or after the warp's preferred one, cyclically, so the result is the same each
+        time.
+        """
         members = (masks & self.spread(self.active())).astype(np.uint64)
         start = self.spread(self.leader).astype(np.uint64)
         turned = (members >> start | members << (np.uint64(WARP) - start)) & np.uint64(0xFFFFFFFF)
