@@ -128,7 +128,7 @@ MISTAKES: dict[str, Mistake] = {
             without(LOADED, "tj.cta.arrive(full)\n", ""), "tj.cta.copy_async(b",
             "tj.cta.arrive(full)\ntj.cta.copy_async(b",
         ),
-        AsyncHazardError, "is told of more bytes when all else of phase 0 has come or is on its way",
+        AsyncHazardError, "expects more bytes when all else of phase 0 has arrived or is in flight",
         "tj.cta.copy_async(b[0], B[0:64, 0:64], barrier=full)", "start the copy in front of the last arrival",
     ),
     "nobody arrives": Mistake(
@@ -141,7 +141,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "each warp arrives": Mistake(
         without(LOADED, "tj.cta.arrive", "tj.warp.arrive"), AsyncHazardError,
-        "gets an arrival more than the 1 of phase 0", "tj.warp.arrive(full)", "make the barrier for as many arrivals",
+        "gets one arrival more than the 1 of phase 0", "tj.warp.arrive(full)", "initialize the barrier with the number of arrivals",
     ),
     "each warp copies the same": Mistake(
         without(without(LOADED, "tj.cta.", "tj.warp."), "alloc_barrier()", "alloc_barrier(4)"), AsyncHazardError,

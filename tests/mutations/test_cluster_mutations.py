@@ -50,7 +50,7 @@ BUGS = {
         r"bfe\.u32 (\t%r\d+, %r\d+), 4, 14;", r"shr.u32 \1, 4;", SimulationError,
         r"CTA \(1, 0, 0\) starts a product|descriptor|outside|nothing has written"),
     "31 nobody waits for the others at the end": Bug(
-        EXIT, "", AsyncHazardError, "exits, and nothing orders that behind the arrival|which has exited"),
+        EXIT, "", AsyncHazardError, "exits without being ordered after the arrival|which has exited"),
     "43 half the releases make a stage free": Bug(
         ARRIVALS, r"mov.b32 \1, 2;", (AsyncHazardError, RaceError), "waited for|arrival more|in phase|lags|orders"),
     "43 a release stays in the CTA": Bug(RELEASE, "", DeadlockError, r"of 4 arrivals"),

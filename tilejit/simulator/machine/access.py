@@ -309,7 +309,7 @@ class Access:
         rank = self.rank_of(site, at, where)
         if rank is not None:
             where += (rank << RANK_SHIFT) - (where >> RANK_SHIFT << RANK_SHIFT)
-            detail = f"it lies in the CTA of rank {rank} of the cluster: only its mbarriers and multicast get there"
+            detail = f"it is in the CTA of rank {rank} of the cluster, which only arrivals and multicast can access"
         verb = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "uses an mbarrier of"}[site.kind]
         who = self.who(at) if self.lanes.n > at else "a thread"
         self.findings.add(

@@ -201,8 +201,7 @@ def _count_round(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
 
 
 def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
-    """Update by cas if all threads of a run expect one value: the first thread that stores another is the last to succeed.
-    """
+    """Update by cas if all threads of a run expect one value: the first to store another is the last to succeed."""
     new = new[runs.order].astype(view.dtype, copy=False)
     old = np.repeat(view[runs.places], runs.lengths)
     behind = runs.starts + runs.lengths

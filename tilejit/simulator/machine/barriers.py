@@ -74,7 +74,7 @@ class Barriers:
         for number in fast_unique(each):
             if number > 15:
                 raise SimulationError(
-                    f"there is no barrier {number}\n  {self.places.describe(block.end_pc)}",
+                    f"barrier {number} does not exist\n  {self.places.describe(block.end_pc)}",
                     instructions=(block.end_pc,), threads=self.lanes.numbers(positions[each == number]),
                 )
             at = np.flatnonzero(each == number)
@@ -173,8 +173,8 @@ class Barriers:
         positions = positions[crowded[self.lanes.full["chunk_cta"][positions]]]
         self.findings.add(
             "barrier",
-            f"{self.lanes.party(positions)} arrives at barrier {number} for a phase of {count} threads, for which more "
-            f"have arrived\n  {self.places.describe(pc)}",
+            f"{self.lanes.party(positions)} arrives at barrier {number}, where more threads have arrived than the "
+            f"{count} of a phase\n  {self.places.describe(pc)}",
             pc, None, self.lanes.numbers(positions), positions.size, hint=HINT,
         )
 
@@ -259,10 +259,10 @@ class Barriers:
         living = elsewhere[self.alive[elsewhere]]
         at = int(living[0] if living.size else elsewhere[0])
         waiter = int(arrival.positions[warp[arrival.positions] == warp[at]][0])
-        fate = "waits at another barrier instruction" if self.alive[at] else "has exited without it"
+        fate = "waits at another barrier instruction" if self.alive[at] else "has exited without reaching it"
         others = self.describe_waiting() if self.alive[at] else []
         message = (
-            f"a barrier that all threads of a warp must execute together was reached by a part of the warp: "
+            f"a barrier that all threads of a warp must execute together was reached by only part of the warp: "
             f"{lanes.describe_position(waiter)} waits at\n  {self.places.describe(arrival.block.end_pc)}\n"
             f"but {lanes.describe_position(at)} {fate}" + "".join("\n" + x for x in others)
         )

@@ -128,9 +128,9 @@ class BulkCopies:
             if first < 0:
                 raise OutOfBoundsError(
                     f"{self.lanes.describe_position(position)} stores a box that begins at {first} along dimension "
-                    f"{axis} of its map, in front of the tensor\n  {self.places.describe(site.pc)}",
+                    f"{axis} of its map, before the tensor\n  {self.places.describe(site.pc)}",
                     instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-                    hint="a GPU ends the kernel there: CUDA_ERROR_ILLEGAL_INSTRUCTION; past the tensor's end it may go",
+                    hint="a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION; only past the tensor's end a box may extend",
                 )
 
     def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
@@ -198,7 +198,7 @@ class BulkCopies:
                     f"a CTA exits while a {operation.what} to its shared memory is in flight, started by "
                     f"{self.lanes.describe_position(operation.issuer)}\n  {self.places.describe(operation.pc)}",
                     operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
-                    hint="wait for the phase of its mbarrier in front of the exit",
+                    hint="wait for the phase of its mbarrier before exiting",
                 )
 
     def unseen_loads(self, cta: int) -> list[Operation]:
@@ -222,7 +222,7 @@ class BulkCopies:
                     f"{self.lanes.describe_position(position)} exits before its {unread[0].what} was waited for\n"
                     f"  {self.places.describe(unread[0].pc)}",
                     unread[0].pc, None, self.lanes.numbers(np.array([position])),
-                    hint="wait with cp.async.bulk.wait_group.read 0 in front of the exit: shared memory goes with it",
+                    hint="wait with cp.async.bulk.wait_group.read 0 before exiting, which releases shared memory",
                 )
 
     # operations
@@ -293,7 +293,7 @@ class BulkCopies:
                 f"{self.lanes.describe_position(position)} copies to the CTAs of mask {bits:#06x}, in a cluster of "
                 f"{ranks}\n  {self.places.describe(site.pc)}",
                 instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-                hint="the mask has a bit for each CTA that gets the box, by its rank in the cluster",
+                hint="the mask has a bit for each receiving CTA, by its rank in the cluster",
             )
         ctas = [own // ranks * ranks + rank for rank in range(ranks) if bits >> rank & 1]
         return [cta for cta in ctas if self.far.is_there(site, position, cta)]
@@ -311,9 +311,9 @@ class BulkCopies:
         encoded = self.memory.maps.get(address)
         if encoded is not None:
             return encoded
-        what = f"takes {address:#x} for the address of a tensor map, and there is none"
+        what = f"takes {address:#x} for the address of a tensor map, but no map is there"
         if address in self.memory.empty_maps:
-            what = "starts a copy of an array without elements, of which there is no tensor map"
+            what = "starts a copy of an array without elements, which has no tensor map"
         raise SimulationError(
             f"{self.lanes.describe_position(position)} {what}\n  {self.places.describe(pc)}",
             instructions=(pc,), threads=self.lanes.numbers(np.array([position])),
@@ -341,7 +341,7 @@ class BulkCopies:
     def size(self, site: Site, size: int, position: int) -> int:
         if size % CHUNK_BYTES or not size:
             raise MisalignedError(
-                f"{self.lanes.describe_position(position)} copies {size} bytes, which is no multiple of {CHUNK_BYTES}\n"
+                f"{self.lanes.describe_position(position)} copies {size} bytes, which is not a multiple of {CHUNK_BYTES}\n"
                 f"  {self.places.describe(site.pc)}",
                 instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
             )
@@ -359,10 +359,10 @@ class BulkCopies:
         if begins % CHUNK_BYTES:
             raise MisalignedError(
                 f"{self.lanes.describe_position(position)} copies a box that begins at element {coordinates[0]} of its "
-                f"rows, {begins} bytes from their start, which is no multiple of {CHUNK_BYTES}\n"
+                f"rows, {begins} bytes from their start, which is not a multiple of {CHUNK_BYTES}\n"
                 f"  {self.places.describe(site.pc)}",
                 instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-                hint="a GPU ends the kernel there: CUDA_ERROR_ILLEGAL_INSTRUCTION",
+                hint="a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION",
             )
         addresses = boxes.in_global + (encoded.address + boxes.first(coordinates))
         inside = boxes.inside(coordinates, whole_chunks=stores)

@@ -77,8 +77,8 @@ class Clusters:
         if wrong.size:
             positions = self.lanes.positions()[wrong]
             raise OutOfBoundsError(
-                f"{self.lanes.describe_position(int(positions[0]))} asks for memory of the CTA of rank "
-                f"{int(ranks[wrong[0]])} in its cluster, which has {self.lanes.ranks}\n  {self.places.describe(pc)}",
+                f"{self.lanes.describe_position(int(positions[0]))} maps an address to the CTA of rank "
+                f"{int(ranks[wrong[0]])} in its cluster of {self.lanes.ranks} CTAs\n  {self.places.describe(pc)}",
                 instructions=(pc,), threads=self.lanes.numbers(positions),
             )
         kind = address.dtype.type
@@ -98,7 +98,7 @@ class Clusters:
         again = positions[self.asked[positions] >= 0]
         if again.size:
             other = int(self.arrived[again[0]])
-            self.misuse(again, "arrives at the cluster barrier again, with no wait since", pc, other)
+            self.misuse(again, "arrives at the cluster barrier again without a wait in between", pc, other)
         self.asked[positions] = self.phase[self.home[positions]]
         self.arrived[positions] = pc
         if self.order is not None:
@@ -122,7 +122,7 @@ class Clusters:
             raise Blocked(blocked)
         never = positions[self.asked[positions] < 0]
         if never.size:
-            self.misuse(never, "waits at the cluster barrier without having arrived there", pc)
+            self.misuse(never, "waits at the cluster barrier without having arrived", pc)
         self.asked[positions] = self.stands[positions] = -1
         if self.order is not None and self.done is not None:
             self.order.learn(positions, self.done)
@@ -152,7 +152,7 @@ class Clusters:
         self.findings.add(
             "barrier", f"{self.lanes.party(positions)} {what}\n  {self.places.describe(pc)}{after}", pc, other,
             self.lanes.numbers(positions), positions.size,
-            hint="each thread waits once for each of its arrivals: barrier.cluster.arrive, then barrier.cluster.wait",
+            hint="follow each barrier.cluster.arrive of a thread by one barrier.cluster.wait",
         )
 
     def describe_waits(self) -> list[str]:
@@ -166,7 +166,7 @@ class Clusters:
             lines.append(f"{self.lanes.who_waits(positions)} at the cluster barrier\n  {self.places.describe(pc)}")
         missing = np.flatnonzero(self.alive & (self.home == cluster) & (self.asked != self.phase[cluster]))
         for positions, _ in self.by_cta(missing, np.zeros_like(self.stands)):
-            lines.append(f"  which misses {self.lanes.party(positions)}")
+            lines.append(f"  missing: {self.lanes.party(positions)}")
         more = fast_unique(self.home[waiting]).size - 1
         return [*lines, *([f"the same holds in {more} more clusters"] if more else [])]
 

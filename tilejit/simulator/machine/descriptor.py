@@ -69,6 +69,6 @@ def decode(bits: int) -> MatrixDescriptor | str:
         return f"bits that must be 0 are set: {bits & _UNUSED:#018x}"
     offset = bits >> 49 & 7
     if offset:
-        return f"its base offset is {offset}; only matrices at multiples of the swizzle's period are supported, with 0"
+        return f"its base offset is {offset}; only 0 is supported, for matrices at multiples of the swizzle's period"
     start, leading, stride = ((bits >> at & 0x3FFF) << 4 for at in (0, 16, 32))
     return MatrixDescriptor(start, leading, stride, BY_CODE[bits >> 62])

@@ -23,8 +23,8 @@ from .mbarrier import BYTES, Arriving, MBarrier
 from .mbarriers import MBarriers
 from .shared_names import name_of
 
-ORDER_HINT = "fence.mbarrier_init.release.cluster, barrier.cluster.arrive and .wait between the two"
-EXIT_HINT = "let all CTAs of the cluster meet in front of the exit: barrier.cluster.arrive and .wait"
+ORDER_HINT = "put fence.mbarrier_init.release.cluster, barrier.cluster.arrive and .wait between the two"
+EXIT_HINT = "synchronize all CTAs of the cluster before exiting, by barrier.cluster.arrive and .wait"
 
 
 class FarArrivals:
@@ -82,10 +82,10 @@ class FarArrivals:
         live = barrier.live[ctas]
         gone = ~self.living()[ctas]
         if np.count_nonzero(~live & ~gone):
-            self.mbarriers.misuse(site, barrier, threads[~live & ~gone], "is used, which nothing has initialised")
+            self.mbarriers.misuse(site, barrier, threads[~live & ~gone], "is used but not initialized")
         if np.count_nonzero(gone):
             other = self.coordinates(int(ctas[gone][0]))
-            what = f"belongs to CTA {other}, which has exited, and gets an arrival"
+            what = f"of CTA {other}, which has exited, gets an arrival"
             self.mbarriers.misuse(site, barrier, threads[gone], what, rule="in-flight", hint=EXIT_HINT)
         good = live & ~gone
         some = threads[good]
@@ -104,9 +104,7 @@ class FarArrivals:
         return result
 
     def check_made(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index, ctas: Index) -> None:
-        """Check that users of another CTA's barrier are ordered after its initialization, or after the fence that follows
-        it.
-        """
+        """Check that users of another CTA's barrier are ordered after its initialization or the fence that follows it."""
         gid = self.lanes.full["gid"].astype(np.int64)
         positions = self.lanes.positions()[threads]
         for cta in fast_unique(ctas).tolist():
@@ -117,15 +115,14 @@ class FarArrivals:
                 known |= order.has_come(maker, int(barrier.published[cta]), here)
             wrong = np.flatnonzero(~known)
             if wrong.size:
-                what = f"of CTA {self.coordinates(cta)} is used with nothing that orders that"
+                what = f"of CTA {self.coordinates(cta)} is used without being ordered after its initialization"
                 self.mbarriers.misuse(
                     site, barrier, threads[ctas == cta][wrong], what, int(barrier.made_by[cta]), rule="race",
                     hint=ORDER_HINT,
                 )
 
     def check_signalled(self, site: Site, address: int, thread: int, cta: int) -> None:
-        """Check that the barrier of another CTA to which a copy reports is initialized, and that its issuer can know that.
-        """
+        """Check that the barrier to which a copy reports in another CTA is initialized, before the copy is issued."""
         barrier, threads = self.mbarriers.at.get(address), np.array([thread])
         if barrier is None or not barrier.live[cta]:
             position = int(self.lanes.positions()[thread])
@@ -133,7 +130,7 @@ class FarArrivals:
             self.mbarriers.access.findings.add(
                 "barrier",
                 f"{self.lanes.describe_position(position)} copies to CTA {self.coordinates(cta)} "
-                f"and names mbarrier {name}, which nothing has initialised there\n"
+                f"and signals mbarrier {name}, which is not initialized there\n"
                 f"  {self.mbarriers.places.describe(site.pc)}",
                 site.pc, None, self.lanes.numbers(np.array([position])), hint=ORDER_HINT,
             )
@@ -200,7 +197,7 @@ class FarArrivals:
                 pc = int(order.pcs[int(events[events > 0][unknown[0]])])
                 self.mbarriers.access.findings.add(
                     "in-flight",
-                    f"CTA {self.coordinates(cta)} exits, and nothing orders that behind the arrival "
+                    f"CTA {self.coordinates(cta)} exits without being ordered after the arrival "
                     f"at its mbarrier by {lanes.describe_position(int(at[0]))}\n  {self.mbarriers.places.describe(pc)}",
                     pc, None, lanes.numbers(at), hint=EXIT_HINT,
                 )

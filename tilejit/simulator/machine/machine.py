@@ -399,7 +399,7 @@ class Machine(Units):
         warp = int(self.lanes.full["thread"][position]) // WARP
         lines.extend(self.barriers.describe_waiting())
         raise DivergenceError(
-            f"a warp instruction needs lanes {lanes} of warp {warp}, which never get there\n" + "\n".join(lines),
+            f"a warp instruction needs lanes {lanes} of warp {warp}, which never reach it\n" + "\n".join(lines),
             **self.parties(self.held),
         )
 
@@ -422,13 +422,13 @@ class Machine(Units):
             waits.extend(self.made_clusters.describe_waits())
         waits.extend(self.describe_group(b, g, "wait") for b, g in self.held.items())
         waits.extend(self.barriers.describe_waiting())
-        hint = "whoever should write there, or arrive, does so before it waits itself"
+        hint = "the thread that should write there, or arrive, must do so before it waits"
         if self.mbarriers.waits is not None:
             waits.extend([gone] if (gone := self.describe_others()) else [])
-            hint = "a phase takes all its arrivals and bytes: producers commit, and consumers release, once a step"
+            hint = "a phase needs all arrivals and bytes: producers must commit, and consumers release, once per step"
         if self.operations.issued:
             waits.append(f"deliveries {self.operations.delivery.text}")
-        message = "deadlock: nothing changes any more that decides how this goes on\n" + "\n".join(waits)
+        message = "deadlock: no thread can make progress\n" + "\n".join(waits)
         raise DeadlockError(message, hint=hint, **self.parties({**self.parked, **self.held}))
 
     def says_itself(self, number: int) -> bool:
@@ -438,16 +438,16 @@ class Machine(Units):
         return first is not None and (first.root == "setmaxnreg" or is_cluster_wait(first))
 
     def report_endless(self) -> NoReturn:
-        message = "endless loop: no way leads out of it\n" + "\n".join(
+        message = "endless loop: it has no exit\n" + "\n".join(
             self.describe_group(b, g, "run") for b, g in self.parked.items()
         )
-        raise DeadlockError(message, hint="leave it by break or return", **self.parties(self.parked))
+        raise DeadlockError(message, hint="exit it by break or return", **self.parties(self.parked))
 
     def report_limit(self, number: int, group: Index | None) -> NoReturn:
         lines = "\n".join(self.describe_groups(number, group))
         raise SimulationError(
             f"the launch has executed more than {self.limit} thread instructions\n{lines}",
-            hint="if this is no endless loop, raise TILEJIT_SIM_LIMIT", **self.parties({number: group}),
+            hint="if the loop does end, raise TILEJIT_SIM_LIMIT", **self.parties({number: group}),
         )
 
     def describe_groups(self, number: int, group: Index | None) -> list[str]:

@@ -64,16 +64,22 @@ class MBarrier:
 
     def __init__(self, address: int, region: MemoryRegion, lanes: Lanes, name: str) -> None:
         ctas = lanes.ctas
-        self.turns: PhaseOrder | None = None
+        #: the check that arrivals come after the previous phase, if enabled
+        self.phases: PhaseOrder | None = None
         self.address = address
         self.name = name
         self.region = region
+        #: the releases into the current phase, and into completed ones
         self.coming: Message | None = None
         self.done: Message | None = None
+        #: the same for waits at cluster scope, in addition
         self.wide = Wide()
         self.live = np.zeros(ctas, bool)
+        #: the initializing thread has made the barrier visible to other agents
         self.fenced = np.zeros(ctas, bool)
+        #: pending: missing arrivals of the `expected` of a phase; tx: missing bytes, negative if some are early
         self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
+        #: instruction, thread and event of the initialization, and the event of the fence.mbarrier_init after it, or 0
         self.made_by, self.made_at, self.made, self.published = np.zeros((4, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
         self.used: Index = np.zeros(lanes.total, np.int64)

@@ -69,10 +69,10 @@ class MBarriers:
             wrong = np.flatnonzero((counts < 1) | (counts > MOST))
             if wrong.size:
                 count = int(counts[wrong[0]])
-                self.misuse(site, barrier, threads[wrong], f"takes 1 to {MOST} arrivals a phase, and gets {count}")
+                self.misuse(site, barrier, threads[wrong], f"takes 1 to {MOST} arrivals per phase, got {count}")
             again = np.flatnonzero(barrier.live[ctas])
             if again.size:
-                self.misuse(site, barrier, threads[again], "is initialised again", int(barrier.made_by[ctas[again[0]]]))
+                self.misuse(site, barrier, threads[again], "is initialized again", int(barrier.made_by[ctas[again[0]]]))
             barrier.live[ctas] = True
             barrier.fenced[ctas] = False
             barrier.published[ctas] = 0
@@ -176,9 +176,9 @@ class MBarriers:
             if coming >= barrier.tx[cta]:
                 self.misuse(
                     site, barrier, threads[[at]],
-                    f"is told of more bytes when all else of phase {int(barrier.phase[cta])} has come or is on its "
-                    "way: it may be complete before",
-                    hint="start the copy in front of the last arrival of its phase",
+                    f"expects more bytes when all else of phase {int(barrier.phase[cta])} has arrived or is in "
+                    "flight, so the phase may complete first",
+                    hint="start the copy before the last arrival of its phase",
                 )
 
     def complete_tx(self, number: int, address: Any, completed: Any) -> None:
@@ -202,15 +202,11 @@ class MBarriers:
             asked = self.of(phase, threads).astype(np.int64)
             if kind == "state":
                 asked >>= PENDING_BITS
-                done = now > asked
-                self.check_phase(site, barrier, threads, asked, now, "a state says nothing about that")
-            elif kind == "number":
-                self.check_phase(site, barrier, threads, asked, now, "its parity says nothing about that")
-                done = (now ^ asked) & 1 != 0
-                if self.laggards is not None:
-                    self.laggards.note(barrier, threads[done], asked[done], site.pc)
-            else:
-                done = (now ^ asked) & 1 != 0
+            if kind != "parity":
+                self.check_phase(site, barrier, threads, asked, now, kind)
+            done = now > asked if kind == "state" else (now ^ asked) & 1 != 0
+            if kind == "number" and self.laggards is not None:
+                self.laggards.note(barrier, threads[done], asked[done], site.pc)
             complete[threads] = done
             if self.order is not None and acquires and site.pc not in self.program.courses.unheeded:
                 self.acquire(self.order, barrier, threads[done], acquires == "cluster")
@@ -242,11 +238,11 @@ class MBarriers:
         made = int(barrier.made_by[cta])
         self.access.findings.add(
             "barrier",
-            f"{barrier.name} is given to an asynchronous operation by {self.lanes.describe_position(position)}\n"
-            f"  {self.places.describe(site.pc)}\nwith no fence.mbarrier_init by the thread that initialised it\n"
+            f"{barrier.name} is passed to an asynchronous operation by {self.lanes.describe_position(position)}\n"
+            f"  {self.places.describe(site.pc)}\nwithout a fence.mbarrier_init by the thread that initialized it\n"
             f"  {self.places.describe(made)}",
             site.pc, made, self.lanes.numbers(np.array([position])),
-            hint="put fence.mbarrier_init.release.cluster behind the initialisation, in front of the barrier",
+            hint="put fence.mbarrier_init.release.cluster between the initialization and the barrier",
         )
 
     def delivered(self, operation: Operation) -> None:
@@ -257,7 +253,7 @@ class MBarriers:
                 name = name_of(self.access.memory, signal.address, BYTES)
                 self.access.findings.add(
                     "barrier",
-                    f"a {operation.what} reports to mbarrier {name}, which nothing has initialised\n"
+                    f"a {operation.what} reports to mbarrier {name}, which is not initialized\n"
                     f"  {self.places.describe(operation.pc)}",
                     operation.pc, None, self.lanes.numbers(np.array([operation.issuer])),
                 )
@@ -307,7 +303,7 @@ class MBarriers:
         for barrier, threads in self.groups(site, address):
             live = barrier.live[self.ctas(threads)]
             if np.count_nonzero(live) < live.size:
-                self.misuse(site, barrier, threads[~live], "is used, which nothing has initialised")
+                self.misuse(site, barrier, threads[~live], "is used but not initialized")
                 threads = threads[live]
             if threads.size:
                 self.check_made(site, barrier, threads)
@@ -329,7 +325,8 @@ class MBarriers:
         wrong = fresh[~ordered]
         if wrong.size:
             pc = int(barrier.made_by[ctas[wrong[0]]])
-            self.misuse(site, barrier, threads[wrong], "is used with nothing that orders that", pc, rule="race")
+            what = "is used without being ordered after its initialization"
+            self.misuse(site, barrier, threads[wrong], what, pc, rule="race")
 
     def check_used(self, site: Site, barrier: MBarrier, threads: Index) -> None:
         """Check that invalidation of a barrier is ordered after all its uses in the CTA."""
@@ -344,9 +341,8 @@ class MBarriers:
             wrong = np.flatnonzero(~self.order.ordered(gid[others], events, me))
             if wrong.size:
                 pc = int(self.order.pcs[int(events[wrong[0]])])
-                self.misuse(
-                    site, barrier, np.array([thread]), "is given back with nothing that orders that", pc, rule="race"
-                )
+                what = "is invalidated without being ordered after its uses"
+                self.misuse(site, barrier, np.array([thread]), what, pc, rule="race")
 
     def ctas(self, threads: Index) -> Index:
         """Return the CTAs of executing threads, in the chunk."""
@@ -362,7 +358,8 @@ class MBarriers:
         wrong = np.flatnonzero(np.abs(barrier.tx[ctas]) > MOST)
         if wrong.size:
             missing = int(barrier.tx[ctas[wrong[0]]])
-            self.misuse(site, barrier, threads[wrong], f"misses {missing} bytes; it counts from -{MOST} to {MOST}")
+            what = f"is missing {missing} bytes; the count must be from -{MOST} to {MOST}"
+            self.misuse(site, barrier, threads[wrong], what)
 
     def count(self, site: Site, barrier: MBarrier, arriving: Arriving) -> None:
         """Count arrivals, phase by phase if one instruction makes more than are pending."""
@@ -375,7 +372,7 @@ class MBarriers:
             going = fast_unique(ctas)
             if arriving.incomplete and np.count_nonzero(barrier.pending[going] == 0):
                 at = threads[barrier.pending[ctas] == 0]
-                self.misuse(site, barrier, at, "has all its arrivals by one that must not complete the phase")
+                self.misuse(site, barrier, at, "is completed by an arrival that must not complete the phase")
             self.finish_phases(barrier, going)
             if not np.count_nonzero(left):
                 return
@@ -384,15 +381,15 @@ class MBarriers:
                 at = threads[past[ctas]]
                 self.misuse(
                     site, barrier, at, self.past_the_count(barrier, int(ctas[past[ctas]][0])),
-                    hint="make the barrier for as many arrivals as there are in a phase, or let fewer threads arrive",
+                    hint="initialize the barrier with the number of arrivals per phase, or let fewer threads arrive",
                 )
                 left[past] = 0
 
     def past_the_count(self, barrier: MBarrier, cta: int) -> str:
         missing = int(barrier.tx[cta])
         return (
-            f"gets an arrival more than the {int(barrier.expected[cta])} of phase {int(barrier.phase[cta])}, "
-            f"which still misses {missing:,} bytes"
+            f"gets one arrival more than the {int(barrier.expected[cta])} of phase {int(barrier.phase[cta])}, "
+            f"which is still missing {missing:,} bytes"
         )
 
     def finish_phases(self, barrier: MBarrier, ctas: Index) -> None:
@@ -439,17 +436,18 @@ class MBarriers:
         of.coming.clear(ctas)
 
     def check_phase(
-        self, site: Site, barrier: MBarrier, threads: Index, asked: Index, now: Index, reason: str
+        self, site: Site, barrier: MBarrier, threads: Index, asked: Index, now: Index, kind: str
     ) -> None:
         """Check that phase n is waited for in phase n or n + 1: a barrier only knows a parity, and no older states."""
         wrong = np.flatnonzero((now != asked) & (now != asked + 1))
         if wrong.size:
             n, phase = int(asked[wrong[0]]), int(now[wrong[0]])
+            reason = f"a {'state' if kind == 'state' else 'parity'} only tells the current phase from the previous one"
             self.misuse(
                 site, barrier, threads[wrong],
                 f"is waited for in phase {n}, but is in phase {phase}: {reason}",
                 *(pc for pc, _ in barrier.last_arrivals(int(self.ctas(threads[wrong])[0]))),
-                hint="who arrives and who waits count the same steps, from 0, and none is left out on either side",
+                hint="arriving and waiting threads must count the same phases, from 0, without skipping any",
             )
 
     def note_waits(

@@ -45,13 +45,19 @@ class Operation:
     """An asynchronous operation from its issue to its delivery."""
 
     pc: int
+    #: position of the thread
     issuer: int
+    #: its name in messages, such as "TMA load"
     what: str
+    #: accesses the memory; called once
     carry_out: Callable[[], None]
+    #: the cells that it may access from its issue to its delivery
     reads: Sequence[ByteSpan] = ()
     writes: Sequence[ByteSpan] = ()
     signals: Sequence[Signal] = ()
+    #: operations of one pipe are delivered in the order of their issue
     pipe: Hashable | None = None
+    #: released by its signals after delivery
     news: Message | None = None
 
 
@@ -62,7 +68,7 @@ class Delivery:
         self.text = text
         kind, _, seed = text.partition(":")
         if not (text in ("late", "early") or (kind == "random" and seed.isdigit())):
-            raise LaunchError(f"delivery is 'late', 'early' or 'random:' and a number, got {text!r}")
+            raise LaunchError(f"delivery must be 'late', 'early' or 'random:' and a number, got {text!r}")
         self.early = text == "early"
         self.random = np.random.default_rng(int(seed)) if seed else None
 

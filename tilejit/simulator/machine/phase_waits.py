@@ -61,7 +61,7 @@ class Waits:
         """Describe the wait of threads of one CTA at one instruction, and what is missing."""
         at = int(positions[0])
         barrier = self.barriers[int(self.barrier[at])]
-        assert barrier is not None, "who waits does so for a barrier"
+        assert barrier is not None, "a waiter has a barrier"
         asked, kind = int(self.phase[at]), str(self.kinds[at])
         cta = int(self.lanes.full["chunk_cta"][at])
         phase = f"a phase of parity {asked & 1}" if kind == "parity" else f"phase {asked}"
@@ -76,7 +76,7 @@ class Waits:
         here = expected - int(barrier.pending[cta])
         text = f"it is in phase {int(barrier.phase[cta])}: {here} of {expected} arrivals"
         if tx > 0:
-            named = "" if operations.naming(barrier.address, cta) else ": no operation in flight names it"
+            named = "" if operations.naming(barrier.address, cta) else "; no operation in flight signals it"
             text += f", {tx:,} bytes missing{named}"
         elif tx < 0:
             text += f", {-tx:,} bytes more than were expected"

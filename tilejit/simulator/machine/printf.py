@@ -39,7 +39,7 @@ class Printer:
     def region(self, address: int) -> tuple[MemoryRegion, int]:
         region = self.memory.find("", address)
         if region is None:
-            raise OutOfBoundsError(f"printf reads at address {address:#x}, where there is no memory")
+            raise OutOfBoundsError(f"printf reads at address {address:#x}, which is outside all memory")
         return region, address - self.memory.generic(region)
 
     def string(self, address: int) -> str:

@@ -43,7 +43,7 @@ class Operands:
             decoded = decode(one)
             if isinstance(decoded, str):
                 raise SimulationError(
-                    f"the descriptor of {what}, {one:#018x}, is none: {decoded}\n  {self.places.describe(pc)}",
+                    f"the descriptor of {what}, {one:#018x}, is invalid: {decoded}\n  {self.places.describe(pc)}",
                     instructions=(pc,), threads=self.lanes.numbers(np.array([leader])),
                 )
             chunks = decoded.chunks(extent, transposed)

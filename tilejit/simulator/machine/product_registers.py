@@ -54,7 +54,7 @@ class ProductRegisters:
             self.report_early(touched, early, "is an accumulator of", "put wgmma.wait_group between the two")
         changed = (self.reads[rows, here] > self.complete[here]) & wrote
         if np.count_nonzero(changed):
-            self.report_early(touched, changed, "is still read by", "put wgmma.wait_group in front of the change")
+            self.report_early(touched, changed, "is still read by", "put wgmma.wait_group before the change")
         self.touches[rows, here] = np.array(touched.at, np.int64)[:, None] + 1
 
     def take(self, form: ProductForm, here: Index, d_rows: Index, a_rows: Index, pc: int) -> None:
@@ -68,7 +68,7 @@ class ProductRegisters:
             other = int(self.touches[row, warp]) - 1
             self.fail(
                 f"{self.who(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
-                f"which was accessed with no wgmma.fence since\n  {self.places.describe(other)}", pc, other,
+                f"which was accessed without a wgmma.fence since\n  {self.places.describe(other)}", pc, other,
             )
         shape = _shape_code(form)
         self.check_free(d_rows[:, None], here, shape, pc)
@@ -97,7 +97,7 @@ class ProductRegisters:
         other = int(self.issued[row, warp])
         self.fail(
             f"{self.who(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
-            f"which a product in flight uses otherwise\n  {self.places.describe(other)}",
+            f"which a product in flight uses differently\n  {self.places.describe(other)}",
             pc, other, "put wgmma.wait_group between the two",
         )
 
@@ -112,7 +112,7 @@ class ProductRegisters:
         )
 
     def fail(
-        self, message: str, pc: int, other: int | None = None, hint: str = "put wgmma.fence in front of the product"
+        self, message: str, pc: int, other: int | None = None, hint: str = "put wgmma.fence before the product"
     ) -> NoReturn:
         pcs = [pc] if other is None else [pc, other]
         threads = self.lanes.numbers(self.lanes.positions())

@@ -44,8 +44,10 @@ class RegisterPool:
         self.entry = entry_registers(bounds) if bounds.threads else 0
         self.groups = -(-lanes.threads // WARPGROUP)
         self.free = np.full(lanes.ctas, self.entry * (bounds.threads - lanes.threads))
+        #: registers per thread of each warpgroup, and the instruction that set them, -1 if none
         self.each = np.full((lanes.ctas, self.groups), self.entry)
         self.set_by = np.full((lanes.ctas, self.groups), -1)
+        #: registers per thread that a warpgroup waits for, 0 if none, and the instruction
         self.wanted, self.wanted_by = np.zeros((2, lanes.ctas, self.groups), np.int64)
 
     def set(self, how: str, count: int, pc: int) -> None:
@@ -111,7 +113,7 @@ class RegisterPool:
             others = " + ".join(str(int(self.wanted[c, i] or x)) for i, x in enumerate(self.each[c]))
             lines.append(
                 f"warpgroup {g} of CTA {self.lanes.cta_coordinates(self.lanes.first + c)} waits for {count} registers "
-                f"a thread, which takes {(count - before) * WARPGROUP:,} more; {int(self.free[c]):,} are free\n"
+                f"per thread, which takes {(count - before) * WARPGROUP:,} more; {int(self.free[c]):,} are free\n"
                 f"  {self.places.describe(int(self.wanted_by[c, g]))}\n"
                 f"  {others} registers are wanted; a CTA of {self.lanes.threads} threads starts with "
                 f"{self.groups} x {self.entry}"

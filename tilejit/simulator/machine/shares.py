@@ -21,8 +21,8 @@ from .tensor_map import EncodedMap, Share
 #: a clamped coordinate may mean any outer one, so it isn't compared
 _EXACT = range(-(1 << 31) + 1, (1 << 31) - 16)
 _HINT = (
-    "in all CTAs that share a copy it names the same region and the same place: compute both from what these CTAs have "
-    "in common, such as the id of their cluster, and not from their own ids or ranks"
+    "all CTAs that share a copy must name the same region and destination: compute both from what these CTAs have in "
+    "common, such as the id of their cluster, and not from their own ids or ranks"
 )
 
 

@@ -56,7 +56,7 @@ class Allocator:
                 return start
         taken = "\n".join(self.line(a) for a in self.live[cta])
         raise DeadlockError(
-            f"{self.who(warp)} waits for ever for {columns} columns of tensor memory: {int(free.sum())} of {COLUMNS} "
+            f"{self.who(warp)} waits forever for {columns} columns of tensor memory: {int(free.sum())} of {COLUMNS} "
             f"are free\n  {self.places.describe(pc)}\nits CTA holds\n{taken}",
             hint="allocate fewer columns, or free some first", instructions=(pc,), threads=self.threads(warp),
         )
@@ -68,8 +68,8 @@ class Allocator:
         if cta in self.relinquished:
             who, where = self.relinquished[cta]
             self.refuse(
-                warp, pc, "allocates tensor memory although its CTA has given up the permit",
-                f"\n{self.who(who)} gave it up at\n  {self.places.describe(where)}",
+                warp, pc, "allocates tensor memory although its CTA has relinquished the permit",
+                f"\n{self.who(who)} relinquished it at\n  {self.places.describe(where)}",
             )
         last = self.last.get(cta)
         if last is not None and last.warp != warp:
@@ -90,12 +90,12 @@ class Allocator:
         if not same:
             known = "\n".join(self.line(a) for a in self.live[cta]) or "  nothing"
             self.refuse(
-                warp, pc, f"frees tensor memory at {address:#x}, where no allocation starts", f"\nallocated is\n{known}"
+                warp, pc, f"frees tensor memory at {address:#x}, where no allocation starts", f"\nallocated:\n{known}"
             )
         if same[0].columns != columns:
             self.refuse(warp, pc, f"frees {columns} columns of an allocation of {same[0].columns}", self.made(same[0]))
         if same[0].warp != warp:
-            self.refuse(warp, pc, "frees tensor memory of another warp: the one that allocates it frees it",
+            self.refuse(warp, pc, "frees tensor memory of another warp: the one that allocated it must free it",
                         self.made(same[0]))
         return same[0]
 
@@ -115,7 +115,7 @@ class Allocator:
                 raise SimulationError(
                     f"the kernel exits with {a.columns} columns of tensor memory allocated, by {self.who(a.warp)}\n"
                     f"  {self.places.describe(a.pc)}",
-                    hint="free them with tcgen05.dealloc on every way out of the kernel",
+                    hint="free them with tcgen05.dealloc on every path out of the kernel",
                     instructions=(a.pc,), threads=self.threads(a.warp),
                 )
 

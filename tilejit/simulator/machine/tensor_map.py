@@ -50,30 +50,30 @@ class MapShape:
         if len(self.strides) != rank - 1 or len(self.box) != rank:
             return f"{rank} dimensions need {rank - 1} strides and a box of {rank} extents"
         if self.element_bytes not in ELEMENT_BYTES or self.swizzle not in SWIZZLES:
-            return f"there are no elements of {self.element_bytes} bytes with swizzle {self.swizzle}"
+            return f"elements of {self.element_bytes} bytes with swizzle {self.swizzle} are not supported"
         if address % CHUNK_BYTES:
-            return f"its address {address:#x} is no multiple of {CHUNK_BYTES}"
+            return f"its address {address:#x} is not a multiple of {CHUNK_BYTES}"
         for axis, extent in enumerate(self.dims):
             if not 0 < extent <= 1 << 32:
-                return f"dimension {axis} has {extent} elements; 1 to 2^32 are possible"
+                return f"dimension {axis} has {extent} elements; 1 to 2^32 are allowed"
         for axis, stride in enumerate(self.strides, 1):
             if stride % CHUNK_BYTES or not 0 <= stride < 1 << 40:
-                return f"dimension {axis} has elements {stride} bytes apart, which is no multiple of 16 below 2^40"
+                return f"dimension {axis} has elements {stride} bytes apart, which is not a multiple of 16 below 2^40"
         return self._box_refusal()
 
     def _box_refusal(self) -> str | None:
         for axis, extent in enumerate(self.box):
             if not 0 < extent <= MOST_BOX:
-                return f"its box has {extent} elements along dimension {axis}; 1 to {MOST_BOX} are possible"
+                return f"its box has {extent} elements along dimension {axis}; 1 to {MOST_BOX} are allowed"
         row = self.box[0] * self.element_bytes
         if row % CHUNK_BYTES:
-            return f"rows of its box have {row} bytes, which is no multiple of {CHUNK_BYTES}"
+            return f"rows of its box have {row} bytes, which is not a multiple of {CHUNK_BYTES}"
         width = SWIZZLES[self.swizzle].row_bytes
         if width and row > width:
-            return f"rows of its box have {row} bytes; swizzle {self.swizzle} takes {width} at most"
+            return f"rows of its box have {row} bytes; swizzle {self.swizzle} allows at most {width}"
         size = prod(self.box[1:]) * row
         if size > MOST_BOX_BYTES:
-            return f"its box has {size:,} bytes; {MOST_BOX_BYTES:,} are possible"
+            return f"its box has {size:,} bytes; {MOST_BOX_BYTES:,} are allowed"
         return None
 
 
@@ -173,12 +173,12 @@ class EncodedMap:
     @property
     def opaque(self) -> str:
         """A description of its bytes for messages."""
-        return f"the tensor map of {self.name or 'an array'}, which only copies by TMA may use"
+        return f"the tensor map of {self.name or 'an array'}, which only TMA copies may use"
 
 
 def encode(name: str, shape: MapShape, address: int, writable: bool) -> EncodedMap:
     """Return the map of a tensor; raise LaunchError if the driver would refuse it."""
     reason = shape.refusal(address)
     if reason is not None:
-        raise LaunchError(f"no tensor map can be made of {name or 'the tensor'}: {reason}")
+        raise LaunchError(f"cannot create a tensor map of {name or 'the tensor'}: {reason}")
     return EncodedMap(name, address, boxes_of(shape), writable)

@@ -237,8 +237,8 @@ class TensorMemory:
         if wrong.size:
             at = int(wrong[0])
             raise MisalignedError(
-                f"{self.allocator.who(int(warps[at]))} {verb} tensor memory from lane {int(row[at])} on, which is no "
-                f"multiple of {kind.height}\n  {self.places.describe(pc)}",
+                f"{self.allocator.who(int(warps[at]))} {verb} tensor memory from lane {int(row[at])} on, which is not "
+                f"a multiple of {kind.height}\n  {self.places.describe(pc)}",
                 instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
             )
         self.check_columns(kind, warps, column, verb, pc)
@@ -260,7 +260,7 @@ class TensorMemory:
                 last = int(start) + kind.span - 1
                 raise OutOfBoundsError(
                     f"{self.allocator.who(int(warps[at]))} {verb} columns {int(start)} to {last} of "
-                    f"tensor memory, which are not all allocated\n  {self.places.describe(pc)}\nallocated is\n{known}",
+                    f"tensor memory, which are not all allocated\n  {self.places.describe(pc)}\nallocated:\n{known}",
                     instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
                 )
             if self.order is not None:

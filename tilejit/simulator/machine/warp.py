@@ -95,8 +95,7 @@ class Warps:
         return _masks(bits.reshape(self.count, WARP))
 
     def require(self, mask: PerThread, pc: int) -> PerThread:
-        """Check that every living lane of each executing thread's member mask executes this instruction, and the thread is
-        in it.
+        """Check that each executing thread is in its member mask, whose living lanes all execute this instruction.
 
         returns: the masks per executing thread.
         """
@@ -107,7 +106,7 @@ class Warps:
             at = self.lanes.positions()[outside[0]]
             raise DivergenceError(
                 f"{self.lanes.describe_position(int(at))} executes a warp instruction with member mask "
-                f"{int(masks[outside[0]]):#010x}, which leaves it out\n  {self.places.describe(pc)}",
+                f"{int(masks[outside[0]]):#010x}, which excludes it\n  {self.places.describe(pc)}",
                 instructions=(pc,), threads=self.lanes.numbers(self.lanes.positions()[outside]),
             )
         if self.lanes.group is None:
@@ -206,9 +205,7 @@ class Warps:
         return ufunc.reduceat(value[order], starts).astype(value.dtype)[group]
 
     def elect(self, masks: PerThread) -> tuple[PerThread, PerThread]:
-        """Elect the first member lane at or after the warp's preferred one, cyclically, so the result is the same each
-        time.
-        """
+        """Elect the first member lane at or after the warp's preferred one, cyclically."""
         members = (masks & self.spread(self.active())).astype(np.uint64)
         start = self.spread(self.leader).astype(np.uint64)
         turned = (members >> start | members << (np.uint64(WARP) - start)) & np.uint64(0xFFFFFFFF)
