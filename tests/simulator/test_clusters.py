@@ -122,7 +122,7 @@ def test_loads_and_stores_reach_only_their_own_cta(access):
 
 
 def test_there_are_as_many_ranks_as_ctas():
-    with pytest.raises(OutOfBoundsError, match="memory of the CTA of rank 2 in its cluster, which has 2"):
+    with pytest.raises(OutOfBoundsError, match="maps an address to the CTA of rank 2 in its cluster of 2 CTAs"):
         launch("mov.u32 %r3, sm; mapa.shared::cluster.u32 %r4, %r3, 2;", np.zeros(1, np.uint32))
 
 
@@ -178,7 +178,7 @@ def test_threads_that_have_exited_are_not_waited_for():
 @pytest.mark.parametrize(("body", "message"), [
     ("barrier.cluster.wait;", "waits at the cluster barrier without having arrived"),
     ("barrier.cluster.arrive; barrier.cluster.arrive; barrier.cluster.wait;", "arrives at the cluster barrier again"),
-    ("barrier.cluster.arrive; barrier.cluster.wait; barrier.cluster.wait;", "without having arrived there"),
+    ("barrier.cluster.arrive; barrier.cluster.wait; barrier.cluster.wait;", "without having arrived"),
 ])
 def test_threads_arrive_and_wait_in_turn(body, message):
     with pytest.raises(AsyncHazardError, match=message):
@@ -364,12 +364,12 @@ OTHER_REGIONS = r"name different regions: thread 0 .* of CTA \((\d), .* copies s
 #: name → ring, what becomes what in its text, the error, and what its message says
 MUTATIONS = {
     "no fence after the initialization": (
-        RING, FENCE, "", HAZARDS, f"with no fence.mbarrier_init by the thread|{UNORDERED}"),
+        RING, FENCE, "", HAZARDS, f"without a fence.mbarrier_init by the thread|{UNORDERED}"),
     "no barrier at the entry": (RING, ENTRY, "", HAZARDS, f"of CTA .* {UNORDERED}|{NOT_THERE}"),
     "no wait at the entry": (
         RING, "barrier.cluster.wait.acquire.aligned;", "", HAZARDS,
         f"{UNORDERED}|{NOT_THERE}|arrives at the cluster barrier again"),
-    "a mask without the own bit": (RING, MASK, PEER, DeadlockError, "1,024 bytes missing: no operation"),
+    "a mask without the own bit": (RING, MASK, PEER, DeadlockError, "1,024 bytes missing; no operation"),
     "a mask of the own bit": (RING, MASK, "mov.u16 %h1, 1; shl.b16 %h1, %h1, %r5;", DeadlockError, "024 bytes missing"),
     "a mask of a CTA that isn't there": (
         RING, MASK, "mov.u16 %h1, 7;", SimulationError, "mask 0x0007, in a cluster of 2"),

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import SimulationError
 from ...fast_unique import fast_unique
 from ..checks.findings import Findings
 from ..checks.places import PtxPlaces
@@ -67,6 +68,11 @@ class Access:
         if self.watched is None:
             self.watched = Watched(loads)
         return self.watched
+
+    def memory_changed(self) -> None:
+        """Record a change of memory that isn't an access of these instructions."""
+        if self.watched is not None:
+            self.watched.written_elsewhere()
 
     def bind(self, site: Site, address: Any) -> Bound | None:
         """Bind an instruction to the region of the first thread's address; report and return None if there is none."""
@@ -234,7 +240,7 @@ class Access:
         for part in self.subsets(number, address):
             self.lanes.select(positions[part])
             result[part] = self.load(number, address[part])
-        self.restore(group)
+        self.lanes.select(group)
         return result
 
     def store_split(self, number: int, address: NDArray[Any], value: Any) -> None:
@@ -243,7 +249,7 @@ class Access:
         for part in self.subsets(number, address):
             self.lanes.select(positions[part])
             self.store(number, address[part], value[part] if np.ndim(value) else value)
-        self.restore(group)
+        self.lanes.select(group)
 
     def atomic_split(self, number: int, address: NDArray[Any], wanted: bool, operands: tuple[Any, ...]) -> Any:
         result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
@@ -254,14 +260,18 @@ class Access:
             values = self.atomic(number, address[part], wanted, *(x[part] if np.ndim(x) else x for x in operands))
             if wanted:
                 result[part] = values
-        self.restore(group)
+        self.lanes.select(group)
         return result if wanted else None
 
-    def restore(self, group: NDArray[np.int64] | None) -> None:
-        self.lanes.select(group)
-
-    def who(self, at: int) -> str:
+    def describe_thread(self, at: int) -> str:
         return self.lanes.describe_position(int(self.lanes.positions()[at]))
+
+    def error(
+        self, kind: type[SimulationError], position: int, what: str, pc: int, hint: str | None = None
+    ) -> SimulationError:
+        """Return an error about a thread of the chunk: '<thread> <what>' at an instruction."""
+        text = f"{self.lanes.describe_position(position)} {what}\n  {self.places.describe(pc)}"
+        return kind(text, hint=hint, instructions=(pc,), threads=self.lanes.numbers(np.array([position])))
 
     def threads(self, at: NDArray[np.int64]) -> list[int]:
         """Return executing threads as numbers in the grid."""
@@ -283,8 +293,8 @@ class Access:
         offset = where - (region.base if site.space else self.memory.generic(region))
         self.findings.add(
             "alignment",
-            f"{self.who(at)} accesses {width} bytes at address {where:#x}, which is not a multiple of {width}: "
-            f"{place(region, offset, width)} of {region.space} memory\n  {self.places.describe(site.pc)}",
+            f"{self.describe_thread(at)} accesses {width} bytes at address {where:#x}, which is not a multiple of "
+            f"{width}: {place(region, offset, width)} of {region.space} memory\n  {self.places.describe(site.pc)}",
             site.pc, None, self.threads(wrong), wrong.size,
         )
         return True
@@ -311,13 +321,10 @@ class Access:
             where += (rank << RANK_SHIFT) - (where >> RANK_SHIFT << RANK_SHIFT)
             detail = f"it is in the CTA of rank {rank} of the cluster, which only arrivals and multicast can access"
         verb = {"load": "reads", "store": "writes", "atomic": "updates", "barrier": "uses an mbarrier of"}[site.kind]
-        who = self.who(at) if self.lanes.n > at else "a thread"
-        self.findings.add(
-            "bounds",
-            f"{who} {verb} {width} bytes out of bounds at {space} address {where:#x}: {detail}\n"
-            f"  {self.places.describe(site.pc)}",
-            site.pc, None, self.threads(outside), outside.size,
-        )
+        thread = self.describe_thread(at) if self.lanes.n > at else "a thread"
+        text = f"{thread} {verb} {width} bytes out of bounds at {space} address {where:#x}: {detail}\n"
+        text += f"  {self.places.describe(site.pc)}"
+        self.findings.add("bounds", text, site.pc, None, self.threads(outside), outside.size)
 
     def rank_of(self, site: Site, at: int, offset: int) -> int | None:
         """Return the rank of the other CTA whose shared memory a thread addresses, or None if it is the thread's own.
@@ -331,9 +338,6 @@ class Access:
         return rank if rank < self.lanes.ranks else None
 
     def report_read_only(self, site: Site, region: MemoryRegion, index: NDArray[np.int64]) -> None:
-        self.findings.add(
-            "failure",
-            f"{self.who(0)} writes to read-only memory: {place(region, int(index[0]) << site.shift, 1 << site.shift)}"
-            f"\n  {self.places.describe(site.pc)}",
-            site.pc, None, self.threads(np.arange(index.size)), index.size,
-        )
+        where = place(region, int(index[0]) << site.shift, 1 << site.shift)
+        text = f"{self.describe_thread(0)} writes to read-only memory: {where}\n  {self.places.describe(site.pc)}"
+        self.findings.add("failure", text, site.pc, None, self.threads(np.arange(index.size)), index.size)

@@ -36,7 +36,7 @@ _ONE_BY_ONE: dict[str, Callable[..., int]] = {
     "dec": lambda old, bound: bound if old == 0 or old > bound else old - 1,
 }
 # number of scalar updates that take as long as one vectorized step
-_ROUND_THREADS = 80
+_STEP_THREADS = 80
 
 
 def step(op: str) -> Update:
@@ -87,13 +87,13 @@ def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, 
         bounds = values[0][order]
         each_run = bounds[runs.starts]
         if (bounds == runs.spread(each_run)).all():
-            return _count_round(name, view, runs, each_run)
+            return _count_modulo(name, view, runs, each_run)
     if name == "cas":
         expected = values[0][order]
         each_run = expected[runs.starts]
         if (expected == runs.spread(each_run)).all():
             return _swap_once(view, runs, each_run.astype(view.dtype, copy=False), values[1])
-    if name in _ONE_BY_ONE and runs.longest > index.size // _ROUND_THREADS:
+    if name in _ONE_BY_ONE and runs.longest > index.size // _STEP_THREADS:
         return _one_by_one(_ONE_BY_ONE[name], view, runs, values)
     return _by_rank(step(op), view, runs, values)
 
@@ -184,7 +184,7 @@ def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
     return runs.unsorted(old)
 
 
-def _count_round(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
+def _count_modulo(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
     """Update by inc or dec if all threads of a run have one bound: a count modulo bound + 1.
 
     A number beyond its bound is left by the first step: inc wraps to 0 and dec to the bound.
@@ -193,8 +193,8 @@ def _count_round(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
     last = bound if name == "inc" else np.zeros_like(bound)
     forward = 1 if name == "inc" else -1
     inside = np.where(begin > bound, last, begin)
-    turns = runs.spread(inside) + forward * ranks(runs.lengths)
-    old = turns % runs.spread(bound + 1)
+    counts = runs.spread(inside) + forward * ranks(runs.lengths)
+    old = counts % runs.spread(bound + 1)
     old[runs.starts] = begin
     view[runs.places] = ((inside + forward * runs.lengths) % (bound + 1)).astype(view.dtype)
     return runs.unsorted(old.astype(view.dtype))
@@ -204,12 +204,12 @@ def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
     """Update by cas if all threads of a run expect one value: the first to store another is the last to succeed."""
     new = new[runs.order].astype(view.dtype, copy=False)
     old = np.repeat(view[runs.places], runs.lengths)
-    behind = runs.starts + runs.lengths
+    ends = runs.starts + runs.lengths
     position = np.arange(new.size)
     first = np.minimum.reduceat(
         np.where(new != np.repeat(expected, runs.lengths), position, new.size), runs.starts
     )
-    changed = np.flatnonzero((view[runs.places] == expected) & (first < behind))
+    changed = np.flatnonzero((view[runs.places] == expected) & (first < ends))
     winners = np.repeat(first[changed], runs.lengths[changed])
     members = np.repeat(runs.starts[changed], runs.lengths[changed]) + ranks(runs.lengths[changed])
     late = members > winners
@@ -236,11 +236,11 @@ def _by_rank(function: Update, view: Array, runs: _Runs, values: tuple[Array, ..
     # longest first, so the runs that are still active in a step form a prefix
     longest_first = np.argsort(-runs.lengths, kind="stable")
     starts, places = runs.starts[longest_first], runs.places[longest_first]
-    taking_part = np.searchsorted(-runs.lengths[longest_first], -np.arange(runs.longest), side="left")
+    active = np.searchsorted(-runs.lengths[longest_first], -np.arange(runs.longest), side="left")
     sorted_values = tuple(v[runs.order] for v in values)
     old = np.empty(runs.order.size, view.dtype)
     now = view[places]
-    for r, count in enumerate(taking_part):
+    for r, count in enumerate(active):
         at = starts[:count] + r
         old[at] = now[:count]
         now[:count] = function(now[:count], tuple(v[at] for v in sorted_values))

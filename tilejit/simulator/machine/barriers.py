@@ -49,7 +49,7 @@ class Arrival:
 
 
 class Barriers:
-    """All barriers of a chunk's CTAs. waiting, phases: by barrier number, the arrivals and the check of their order."""
+    """All barriers of a chunk's CTAs. waiting, phase_orders: by barrier number, the arrivals and their check."""
 
     def __init__(
         self, lanes: Lanes, alive: NDArray[np.bool_], order: HappensBefore | None, places: PtxPlaces, findings: Findings
@@ -60,7 +60,7 @@ class Barriers:
         self.order = order
         self.places = places
         self.waiting: dict[int, list[Arrival]] = {}
-        self.turns: dict[int, PhaseOrder] = {}
+        self.phase_orders: dict[int, PhaseOrder] = {}
 
     def arrive(
         self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
@@ -88,7 +88,7 @@ class Barriers:
             values = None if value is None else np.broadcast_to(value, positions.shape)[at]
             arrival = Arrival(block, positions[at], how != "arrive", aligned, count, result, values, op)
             if self.order is not None and self.order.clocks is not None:
-                self.check_turn(self.order, int(number), arrival)
+                self.check_order(self.order, int(number), arrival)
                 arrival.message = self.order.release(positions[at])
             self.wait(int(number), arrival)
         return self.complete()
@@ -134,27 +134,27 @@ class Barriers:
             have = np.bincount(warps // lanes.warps_per_cta, minlength=lanes.ctas) * WARP
             full = have >= count
             if self.order is not None and np.count_nonzero(have > count):
-                self.report_crowd(number, count, arrivals[-1], have > count)
+                self.report_excess(number, count, arrivals[-1], have > count)
         if not full.any():
             return []
         for a in arrivals:
             if a.aligned:
                 self.check_aligned(a, full)
-        self.synchronise(arrivals, full, count)
-        if number in self.turns and count is None:
+        self.synchronize(arrivals, full, count)
+        if number in self.phase_orders and count is None:
             # a barrier of all threads orders everything after it
-            self.turns[number].forget(np.flatnonzero(full))
-        elif number in self.turns:
-            self.turns[number].end(np.flatnonzero(full))
+            self.phase_orders[number].forget(np.flatnonzero(full))
+        elif number in self.phase_orders:
+            self.phase_orders[number].end(np.flatnonzero(full))
             for a in (x for x in arrivals if x.waits):
                 going = a.positions[full[cta[a.positions]]]
-                self.turns[number].passed(going, cta[going])
-        return self.let_go(number, count, full)
+                self.phase_orders[number].passed(going, cta[going])
+        return self.release(number, count, full)
 
-    def check_turn(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
+    def check_order(self, order: HappensBefore, number: int, arrival: Arrival) -> None:
         """Check that no thread arrives twice in a phase, or in a phase before it has passed the previous one."""
-        if number not in self.turns:
-            self.turns[number] = PhaseOrder(order, self.findings, any_warp=True)
+        if number not in self.phase_orders:
+            self.phase_orders[number] = PhaseOrder(order, self.findings, any_warp=True)
         positions, pc = arrival.positions, arrival.block.end_pc
         for earlier in self.waiting.get(number, ()):
             again = positions[np.isin(positions, earlier.positions, assume_unique=True)]
@@ -165,12 +165,12 @@ class Barriers:
                     f"  {self.places.describe(pc)}\nafter\n  {self.places.describe(earlier.block.end_pc)}",
                     pc, earlier.block.end_pc, self.lanes.numbers(again), again.size, hint=HINT,
                 )
-        self.turns[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
+        self.phase_orders[number].arrive(f"barrier {number}", positions, self.lanes.full["chunk_cta"][positions], pc)
 
-    def report_crowd(self, number: int, count: int, arrival: Arrival, crowded: NDArray[np.bool_]) -> None:
+    def report_excess(self, number: int, count: int, arrival: Arrival, excess: NDArray[np.bool_]) -> None:
         """Report more arrivals than a phase takes: it is undefined which of them complete it."""
         pc, positions = arrival.block.end_pc, arrival.positions
-        positions = positions[crowded[self.lanes.full["chunk_cta"][positions]]]
+        positions = positions[excess[self.lanes.full["chunk_cta"][positions]]]
         self.findings.add(
             "barrier",
             f"{self.lanes.party(positions)} arrives at barrier {number}, where more threads have arrived than the "
@@ -185,7 +185,7 @@ class Barriers:
         result: NDArray[np.bool_] = missing[warp] == 0
         return result
 
-    def let_go(self, number: int, count: int | None, full: NDArray[np.bool_]) -> list[Released]:
+    def release(self, number: int, count: int | None, full: NDArray[np.bool_]) -> list[Released]:
         cta = self.lanes.full["chunk_cta"]
         arrivals = self.waiting[number]
         total, yes = self.votes([a for a in arrivals if a.count == count], full.size)
@@ -218,14 +218,14 @@ class Barriers:
                 yes += np.bincount(cta[a.positions][a.value], minlength=ctas)
         return total, yes
 
-    def synchronise(self, arrivals: list[Arrival], full: NDArray[np.bool_], count: int | None) -> None:
+    def synchronize(self, arrivals: list[Arrival], full: NDArray[np.bool_], count: int | None) -> None:
         """Order everything that the threads of these CTAs did before the barrier before all that its waiters do next.
         """
         if self.order is None:
             return
         ctas = np.flatnonzero(full)
-        everybody = count is None or count >= self.lanes.threads
-        if everybody and all(a.waits for a in arrivals):
+        all_threads = count is None or count >= self.lanes.threads
+        if all_threads and all(a.waits for a in arrivals):
             self.mark_barrier(ctas + self.lanes.first, ctas.size == self.lanes.ctas)
             return
         home = self.lanes.full["chunk_cta"]
@@ -272,7 +272,7 @@ class Barriers:
             raise DivergenceError(message, hint=hint, instructions=(pc,), threads=threads)
         self.findings.add("divergence", message, pc, threads=threads, hint=hint)
 
-    def standing(self) -> list[tuple[int, Index | None]]:
+    def arrived(self) -> list[tuple[int, Index | None]]:
         """Return (block after the barrier, threads) of each arrival."""
         return [(a.block.targets[0], a.positions) for arrivals in self.waiting.values() for a in arrivals]
 
@@ -281,10 +281,10 @@ class Barriers:
         for number, arrivals in self.waiting.items():
             for a in arrivals:
                 if a.waits:
-                    who = self.lanes.describe_position(int(a.positions[0]))
+                    name = self.lanes.describe_position(int(a.positions[0]))
                     more = f" and {a.positions.size - 1} more" if a.positions.size > 1 else ""
                     place = self.places.describe(a.block.end_pc)
-                    lines.append(f"{who}{more} wait at barrier {number}\n  {place}")
+                    lines.append(f"{name}{more} wait at barrier {number}\n  {place}")
         return lines
 
     def report(self, others: str) -> NoReturn:

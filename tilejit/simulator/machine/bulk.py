@@ -117,7 +117,7 @@ class BulkCopies:
             self.check_stored_at(at, site, position)
             run = self.box_in_global(encoded, at, self.access.sites[target], position, stores=True)
             shared = self.box_in_shared(encoded, begin, site, position, self.cta(position))
-            self.issue_store("TMA store", position, shared.part(run.which), run.alone())
+            self.issue_store("TMA store", position, shared.part(run.which), run.in_bounds())
 
     def check_stored_at(self, coordinates: tuple[int, ...], site: Site, position: int) -> None:
         """Check that a stored box doesn't begin before the tensor; a loaded one may.
@@ -126,12 +126,9 @@ class BulkCopies:
         """
         for axis, first in enumerate(coordinates):
             if first < 0:
-                raise OutOfBoundsError(
-                    f"{self.lanes.describe_position(position)} stores a box that begins at {first} along dimension "
-                    f"{axis} of its map, before the tensor\n  {self.places.describe(site.pc)}",
-                    instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-                    hint="a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION; only past the tensor's end a box may extend",
-                )
+                what = f"stores a box that begins at {first} along dimension {axis} of its map, before the tensor"
+                hint = "a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION; a box may only extend past the tensor's end"
+                raise self.access.error(OutOfBoundsError, position, what, site.pc, hint)
 
     def load(self, source: int, target: int, signals: int, to: Any, start: Any, size: Any, bar: Any) -> None:
         """cp.async.bulk from global to shared memory."""
@@ -260,8 +257,7 @@ class BulkCopies:
             agents.write(operation.writes, Start(what, issuers, target.site))
 
         def carry_out() -> None:
-            if self.access.watched is not None:
-                self.access.watched.written_elsewhere()
+            self.access.memory_changed()
             target.write(source.read())
             if agents is not None:
                 store.landed = agents.land(operation.writes, writer_of(thread), cta, pc)
@@ -289,12 +285,9 @@ class BulkCopies:
             return [own]
         bits = _of(mask, i)
         if not bits or bits >> ranks:
-            raise SimulationError(
-                f"{self.lanes.describe_position(position)} copies to the CTAs of mask {bits:#06x}, in a cluster of "
-                f"{ranks}\n  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-                hint="the mask has a bit for each receiving CTA, by its rank in the cluster",
-            )
+            what = f"copies to the CTAs of mask {bits:#06x}, in a cluster of {ranks}"
+            hint = "the mask has a bit for each receiving CTA, by its rank in the cluster"
+            raise self.access.error(SimulationError, position, what, site.pc, hint)
         ctas = [own // ranks * ranks + rank for rank in range(ranks) if bits >> rank & 1]
         return [cta for cta in ctas if self.far.is_there(site, position, cta)]
 
@@ -314,37 +307,25 @@ class BulkCopies:
         what = f"takes {address:#x} for the address of a tensor map, but no map is there"
         if address in self.memory.empty_maps:
             what = "starts a copy of an array without elements, which has no tensor map"
-        raise SimulationError(
-            f"{self.lanes.describe_position(position)} {what}\n  {self.places.describe(pc)}",
-            instructions=(pc,), threads=self.lanes.numbers(np.array([position])),
-        )
+        raise self.access.error(SimulationError, position, what, pc)
 
     def check_writable(self, encoded: EncodedMap, site: Site, position: int) -> None:
         if not encoded.writable:
-            raise SimulationError(
-                f"{self.lanes.describe_position(position)} writes to {encoded.name or 'an array'}, which is read-only\n"
-                f"  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-            )
+            what = f"writes to {encoded.name or 'an array'}, which is read-only"
+            raise self.access.error(SimulationError, position, what, site.pc)
 
     def start(self, site: Site, address: int, alignment: int, position: int) -> int:
         """Return the start address of a copy, which must be a multiple of `alignment`."""
         start = address + (site.offset if site.space == "shared" else 0)
         if start % alignment:
-            raise MisalignedError(
-                f"{self.lanes.describe_position(position)} copies from or to {site.space} address {start:#x}, "
-                f"which is not a multiple of {alignment}\n  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-            )
+            what = f"copies from or to {site.space} address {start:#x}, which is not a multiple of {alignment}"
+            raise self.access.error(MisalignedError, position, what, site.pc)
         return start
 
     def size(self, site: Site, size: int, position: int) -> int:
         if size % CHUNK_BYTES or not size:
-            raise MisalignedError(
-                f"{self.lanes.describe_position(position)} copies {size} bytes, which is not a multiple of {CHUNK_BYTES}\n"
-                f"  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-            )
+            what = f"copies {size} bytes, which is not a positive multiple of {CHUNK_BYTES}"
+            raise self.access.error(MisalignedError, position, what, site.pc)
         return size
 
     def box_in_global(
@@ -357,13 +338,12 @@ class BulkCopies:
         boxes = encoded.boxes
         begins = coordinates[0] * boxes.shape.element_bytes
         if begins % CHUNK_BYTES:
-            raise MisalignedError(
-                f"{self.lanes.describe_position(position)} copies a box that begins at element {coordinates[0]} of its "
-                f"rows, {begins} bytes from their start, which is not a multiple of {CHUNK_BYTES}\n"
-                f"  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(np.array([position])),
-                hint="a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION",
+            what = (
+                f"copies a box that begins at element {coordinates[0]} of its rows, {begins} bytes from their start, "
+                f"which is not a multiple of {CHUNK_BYTES}"
             )
+            hint = "a GPU fails with CUDA_ERROR_ILLEGAL_INSTRUCTION"
+            raise self.access.error(MisalignedError, position, what, site.pc, hint)
         addresses = boxes.in_global + (encoded.address + boxes.first(coordinates))
         inside = boxes.inside(coordinates, whole_chunks=stores)
         element = _of_elements(site, boxes.shape.element_bytes)

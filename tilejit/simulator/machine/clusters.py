@@ -51,7 +51,7 @@ class Clusters:
         self.findings = findings
         self.home = lanes.full["chunk_cta"] // lanes.ranks
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
-        self.asked, self.arrived, self.stands = np.full((3, lanes.total), -1)
+        self.pending, self.arrived, self.blocked = np.full((3, lanes.total), -1)
         self.coming: Message | None = None
         self.done: Message | None = None
 
@@ -95,11 +95,11 @@ class Clusters:
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()
-        again = positions[self.asked[positions] >= 0]
+        again = positions[self.pending[positions] >= 0]
         if again.size:
             other = int(self.arrived[again[0]])
             self.misuse(again, "arrives at the cluster barrier again without a wait in between", pc, other)
-        self.asked[positions] = self.phase[self.home[positions]]
+        self.pending[positions] = self.phase[self.home[positions]]
         self.arrived[positions] = pc
         if self.order is not None:
             message = self.order.told_to(self.order.release(positions))
@@ -116,20 +116,20 @@ class Clusters:
         if aligned:
             self.warps.whole(pc)
         positions = self.lanes.positions()
-        blocked = positions[self.asked[positions] == self.phase[self.home[positions]]]
+        blocked = positions[self.pending[positions] == self.phase[self.home[positions]]]
         if blocked.size:
-            self.stands[blocked] = pc
+            self.blocked[blocked] = pc
             raise Blocked(blocked)
-        never = positions[self.asked[positions] < 0]
+        never = positions[self.pending[positions] < 0]
         if never.size:
             self.misuse(never, "waits at the cluster barrier without having arrived", pc)
-        self.asked[positions] = self.stands[positions] = -1
+        self.pending[positions] = self.blocked[positions] = -1
         if self.order is not None and self.done is not None:
             self.order.learn(positions, self.done)
 
     def complete(self) -> None:
         """Start the next phase of the clusters in which all living threads have arrived."""
-        here = self.asked == self.phase[self.home]
+        here = self.pending == self.phase[self.home]
         count = self.phase.size
         missing = np.bincount(self.home[self.alive & ~here], minlength=count)
         full = np.flatnonzero((missing == 0) & (np.bincount(self.home[here], minlength=count) > 0))
@@ -142,8 +142,7 @@ class Clusters:
                 fresh = self.order.joined([self.done, fresh])
             self.done = fresh
             self.coming.clear(ctas)
-        if self.access.watched is not None:
-            self.access.watched.written_elsewhere()
+        self.access.memory_changed()
 
     # messages
 
@@ -157,15 +156,16 @@ class Clusters:
 
     def describe_waits(self) -> list[str]:
         """Describe the waiters of the first cluster that has any, and the threads that are missing."""
-        waiting = np.flatnonzero((self.stands >= 0) & self.alive)
+        waiting = np.flatnonzero((self.blocked >= 0) & self.alive)
         if not waiting.size:
             return []
         cluster = self.home[waiting[0]]
         lines = []
-        for positions, pc in self.by_cta(waiting[self.home[waiting] == cluster], self.stands):
-            lines.append(f"{self.lanes.who_waits(positions)} at the cluster barrier\n  {self.places.describe(pc)}")
-        missing = np.flatnonzero(self.alive & (self.home == cluster) & (self.asked != self.phase[cluster]))
-        for positions, _ in self.by_cta(missing, np.zeros_like(self.stands)):
+        for positions, pc in self.by_cta(waiting[self.home[waiting] == cluster], self.blocked):
+            waiters = self.lanes.describe_waiters(positions)
+            lines.append(f"{waiters} at the cluster barrier\n  {self.places.describe(pc)}")
+        missing = np.flatnonzero(self.alive & (self.home == cluster) & (self.pending != self.phase[cluster]))
+        for positions, _ in self.by_cta(missing, np.zeros_like(self.blocked)):
             lines.append(f"  missing: {self.lanes.party(positions)}")
         more = fast_unique(self.home[waiting]).size - 1
         return [*lines, *([f"the same holds in {more} more clusters"] if more else [])]

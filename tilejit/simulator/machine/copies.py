@@ -117,9 +117,9 @@ class AsyncCopies:
         width = 1 << site.shift
         over = np.flatnonzero(kept > width)
         if over.size:
-            who = self.lanes.describe_position(int(batch.positions[over[0]]))
+            thread = self.lanes.describe_position(int(batch.positions[over[0]]))
             raise SimulationError(
-                f"{who} copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy\n"
+                f"{thread} copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy\n"
                 f"  {self.places.describe(site.pc)}",
                 instructions=(site.pc,), threads=self.lanes.numbers(batch.positions[over]),
             )
@@ -152,8 +152,7 @@ class AsyncCopies:
 
     def land(self, batch: Batch, ready: NDArray[np.bool_]) -> None:
         """Write the copies that completed, and record that source and target were in use until now."""
-        if self.access.watched is not None:
-            self.access.watched.written_elsewhere()
+        self.access.memory_changed()
         for side in batch.targets:
             pick = ready[side.at]
             copies = side.at[pick]

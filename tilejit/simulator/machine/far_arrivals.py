@@ -74,8 +74,7 @@ class FarArrivals:
     def targets(self, threads: Index, rank: int) -> Index:
         """Return the CTA of a rank in the cluster of each executing thread."""
         ranks = self.lanes.ranks
-        result: Index = self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
-        return result
+        return self.lanes.get("chunk_cta")[threads] // ranks * ranks + rank
 
     def usable(self, site: Site, barrier: MBarrier, threads: Index, ctas: Index, far: bool) -> NDArray[np.bool_]:
         """Return which threads can arrive at the barriers of these CTAs; report the others."""
@@ -90,34 +89,33 @@ class FarArrivals:
         good = live & ~gone
         some = threads[good]
         if far and self.order is not None:
-            self.check_made(self.order, site, barrier, some, ctas[good])
+            self.check_ordered(self.order, site, barrier, some, ctas[good])
             self.note(self.order, site, some, ctas[good])
         elif self.order is not None and some.size:
-            self.mbarriers.check_made(site, barrier, some)
+            self.mbarriers.check_ordered(site, barrier, some)
             barrier.used[self.lanes.positions()[some]] = self.order.tick(site.pc)
         return good
 
     def living(self) -> NDArray[np.bool_]:
         """Return which CTAs have threads that have not exited."""
         cta = self.lanes.full["chunk_cta"]
-        result: NDArray[np.bool_] = np.bincount(cta[self.alive], minlength=self.lanes.ctas) > 0
-        return result
+        return np.bincount(cta[self.alive], minlength=self.lanes.ctas) > 0
 
-    def check_made(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index, ctas: Index) -> None:
-        """Check that users of another CTA's barrier are ordered after its initialization or the fence that follows it."""
+    def check_ordered(self, order: HappensBefore, site: Site, barrier: MBarrier, threads: Index, ctas: Index) -> None:
+        """Check that uses of another CTA's barrier are ordered after its initialization or the fence that follows."""
         gid = self.lanes.full["gid"].astype(np.int64)
         positions = self.lanes.positions()[threads]
         for cta in fast_unique(ctas).tolist():
             here = positions[ctas == cta]
-            maker = int(gid[barrier.made_at[cta]])
-            known = order.ordered(np.full(here.size, maker), np.full(here.size, barrier.made[cta]), gid[here])
+            maker = int(gid[barrier.init_position[cta]])
+            known = order.ordered(np.full(here.size, maker), np.full(here.size, barrier.init_event[cta]), gid[here])
             if barrier.published[cta]:
                 known |= order.has_come(maker, int(barrier.published[cta]), here)
             wrong = np.flatnonzero(~known)
             if wrong.size:
                 what = f"of CTA {self.coordinates(cta)} is used without being ordered after its initialization"
                 self.mbarriers.misuse(
-                    site, barrier, threads[ctas == cta][wrong], what, int(barrier.made_by[cta]), rule="race",
+                    site, barrier, threads[ctas == cta][wrong], what, int(barrier.init_pc[cta]), rule="race",
                     hint=ORDER_HINT,
                 )
 
@@ -135,7 +133,7 @@ class FarArrivals:
                 site.pc, None, self.lanes.numbers(np.array([position])), hint=ORDER_HINT,
             )
         elif self.order is not None:
-            self.check_made(self.order, site, barrier, threads, np.array([cta]))
+            self.check_ordered(self.order, site, barrier, threads, np.array([cta]))
 
     def is_there(self, site: Site, position: int, cta: int) -> bool:
         """Return True if the receiving CTA of a copy has not exited; report it otherwise."""
@@ -169,9 +167,9 @@ class FarArrivals:
             if order is None:
                 return
             message = order.told_to(order.release(self.lanes.positions()[threads]), rank)
-            mbarriers.bring(barrier, order.unseen(message, agents=bool(releases)))
+            mbarriers.add_release(barrier, order.unseen(message, agents=bool(releases)))
             if releases == "cluster":
-                mbarriers.bring(barrier.wide, message)
+                mbarriers.add_release(barrier.wide, message)
 
         return release
 

@@ -109,8 +109,8 @@ class Lanes:
             return found
         full = self.offsets_full.get(key)
         if full is None:
-            who = self.full["chunk_cta" if owner == "cta" else "position"]
-            full = self.offsets_full[key] = who * stride
+            copies = self.full["chunk_cta" if owner == "cta" else "position"]
+            full = self.offsets_full[key] = copies * stride
         if self.group is None:
             return full
         self.cache[key] = full[self.group]
@@ -129,8 +129,7 @@ class Lanes:
 
     def each(self, value: Any) -> NDArray[Any]:
         """Broadcast a scalar to an array of one element per executing thread."""
-        result: NDArray[Any] = value if value.ndim else np.full(self.n, value)
-        return result
+        return value if value.ndim else np.full(self.n, value)
 
     def positions(self) -> Index:
         """Return the positions of the executing lanes in the chunk."""
@@ -189,10 +188,10 @@ class Lanes:
         first = self.describe_position(int(positions[0]))
         return first + (f" and {threads.size - 1} more" if threads.size > 1 else "")
 
-    def who_waits(self, positions: Index) -> str:
+    def describe_waiters(self, positions: Index) -> str:
         """Return 'warp 3 of CTA (0, 0, 0) waits' for threads of one CTA."""
-        who = self.party(positions)
-        return f"{who} {'wait' if who.split()[0].endswith('s') or ' more' in who else 'waits'}"
+        text = self.party(positions)
+        return f"{text} {'wait' if text.split()[0].endswith('s') or ' more' in text else 'waits'}"
 
     def numbers(self, positions: Index) -> list[int]:
         """Return threads as findings name them: numbers in the grid, from 0."""
@@ -209,8 +208,7 @@ class Lanes:
 
 def _coordinate(numbers: Index, extents: tuple[int, int, int], axis: int) -> Index:
     x, y, _ = extents
-    result: Index = (numbers % x, numbers // x % y, numbers // (x * y))[axis]
-    return result
+    return (numbers % x, numbers // x % y, numbers // (x * y))[axis]
 
 
 def enumeration(numbers: list[int]) -> str:

@@ -41,14 +41,13 @@ class Machine(Units):
 
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, order: HappensBefore | None, places: PtxPlaces,
-        params: bytes,
-        printer: Any, settings: Settings, limit: int,
+        params: bytes, printer: Any, settings: Settings, limit: int,
     ) -> None:
         """limit: of thread instructions."""
         super().__init__(program, lanes, access, order, places, printer, settings)
         self.barriers = Barriers(lanes, self.alive, order, places, access.findings)
         self.registers = Registers(program, lanes, params)
-        self.everybody = lanes.full["position"]
+        self.all_positions = lanes.full["position"]
         self.block_lanes = [0] * len(program.blocks)
         self.ready: dict[int, Index | None] = {0: None}
         self.parked: dict[int, Index | None] = {}
@@ -58,7 +57,7 @@ class Machine(Units):
         self.waiting = program.courses.waiting
         self.loops = Loops()
         # of the values that decide whether loops go on, and of all registers and memory
-        self.standstills = (Standstill(), Standstill())
+        self.stuck_checks = (Standstill(), Standstill())
         # living threads when no group was ready the last time
         self.living = -1
         self.left = limit
@@ -66,7 +65,7 @@ class Machine(Units):
         # blocks that groups have completed, now and when held groups were last retried
         self.advanced = 0
         self.advanced_at_retry = -1
-        self.met: set[int] = set()
+        self.matched: set[int] = set()
 
     def run(self) -> None:
         """Run all threads until they exit."""
@@ -85,10 +84,10 @@ class Machine(Units):
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(self.current, group))) from None
         except SimulationError:
-            self.let_leave()
+            self.run_exits()
             raise
-        if self.order is not None and self.made_tmem is not None:
-            self.made_tmem.allocator.check_all_freed()
+        if self.order is not None and "tmem" in vars(self):
+            self.tmem.allocator.check_all_freed()
 
     def settle(self) -> None:
         """Deliver what is in flight after all threads have exited."""
@@ -102,7 +101,7 @@ class Machine(Units):
         """
         self.select(None)
         registers = self.registers.of_all()
-        go_on = self.schedule.random is None
+        is_fixed = self.schedule.random is None
         while True:
             self.current = number
             compiled = self.program.blocks[number]
@@ -116,14 +115,14 @@ class Machine(Units):
             self.count(compiled, None)
             target = self.common_target(compiled, result[0])
             if target is None:
-                self.leave(compiled, None, result[0])
+                self.diverge(compiled, None, result[0])
                 return
-            if target <= number or not go_on:
+            if target <= number or not is_fixed:
                 self.send(number, target, None)
                 return
             number = target
 
-    def let_leave(self) -> None:
+    def run_exits(self) -> None:
         """After an error, let threads that are on their way out exit: their output may explain it.
 
         Compilers' own checks end a thread like that, often in the last block of the text.
@@ -162,7 +161,7 @@ class Machine(Units):
         self.count(compiled, group)
         target = self.common_target(compiled, result[0])
         if target is None:
-            self.leave(compiled, group, result[0])
+            self.diverge(compiled, group, result[0])
         else:
             self.send(number, target, group)
 
@@ -197,17 +196,17 @@ class Machine(Units):
             taken = count
         return block.targets[0 if bool(taken) != block.negated else 1]
 
-    def leave(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
+    def diverge(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
         """Continue threads that diverge or wait."""
         block = compiled.block
         if block.kind == "branch":
-            self.part(compiled, group, extra)
+            self.split(compiled, group, extra)
         elif block.kind == "switch":
             self.switch(compiled, group, extra)
         elif block.kind == "barrier":
             self.arrive(compiled, group, extra)
 
-    def part(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
+    def split(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
         """Split a group at a conditional branch."""
         block = compiled.block
         yes, no = reversed(block.targets) if block.negated else block.targets
@@ -262,13 +261,13 @@ class Machine(Units):
             self.alive[:] = False
         else:
             self.alive[group] = False
-        positions = self.everybody if group is None else group
-        if self.made_bulk is not None:
-            self.made_bulk.check_exit(positions, self.alive)
-        if self.made_far is not None:
-            self.made_far.check_exit(positions)
-        if self.made_clusters is not None:
-            self.made_clusters.complete()
+        positions = self.all_positions if group is None else group
+        if "bulk" in vars(self):
+            self.bulk.check_exit(positions, self.alive)
+        if "far_arrivals" in vars(self):
+            self.far_arrivals.check_exit(positions)
+        if "clusters" in vars(self):
+            self.clusters.complete()
         if self.barriers.waiting:
             self.release(self.barriers.complete())
 
@@ -299,7 +298,7 @@ class Machine(Units):
 
     def park(self, number: int, group: Index | None, blocked: Index) -> None:
         """Park the threads of a group that are blocked at a block's first instruction; the others retry."""
-        positions = self.everybody if group is None else group
+        positions = self.all_positions if group is None else group
         going = positions[~np.isin(positions, blocked)]
         if going.size:
             self.merge(self.ready, number, going)
@@ -314,7 +313,7 @@ class Machine(Units):
         if self.parked:
             if self.program.courses.endless.issuperset(self.parked):
                 self.report_endless()
-            if not delivered and self.stands_still():
+            if not delivered and self.is_stuck():
                 self.report_deadlock()
             self.unpark()
         elif self.held:
@@ -323,7 +322,7 @@ class Machine(Units):
             self.barriers.report(self.describe_others())
         return True
 
-    def stands_still(self) -> bool:
+    def is_stuck(self) -> bool:
         """True if one retry of all groups has changed nothing that decides how their loops go on, or nothing at all."""
         living = int(np.count_nonzero(self.alive))
         if living != self.living:
@@ -331,9 +330,9 @@ class Machine(Units):
             self.living = living
             return False
         watched = self.access.watch(self.program.courses.loads)
-        groups = [*self.parked.items(), *self.held.items(), *self.barriers.standing()]
+        groups = [*self.parked.items(), *self.held.items(), *self.barriers.arrived()]
         courses = self.program.courses
-        deciding, whole = self.standstills
+        deciding, whole = self.stuck_checks
         return deciding.reached(watched.events, lambda: self.state(groups, courses.deciding)) or whole.reached(
             watched.changes, lambda: self.state(groups, courses.live_slots)
         )
@@ -377,7 +376,7 @@ class Machine(Units):
             touched = np.isin(warp, warp[lanes])
             if not barriers or (touched & self.alive & ~lanes).any():
                 self.report_missing()
-            self.met = barriers
+            self.matched = barriers
         self.advanced_at_retry = self.advanced
         self.unpark()
 
@@ -390,10 +389,10 @@ class Machine(Units):
         """Raise the error of a warp instruction that some of its lanes never reach."""
         lines = []
         for number, group in self.held.items():
-            who = self.lanes.describe_position(int(group[0]))
+            name = self.lanes.describe_position(int(group[0]))
             more = f" and {group.size - 1} more" if group.size > 1 else ""
             place = self.places.describe(self.program.blocks[number].block.pcs[0])
-            lines.append(f"{who}{more} wait at\n  {place}")
+            lines.append(f"{name}{more} wait at\n  {place}")
         position, missing = self.warps.failed or (0, 0)
         lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
         warp = int(self.lanes.full["thread"][position]) // WARP
@@ -411,15 +410,15 @@ class Machine(Units):
         waits: list[str] = []
         for number, group in self.parked.items():
             pcs = self.program.courses.pcs_around(number)
-            positions = self.everybody if group is None else group
+            positions = self.all_positions if group is None else group
             lines, others = self.mbarriers.describe_waits(positions, pcs, self.operations)
             waits.extend(lines)
-            if others.size and not self.says_itself(number):
+            if others.size and not self.describes_waiters(number):
                 waits.append(self.describe_group(number, others, "spin"))
-        if self.made_pool is not None:
-            waits.extend(self.made_pool.describe_waits())
-        if self.made_clusters is not None:
-            waits.extend(self.made_clusters.describe_waits())
+        if "pool" in vars(self):
+            waits.extend(self.pool.describe_waits())
+        if "clusters" in vars(self):
+            waits.extend(self.clusters.describe_waits())
         waits.extend(self.describe_group(b, g, "wait") for b, g in self.held.items())
         waits.extend(self.barriers.describe_waiting())
         hint = "the thread that should write there, or arrive, must do so before it waits"
@@ -431,7 +430,7 @@ class Machine(Units):
         message = "deadlock: no thread can make progress\n" + "\n".join(waits)
         raise DeadlockError(message, hint=hint, **self.parties({**self.parked, **self.held}))
 
-    def says_itself(self, number: int) -> bool:
+    def describes_waiters(self, number: int) -> bool:
         """True if the first instruction of a block describes its own waiters: setmaxnreg or a cluster wait."""
         pcs = self.program.blocks[number].block.pcs
         first = self.program.function.body[pcs[0]] if pcs else None
@@ -461,7 +460,7 @@ class Machine(Units):
     def parties(self, groups: Mapping[int, Index | None]) -> Parties:
         """Return the instructions and threads of groups, as an error takes them."""
         pcs = [self.first_pc(number) for number in groups]
-        threads = [x for g in groups.values() for x in self.lanes.numbers(self.everybody if g is None else g)]
+        threads = [x for g in groups.values() for x in self.lanes.numbers(self.all_positions if g is None else g)]
         return {"instructions": pcs, "threads": threads}
 
     def first_pc(self, number: int) -> int:
@@ -470,18 +469,18 @@ class Machine(Units):
         return block.pcs[0] if block.pcs else block.end_pc
 
     def describe_group(self, number: int, group: Index | None, verb: str) -> str:
-        positions = self.everybody if group is None else group
-        who = self.lanes.describe_position(int(positions[0]))
+        positions = self.all_positions if group is None else group
+        name = self.lanes.describe_position(int(positions[0]))
         more = f" and {positions.size - 1} more" if positions.size > 1 else ""
-        return f"{who}{more} {verb} at\n  {self.places.describe(self.first_pc(number))}"
+        return f"{name}{more} {verb} at\n  {self.places.describe(self.first_pc(number))}"
 
     def warp_sync(self, mask: Any, pc: int) -> None:
-        if self.current in self.met:
+        if self.current in self.matched:
             # the lanes are at several bar.warp.sync, and all of them have arrived
-            self.met.discard(self.current)
+            self.matched.discard(self.current)
             if self.order is not None:
                 self.order.warp_barrier(self.lanes.positions())
             return
         masks = self.warps.require(mask, pc)
         if self.order is not None:
-            self.meet(self.order, mask, masks)
+            self.synchronize_lanes(self.order, mask, masks)

@@ -65,7 +65,7 @@ class MBarrier:
     def __init__(self, address: int, region: MemoryRegion, lanes: Lanes, name: str) -> None:
         ctas = lanes.ctas
         #: the check that arrivals come after the previous phase, if enabled
-        self.phases: PhaseOrder | None = None
+        self.phase_order: PhaseOrder | None = None
         self.address = address
         self.name = name
         self.region = region
@@ -80,12 +80,12 @@ class MBarrier:
         #: pending: missing arrivals of the `expected` of a phase; tx: missing bytes, negative if some are early
         self.phase, self.expected, self.pending, self.tx = np.zeros((4, ctas), np.int64)
         #: instruction, thread and event of the initialization, and the event of the fence.mbarrier_init after it, or 0
-        self.made_by, self.made_at, self.made, self.published = np.zeros((4, ctas), np.int64)
+        self.init_pc, self.init_position, self.init_event, self.published = np.zeros((4, ctas), np.int64)
         self.arrivals: list[Arrivals] = []
         self.used: Index = np.zeros(lanes.total, np.int64)
 
-    def check_turns(self, order: HappensBefore, findings: Findings) -> None:
-        self.turns = PhaseOrder(order, findings, any_warp=False)
+    def check_phase_order(self, order: HappensBefore, findings: Findings) -> None:
+        self.phase_order = PhaseOrder(order, findings, any_warp=False)
 
     def cells(self, ctas: Index) -> Index:
         """Return the shadow cells of the barriers' bytes, a row for each CTA."""
@@ -102,8 +102,7 @@ class MBarrier:
         expects = np.maximum(self.expected[ctas], 1)
         phases = np.where(late, phases + 1 + (before - pending) // expects, phases)
         pending = np.where(late, expects - (before - pending) % expects, pending - before)
-        states: NDArray[np.uint64] = (phases << PENDING_BITS | pending).astype(np.uint64)
-        return states
+        return (phases << PENDING_BITS | pending).astype(np.uint64)
 
     def note(self, arrivals: Arrivals) -> None:
         """Record arrivals, and prune those of completed phases."""
@@ -121,8 +120,8 @@ class MBarrier:
 
     def forget(self, ctas: Index) -> None:
         """Forget the arrivals of CTAs whose barrier is reinitialized."""
-        if self.turns is not None:
-            self.turns.forget(ctas)
+        if self.phase_order is not None:
+            self.phase_order.forget(ctas)
         before, self.arrivals = self.arrivals, []
         for x in before:
             stays = ~np.isin(x.ctas, ctas)
@@ -147,5 +146,4 @@ def arrivals_before(ctas: Index, counts: Index) -> Index:
     """Return the number of arrivals in the same CTA before each thread's own. ctas: ascending."""
     before = np.cumsum(counts) - counts
     firsts = np.searchsorted(ctas, ctas)
-    result: Index = before - before[firsts]
-    return result
+    return before - before[firsts]

@@ -56,7 +56,7 @@ class MBarriers:
         self.laggards = None if order is None else Laggards(order, lanes, places, access.findings)
         self.checker = access.checker if order is not None else None
         if self.checker is not None:
-            self.checker.report.made_by = self.made_by
+            self.checker.report.made_by = self.init_pc
 
     # the instructions, for the executing threads
 
@@ -72,19 +72,19 @@ class MBarriers:
                 self.misuse(site, barrier, threads[wrong], f"takes 1 to {MOST} arrivals per phase, got {count}")
             again = np.flatnonzero(barrier.live[ctas])
             if again.size:
-                self.misuse(site, barrier, threads[again], "is initialized again", int(barrier.made_by[ctas[again[0]]]))
+                self.misuse(site, barrier, threads[again], "is initialized again", int(barrier.init_pc[ctas[again[0]]]))
             barrier.live[ctas] = True
             barrier.fenced[ctas] = False
             barrier.published[ctas] = 0
             barrier.phase[ctas] = barrier.tx[ctas] = 0
             barrier.expected[ctas] = barrier.pending[ctas] = counts
-            barrier.made_by[ctas] = site.pc
-            barrier.made_at[ctas] = self.lanes.positions()[threads]
+            barrier.init_pc[ctas] = site.pc
+            barrier.init_position[ctas] = self.lanes.positions()[threads]
             barrier.forget(ctas)
             if self.checker is not None:
                 self.checker.make_barriers(barrier.region, barrier.cells(ctas), threads, site)
-            barrier.made[ctas] = self.order.tick(site.pc) if self.order is not None else 0
-            self.changed()
+            barrier.init_event[ctas] = self.order.tick(site.pc) if self.order is not None else 0
+            self.access.memory_changed()
 
     def inval(self, number: int, address: Any) -> None:
         """mbarrier.inval: the bytes become ordinary memory."""
@@ -94,20 +94,20 @@ class MBarriers:
             barrier.live[self.ctas(threads)] = False
             if self.checker is not None:
                 self.checker.free_barriers(barrier.region, barrier.cells(self.ctas(threads)), threads, site)
-            self.changed()
+            self.access.memory_changed()
 
     def fence_init(self) -> None:
         """fence.mbarrier_init: make these threads' initializations visible to all threads that observe the fence."""
         now = self.order.tick(0) if self.order is not None else 0
         for barrier in self.at.values():
-            made = np.isin(barrier.made_at, self.lanes.positions())
-            barrier.fenced |= made
-            barrier.published[made & (barrier.published == 0)] = now
+            mine = np.isin(barrier.init_position, self.lanes.positions())
+            barrier.fenced |= mine
+            barrier.published[mine & (barrier.published == 0)] = now
 
     def fence_proxy(self) -> None:
         """fence.proxy.async: make these threads' initializations visible to asynchronous operations of their CTAs."""
         for barrier in self.at.values():
-            barrier.fenced |= np.isin(barrier.made_at, self.lanes.positions())
+            barrier.fenced |= np.isin(barrier.init_position, self.lanes.positions())
 
     def arrive(
         self, number: int, address: Any, count: Any, expected: Any, wanted: bool, drop: bool, incomplete: bool,
@@ -146,12 +146,12 @@ class MBarriers:
         # a phase releases nothing of threads that arrive after its completion
         for later in fast_unique(arrived_in - phases).tolist():
             at = np.flatnonzero(arrived_in - phases == later)
-            if barrier.turns is not None:
-                barrier.turns.arrive(barrier.name, self.lanes.positions()[threads[at]], ctas[at], site.pc)
+            if barrier.phase_order is not None:
+                barrier.phase_order.arrive(barrier.name, self.lanes.positions()[threads[at]], ctas[at], site.pc)
             if release is not None:
                 release(barrier, threads[at])
             self.count(site, barrier, arriving.part(at))
-        self.changed()
+        self.access.memory_changed()
         return states
 
     def expect_tx(self, number: int, address: Any, expected: Any) -> None:
@@ -161,7 +161,7 @@ class MBarriers:
             self.check_in_time(site, barrier, threads)
             self.expect(site, barrier, threads, self.ctas(threads), self.of(expected, threads))
             self.finish_phases(barrier, fast_unique(self.ctas(threads)))
-            self.changed()
+            self.access.memory_changed()
 
     def check_in_time(self, site: Site, barrier: MBarrier, threads: Index) -> None:
         """Check that bytes are expected while something else is missing that isn't in flight; the phase may complete
@@ -187,7 +187,7 @@ class MBarriers:
         for barrier, threads in self.living(site, address):
             self.expect(site, barrier, threads, self.ctas(threads), -self.of(completed, threads).astype(np.int64))
             self.finish_phases(barrier, fast_unique(self.ctas(threads)))
-            self.changed()
+            self.access.memory_changed()
 
     def wait(self, number: int, address: Any, phase: Any, kind: str, acquires: str) -> Any:
         """mbarrier.test_wait, .try_wait: return whether each thread's phase is complete.
@@ -199,20 +199,20 @@ class MBarriers:
         complete = np.zeros(self.lanes.n, bool)
         for barrier, threads in self.living(site, address):
             now = barrier.phase[self.ctas(threads)]
-            asked = self.of(phase, threads).astype(np.int64)
+            awaited = self.of(phase, threads).astype(np.int64)
             if kind == "state":
-                asked >>= PENDING_BITS
+                awaited >>= PENDING_BITS
             if kind != "parity":
-                self.check_phase(site, barrier, threads, asked, now, kind)
-            done = now > asked if kind == "state" else (now ^ asked) & 1 != 0
+                self.check_phase(site, barrier, threads, awaited, now, kind)
+            done = now > awaited if kind == "state" else (now ^ awaited) & 1 != 0
             if kind == "number" and self.laggards is not None:
-                self.laggards.note(barrier, threads[done], asked[done], site.pc)
+                self.laggards.note(barrier, threads[done], awaited[done], site.pc)
             complete[threads] = done
             if self.order is not None and acquires and site.pc not in self.program.courses.unheeded:
                 self.acquire(self.order, barrier, threads[done], acquires == "cluster")
-                if barrier.turns is not None:
-                    barrier.turns.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
-            self.note_waits(site, barrier, threads, asked, done, kind)
+                if barrier.phase_order is not None:
+                    barrier.phase_order.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))
+            self.note_waits(site, barrier, threads, awaited, done, kind)
         return complete
 
     def acquire(self, order: HappensBefore, barrier: MBarrier, threads: Index, wide: bool) -> None:
@@ -235,13 +235,13 @@ class MBarriers:
         barrier = self.at.get(address)
         if barrier is None or not barrier.live[cta] or barrier.fenced[cta]:
             return
-        made = int(barrier.made_by[cta])
+        init_pc = int(barrier.init_pc[cta])
         self.access.findings.add(
             "barrier",
             f"{barrier.name} is passed to an asynchronous operation by {self.lanes.describe_position(position)}\n"
             f"  {self.places.describe(site.pc)}\nwithout a fence.mbarrier_init by the thread that initialized it\n"
-            f"  {self.places.describe(made)}",
-            site.pc, made, self.lanes.numbers(np.array([position])),
+            f"  {self.places.describe(init_pc)}",
+            site.pc, init_pc, self.lanes.numbers(np.array([position])),
             hint="put fence.mbarrier_init.release.cluster between the initialization and the barrier",
         )
 
@@ -259,10 +259,10 @@ class MBarriers:
                 )
                 continue
             if operation.news is not None:
-                self.bring(barrier, operation.news)
+                self.add_release(barrier, operation.news)
             barrier.tx[signal.cta] -= signal.size_bytes
             self.finish_phases(barrier, np.array([signal.cta]))
-        self.changed()
+        self.access.memory_changed()
 
 
     def groups(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
@@ -295,7 +295,7 @@ class MBarriers:
         name = f"mbarrier {name_of(self.access.memory, shared, BYTES)}"
         barrier = self.at[shared] = MBarrier(shared, region, self.lanes, name)
         if self.order is not None and not self.order.facts.relaxed:
-            barrier.check_turns(self.order, self.access.findings)
+            barrier.check_phase_order(self.order, self.access.findings)
         return barrier
 
     def living(self, site: Site, address: Any) -> Iterator[tuple[MBarrier, Index]]:
@@ -306,25 +306,25 @@ class MBarriers:
                 self.misuse(site, barrier, threads[~live], "is used but not initialized")
                 threads = threads[live]
             if threads.size:
-                self.check_made(site, barrier, threads)
+                self.check_ordered(site, barrier, threads)
                 if self.order is not None:
                     barrier.used[self.lanes.positions()[threads]] = self.order.tick(site.pc)
                 yield barrier, threads
 
-    def check_made(self, site: Site, barrier: MBarrier, threads: Index) -> None:
+    def check_ordered(self, site: Site, barrier: MBarrier, threads: Index) -> None:
         """Check that users of a barrier are ordered after its initialization."""
         if self.order is None:
             return
         ctas = self.ctas(threads)
-        fresh = np.flatnonzero(barrier.made[ctas] >= self.order.cta_start[ctas + self.lanes.first])
+        fresh = np.flatnonzero(barrier.init_event[ctas] >= self.order.cta_start[ctas + self.lanes.first])
         if not fresh.size:
             return
         gid = self.lanes.full["gid"].astype(np.int64)
-        maker, me = gid[barrier.made_at[ctas[fresh]]], self.lanes.get("gid").astype(np.int64)[threads[fresh]]
-        ordered = (maker == me) | self.order.ordered(maker, barrier.made[ctas[fresh]], me)
+        maker, me = gid[barrier.init_position[ctas[fresh]]], self.lanes.get("gid").astype(np.int64)[threads[fresh]]
+        ordered = (maker == me) | self.order.ordered(maker, barrier.init_event[ctas[fresh]], me)
         wrong = fresh[~ordered]
         if wrong.size:
-            pc = int(barrier.made_by[ctas[wrong[0]]])
+            pc = int(barrier.init_pc[ctas[wrong[0]]])
             what = "is used without being ordered after its initialization"
             self.misuse(site, barrier, threads[wrong], what, pc, rule="race")
 
@@ -346,8 +346,7 @@ class MBarriers:
 
     def ctas(self, threads: Index) -> Index:
         """Return the CTAs of executing threads, in the chunk."""
-        ctas: Index = self.lanes.get("chunk_cta")[threads]
-        return ctas
+        return self.lanes.get("chunk_cta")[threads]
 
     def of(self, value: Any, threads: Index) -> NDArray[Any]:
         """Return the elements of executing threads, of an array or a scalar that all share."""
@@ -380,12 +379,12 @@ class MBarriers:
             if past.any():
                 at = threads[past[ctas]]
                 self.misuse(
-                    site, barrier, at, self.past_the_count(barrier, int(ctas[past[ctas]][0])),
+                    site, barrier, at, self.describe_excess(barrier, int(ctas[past[ctas]][0])),
                     hint="initialize the barrier with the number of arrivals per phase, or let fewer threads arrive",
                 )
                 left[past] = 0
 
-    def past_the_count(self, barrier: MBarrier, cta: int) -> str:
+    def describe_excess(self, barrier: MBarrier, cta: int) -> str:
         missing = int(barrier.tx[cta])
         return (
             f"gets one arrival more than the {int(barrier.expected[cta])} of phase {int(barrier.phase[cta])}, "
@@ -400,22 +399,22 @@ class MBarriers:
                 self.finishes(barrier, done)
             barrier.phase[done] += 1
             barrier.pending[done] = barrier.expected[done]
-            if barrier.turns is not None:
-                barrier.turns.end(done)
-            self.pass_on(barrier, done)
+            if barrier.phase_order is not None:
+                barrier.phase_order.end(done)
+            self.complete_releases(barrier, done)
 
     def release(self, barrier: MBarrier, threads: Index) -> None:
         """Release the executing threads' past into the current phase."""
         if self.order is None:
             return
-        self.bring(barrier, self.order.release(self.lanes.positions()[threads]))
+        self.add_release(barrier, self.order.release(self.lanes.positions()[threads]))
 
-    def bring(self, to: MBarrier | Wide, message: Message) -> None:
+    def add_release(self, to: MBarrier | Wide, message: Message) -> None:
         """Add a release to the current phase."""
         assert self.order is not None, "messages are for checks"
         to.coming = message if to.coming is None else self.order.joined([to.coming, message])
 
-    def pass_on(self, barrier: MBarrier, ctas: Index) -> None:
+    def complete_releases(self, barrier: MBarrier, ctas: Index) -> None:
         """Make the releases into a completed phase available to its waiters.
 
         They include those of earlier phases: all arrivals update one location, one after another.
@@ -424,10 +423,10 @@ class MBarriers:
             return
         if self.laggards is not None:
             self.laggards.check(barrier, barrier.coming, ctas)
-        self.bring_to_end(barrier, ctas)
-        self.bring_to_end(barrier.wide, ctas)
+        self.complete_release(barrier, ctas)
+        self.complete_release(barrier.wide, ctas)
 
-    def bring_to_end(self, of: MBarrier | Wide, ctas: Index) -> None:
+    def complete_release(self, of: MBarrier | Wide, ctas: Index) -> None:
         """Move the releases into the current phase of these CTAs to those that waits acquire."""
         if of.coming is None or self.order is None:
             return
@@ -436,12 +435,12 @@ class MBarriers:
         of.coming.clear(ctas)
 
     def check_phase(
-        self, site: Site, barrier: MBarrier, threads: Index, asked: Index, now: Index, kind: str
+        self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, now: Index, kind: str
     ) -> None:
-        """Check that phase n is waited for in phase n or n + 1: a barrier only knows a parity, and no older states."""
-        wrong = np.flatnonzero((now != asked) & (now != asked + 1))
+        """Check that phase n is waited for in phase n or n + 1: states and parities don't distinguish others."""
+        wrong = np.flatnonzero((now != awaited) & (now != awaited + 1))
         if wrong.size:
-            n, phase = int(asked[wrong[0]]), int(now[wrong[0]])
+            n, phase = int(awaited[wrong[0]]), int(now[wrong[0]])
             reason = f"a {'state' if kind == 'state' else 'parity'} only tells the current phase from the previous one"
             self.misuse(
                 site, barrier, threads[wrong],
@@ -451,7 +450,7 @@ class MBarriers:
             )
 
     def note_waits(
-        self, site: Site, barrier: MBarrier, threads: Index, asked: Index, done: NDArray[np.bool_], kind: str
+        self, site: Site, barrier: MBarrier, threads: Index, awaited: Index, done: NDArray[np.bool_], kind: str
     ) -> None:
         every = np.count_nonzero(done) == done.size
         if every and self.waits is None:
@@ -461,17 +460,12 @@ class MBarriers:
         positions = self.lanes.positions()[threads]
         self.waits.clear(positions)
         if not every:
-            self.waits.set(barrier, positions[~done], asked[~done], kind, site.pc)
+            self.waits.set(barrier, positions[~done], awaited[~done], kind, site.pc)
 
-    def changed(self) -> None:
-        """Record a change of a barrier, so that waiters retry."""
-        if self.access.watched is not None:
-            self.access.watched.written_elsewhere()
-
-    def made_by(self, address: int, cta: int) -> int | None:
+    def init_pc(self, address: int, cta: int) -> int | None:
         """Return the instruction that initialized the barrier at a shared address of a CTA."""
         barrier = self.at.get(address // BYTES * BYTES)
-        return int(barrier.made_by[cta]) if barrier is not None and barrier.live[cta] else None
+        return int(barrier.init_pc[cta]) if barrier is not None and barrier.live[cta] else None
 
     # messages
 

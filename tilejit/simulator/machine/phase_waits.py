@@ -43,30 +43,30 @@ class Waits:
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:
         """Describe the waits of these threads at these instructions, and return the threads that have none."""
-        stands = (self.barrier[positions] > 0) & np.isin(self.pc[positions], list(pcs))
-        here = positions[stands]
+        matches = (self.barrier[positions] > 0) & np.isin(self.pc[positions], list(pcs))
+        here = positions[matches]
         cta_of = self.lanes.full["chunk_cta"]
         keys = np.stack([self.barrier[here], self.phase[here], self.pc[here], cta_of[here]])
         lines = []
-        told: dict[tuple[int, int, int], int] = {}
+        seen: dict[tuple[int, int, int], int] = {}
         for key in sorted(map(tuple, np.unique(keys, axis=1).T.tolist())):
-            told[key[:3]] = told.get(key[:3], -1) + 1
-            if not told[key[:3]]:
+            seen[key[:3]] = seen.get(key[:3], -1) + 1
+            if not seen[key[:3]]:
                 lines.append(self.describe_one(here[(keys == np.array(key)[:, None]).all(axis=0)], operations))
-        more = sum(told.values())
+        more = sum(seen.values())
         lines.extend([f"the same holds in {more} more CTAs"] if more else [])
-        return lines, positions[~stands]
+        return lines, positions[~matches]
 
     def describe_one(self, positions: Index, operations: Operations) -> str:
         """Describe the wait of threads of one CTA at one instruction, and what is missing."""
         at = int(positions[0])
         barrier = self.barriers[int(self.barrier[at])]
         assert barrier is not None, "a waiter has a barrier"
-        asked, kind = int(self.phase[at]), str(self.kinds[at])
+        awaited, kind = int(self.phase[at]), str(self.kinds[at])
         cta = int(self.lanes.full["chunk_cta"][at])
-        phase = f"a phase of parity {asked & 1}" if kind == "parity" else f"phase {asked}"
+        phase = f"a phase of parity {awaited & 1}" if kind == "parity" else f"phase {awaited}"
         return (
-            f"{self.lanes.who_waits(positions)} for {phase} of {barrier.name}\n"
+            f"{self.lanes.describe_waiters(positions)} for {phase} of {barrier.name}\n"
             f"  {self.places.describe(int(self.pc[at]))}\n  {self.describe_phase(barrier, cta, operations)}"
         )
 

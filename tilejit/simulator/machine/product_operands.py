@@ -63,8 +63,8 @@ class Operands:
         issuers = np.concatenate([warps, warps + WARP - 1], axis=1)
         groups = (leaders - ctas * self.lanes.threads) // WARPGROUP
         events = self.agents.read_each([
-            (run.spans(), Start("product", who, run.site), products_of(group), cta)
-            for run, who, group, cta in zip(runs, issuers, groups.tolist(), ctas.tolist(), strict=True)
+            (run.spans(), Start("product", lanes, run.site), products_of(group), cta)
+            for run, lanes, group, cta in zip(runs, issuers, groups.tolist(), ctas.tolist(), strict=True)
         ])
         self.latest[self.lanes.full["chunk_warp"][warps]] = events[:, None]
 
@@ -80,5 +80,4 @@ class Operands:
                 f"has {int(table[row, column]):#x}, the first {int(table[row, 0]):#x}\n  {self.places.describe(pc)}",
                 instructions=(pc,), threads=self.lanes.numbers(np.array([at])),
             )
-        first: NDArray[Any] = table[:, 0]
-        return first
+        return table[:, 0]

@@ -67,7 +67,7 @@ class ProductRegisters:
             row, warp = rows[stale[0][0], 0], here[stale[0][1]]
             other = int(self.touches[row, warp]) - 1
             self.fail(
-                f"{self.who(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
+                f"{self.warp_name(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
                 f"which was accessed without a wgmma.fence since\n  {self.places.describe(other)}", pc, other,
             )
         shape = _shape_code(form)
@@ -96,7 +96,7 @@ class ProductRegisters:
     def report_product(self, row: int, warp: int, pc: int) -> NoReturn:
         other = int(self.issued[row, warp])
         self.fail(
-            f"{self.who(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
+            f"{self.warp_name(warp)} multiplies with register {self.names[row]}\n  {self.places.describe(pc)}\n"
             f"which a product in flight uses differently\n  {self.places.describe(other)}",
             pc, other, "put wgmma.wait_group between the two",
         )
@@ -107,7 +107,7 @@ class ProductRegisters:
         verb = "reads" if at < len(touched.read) else "writes"
         pc, other = touched.at[at], int(self.issued[row, warp])
         self.fail(
-            f"{self.who(warp)} {verb} register {self.names[row]}\n  {self.places.describe(pc)}\n"
+            f"{self.warp_name(warp)} {verb} register {self.names[row]}\n  {self.places.describe(pc)}\n"
             f"which {what} a product that was not waited for\n  {self.places.describe(other)}", pc, other, hint,
         )
 
@@ -122,11 +122,10 @@ class ProductRegisters:
         """Return the executing warps' numbers in the chunk."""
         warp = self.lanes.get("chunk_warp")
         if self.lanes.whole_warps():
-            first: Index = warp.reshape(-1, WARP)[:, 0]
-            return first
+            return warp.reshape(-1, WARP)[:, 0]
         return fast_unique(warp)
 
-    def who(self, warp: int) -> str:
+    def warp_name(self, warp: int) -> str:
         cta, inside = divmod(int(warp), self.lanes.warps_per_cta)
         return self.lanes.describe_position(cta * self.lanes.threads + inside * WARP)
 

@@ -17,7 +17,7 @@ from ...dataclass import dataclass
 from .lanes import Index
 
 FIRST_LOOK = 1024
-COMPARED_ROUNDS = 64
+COMPARED_RETRIES = 64
 
 # function that returns (register slot, value for a group's threads) for the registers that decide the loop at a block
 Deciding = Callable[[int, Index | None], list[tuple[int, Any]]]
@@ -27,7 +27,7 @@ Deciding = Callable[[int, Index | None], list[tuple[int, Any]]]
 class Kept:
     """Saved registers of a group at a loop head. differs: the index of the register that changed the last time."""
 
-    turn: int
+    iteration: int
     group: Index | None
     values: list[tuple[int, Any]]
     differs: int = 0
@@ -37,7 +37,7 @@ class Loops:
     """The iterations of all loops of a chunk, by head block."""
 
     def __init__(self) -> None:
-        self.turns: dict[int, int] = {}
+        self.iterations: dict[int, int] = {}
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
     def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
@@ -45,17 +45,17 @@ class Loops:
 
         deciding: a parameter rather than an attribute, because its owner holds this object.
         """
-        turn = self.turns.get(head, 0) + 1
-        self.turns[head] = turn
-        if turn < FIRST_LOOK:
+        iteration = self.iterations.get(head, 0) + 1
+        self.iterations[head] = iteration
+        if iteration < FIRST_LOOK:
             return False
         if endless:
             return True
         key = (head, -1, 0) if group is None else (head, int(group[0]), group.size)
         kept = self.kept.get(key)
-        if kept is not None and turn < 2 * kept.turn:
+        if kept is not None and iteration < 2 * kept.iteration:
             return self.same(kept, group, deciding(head, group))
-        self.kept[key] = Kept(turn, group, [(slot, np.copy(value)) for slot, value in deciding(head, group)])
+        self.kept[key] = Kept(iteration, group, [(slot, np.copy(value)) for slot, value in deciding(head, group)])
         return False
 
     def same(self, kept: Kept, group: Index | None, now: list[tuple[int, Any]]) -> bool:
@@ -83,7 +83,7 @@ class Standstill:
 
     def __init__(self) -> None:
         self.changes = -1
-        self.round = 0
+        self.retries = 0
         self.state: Any = None
 
     def reached(self, changes: int, state: Callable[[], Any]) -> bool:
@@ -94,11 +94,11 @@ class Standstill:
         compared.
         """
         if changes != self.changes:
-            self.changes, self.round = changes, 0
+            self.changes, self.retries = changes, 0
             return False
-        self.round += 1
-        kept_at = 1 << (self.round.bit_length() - 1)
-        if self.round == kept_at:
+        self.retries += 1
+        kept_at = 1 << (self.retries.bit_length() - 1)
+        if self.retries == kept_at:
             self.state = state()
             return False
-        return self.round <= kept_at + COMPARED_ROUNDS and self.state is not None and bool(state() == self.state)
+        return self.retries <= kept_at + COMPARED_RETRIES and self.state is not None and bool(state() == self.state)

@@ -41,8 +41,7 @@ class AddressRun:
     def read(self) -> NDArray[Any]:
         """Return the current values."""
         if len(self.parts) == 1 and self.parts[0].which is None:
-            whole: NDArray[Any] = self.parts[0].view[self.parts[0].index]
-            return whole
+            return self.parts[0].view[self.parts[0].index]
         result = np.zeros(self.count, ELEMENTS[self.site.dtype])
         for part in self.parts:
             result[slice(None) if part.which is None else part.which] = part.view[part.index]
@@ -72,7 +71,7 @@ class AddressRun:
             parts.append(RunPart(x.region, x.view, number[at], x.index[mine]))
         return AddressRun(self.site, which.size, tuple(parts), None)
 
-    def alone(self) -> AddressRun:
+    def in_bounds(self) -> AddressRun:
         """Select the elements that have addresses."""
         return self.part(self.which)
 
@@ -102,13 +101,13 @@ class Reach:
     ) -> AddressRun:
         """Return the elements at addresses of a CTA, only those `inside`. Reports name the issuer."""
         which = None if inside is None else np.flatnonzero(inside)
-        asked = addresses if which is None else addresses[which]
-        if not asked.size:
+        chosen = addresses if which is None else addresses[which]
+        if not chosen.size:
             return AddressRun(site, addresses.size, (), which)
         parts = []
-        for region, some in self.regions(site, asked, issuer):
+        for region, some in self.regions(site, chosen, issuer):
             of = which if some is None else some if which is None else which[some]
-            index = self.elements(site, region, cta, asked if some is None else asked[some])
+            index = self.elements(site, region, cta, chosen if some is None else chosen[some])
             parts.append(RunPart(region, region.view(site.dtype, site.shift)[0], of, index))
         return AddressRun(site, addresses.size, tuple(parts), which)
 

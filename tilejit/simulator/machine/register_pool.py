@@ -83,17 +83,17 @@ class RegisterPool:
     def check(self, how: str, count: int, pc: int, cta: int, group: int) -> None:
         """Check that a warpgroup sets its registers once, and in the direction of the instruction."""
         before, other = int(self.each[cta, group]), int(self.set_by[cta, group])
-        who = f"warpgroup {group} of CTA {self.lanes.cta_coordinates(self.lanes.first + cta)}"
+        party = f"warpgroup {group} of CTA {self.lanes.cta_coordinates(self.lanes.first + cta)}"
         threads = self.lanes.numbers(self.members(cta, group))
         if other >= 0:
             self.findings.add(
-                "registers", f"{who} sets its registers a second time\n  {self.places.describe(pc)}\nafter\n"
+                "registers", f"{party} sets its registers a second time\n  {self.places.describe(pc)}\nafter\n"
                 f"  {self.places.describe(other)}", pc, other, threads,
             )
         if (count < before) if how == "inc" else (count > before):
             verb = "increases" if how == "inc" else "decreases"
             self.findings.add(
-                "registers", f"{who} {verb} its registers from {before} to {count}\n  {self.places.describe(pc)}",
+                "registers", f"{party} {verb} its registers from {before} to {count}\n  {self.places.describe(pc)}",
                 pc, None, threads,
             )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..decode.translate import Program
 from .lanes import Index, Lanes
-from .special import given_values
+from .special import initial_values
 
 
 class Registers:
@@ -23,7 +23,7 @@ class Registers:
     def __init__(self, program: Program, lanes: Lanes, params: bytes) -> None:
         self.lanes = lanes
         self.all: list[Any] = list(program.initial)
-        for slot, value in given_values(program, lanes, params):
+        for slot, value in initial_values(program, lanes, params):
             self.all[slot] = value
         self.owned: set[int] = set()
         self.kept_group: Index | None = None

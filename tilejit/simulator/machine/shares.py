@@ -94,8 +94,8 @@ class Shares:
         """Check at the end of a phase that each CTA has copied a part to each place."""
         for cta in ctas.tolist() if self.copied else ():
             copied = self.copied.pop((cta, barrier.address), {})
-            everybody = {rank for there in copied.values() for rank in there}
-            parts = [there for there in copied.values() if len(there) < len(everybody)]
+            sharing = {rank for there in copied.values() for rank in there}
+            parts = [there for there in copied.values() if len(there) < len(sharing)]
             for there in parts[:1]:
                 others = [box for part in parts for rank, box in part.items() if rank not in there]
                 if others:
@@ -112,8 +112,8 @@ class Shares:
         access.findings.add("in-flight", text, mine.site.pc, other.site.pc, threads, hint=_HINT)
 
     def described(self, box: SharedBox) -> str:
-        who = self.mbarriers.lanes.describe_position(box.position)
+        thread = self.mbarriers.lanes.describe_position(box.position)
         memory = self.mbarriers.access.memory.find("shared", box.to)
         width = box.map.boxes.shape.element_bytes
         where = f"address {box.to:#x}" if memory is None else place(memory, box.to - memory.base, width)
-        return f"{who} copies {box.region} to {where}"
+        return f"{thread} copies {box.region} to {where}"

@@ -12,7 +12,7 @@ from ..decode.translate import Program
 from .lanes import WARP, Lanes, thread_coordinate
 
 
-def given_values(program: Program, lanes: Lanes, params: bytes) -> Iterator[tuple[int, Any]]:
+def initial_values(program: Program, lanes: Lanes, params: bytes) -> Iterator[tuple[int, Any]]:
     """Yield (slot, value) of each special register and parameter that a program uses."""
     for slot, dtype, offset in program.params:
         yield slot, np.frombuffer(params, dtype, 1, offset)[0]

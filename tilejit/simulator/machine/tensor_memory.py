@@ -196,8 +196,7 @@ class TensorMemory:
 
     def here(self) -> Index:
         """Return the executing warps' numbers in the chunk."""
-        warps: Index = self.lanes.get("chunk_warp").reshape(-1, WARP)[:, 0]
-        return warps
+        return self.lanes.get("chunk_warp").reshape(-1, WARP)[:, 0]
 
     def uniform(self, value: Any, what: str, pc: int) -> Index:
         """Return one value per executing warp, which must be uniform."""
@@ -227,20 +226,14 @@ class TensorMemory:
         wrong = np.flatnonzero((row < lowest) | (row + kind.height > lowest + WARP))
         if wrong.size:
             at = int(wrong[0])
-            raise OutOfBoundsError(
-                f"{self.allocator.who(int(warps[at]))} {verb} lanes {int(row[at])} to {int(row[at]) + kind.height - 1} "
-                f"of tensor memory; warp {int(inside[at])} reaches lanes {int(lowest[at])} to {int(lowest[at]) + 31}\n"
-                f"  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
-            )
+            what = f"{verb} lanes {int(row[at])} to {int(row[at]) + kind.height - 1} of tensor memory; "
+            what += f"warp {int(inside[at])} reaches lanes {int(lowest[at])} to {int(lowest[at]) + 31}"
+            self.allocator.refuse(int(warps[at]), pc, what, kind=OutOfBoundsError)
         wrong = np.flatnonzero(row % kind.height)
         if wrong.size:
             at = int(wrong[0])
-            raise MisalignedError(
-                f"{self.allocator.who(int(warps[at]))} {verb} tensor memory from lane {int(row[at])} on, which is not "
-                f"a multiple of {kind.height}\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
-            )
+            what = f"{verb} tensor memory from lane {int(row[at])} on, which is not a multiple of {kind.height}"
+            self.allocator.refuse(int(warps[at]), pc, what, kind=MisalignedError)
         self.check_columns(kind, warps, column, verb, pc)
         first = warps // self.lanes.warps_per_cta * CELLS + row * COLUMNS + column
         offsets = kind.rows * COLUMNS + kind.columns
@@ -258,11 +251,8 @@ class TensorMemory:
                 live = self.allocator.live[int(warps[at]) // self.lanes.warps_per_cta]
                 known = "\n".join(self.allocator.line(a) for a in live) or "  nothing"
                 last = int(start) + kind.span - 1
-                raise OutOfBoundsError(
-                    f"{self.allocator.who(int(warps[at]))} {verb} columns {int(start)} to {last} of "
-                    f"tensor memory, which are not all allocated\n  {self.places.describe(pc)}\nallocated:\n{known}",
-                    instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
-                )
+                what = f"{verb} columns {int(start)} to {last} of tensor memory, which are not all allocated"
+                self.allocator.refuse(int(warps[at]), pc, what, f"\nallocated:\n{known}", OutOfBoundsError)
             if self.order is not None:
                 units = fast_unique(columns // UNIT)
                 self.last_use[warps[rows][:, None], units] = self.order.tick(pc)
@@ -304,9 +294,9 @@ class TensorMemory:
             "without tcgen05.fence::before_thread_sync before and ::after_thread_sync after the barrier between them"
         )
         raise RaceError(
-            f"race in tensor memory: {self.allocator.who(int(me[first]))} {how}s "
+            f"race in tensor memory: {self.allocator.warp_name(int(me[first]))} {how}s "
             f"at {self.cell(cells, int(at[first]))}\n  {self.places.describe(pc)}\n"
-            f"and {self.allocator.who(int(them[first]))} {other}s there, {why}\n"
+            f"and {self.allocator.warp_name(int(them[first]))} {other}s there, {why}\n"
             f"  {self.places.describe(int(self.order.pcs[int(event[first])]))}",
             instructions=(pc, int(self.order.pcs[int(event[first])])),
             threads=self.allocator.threads(int(me[first])),
@@ -320,8 +310,7 @@ class TensorMemory:
         def leader(warp: Index) -> Index:
             """Return the first thread of a warp of the chunk, as a number in the grid."""
             cta, inside = divmod(warp + first, self.lanes.warps_per_cta)
-            result: Index = cta * self.lanes.threads + inside * WARP + 1
-            return result
+            return cta * self.lanes.threads + inside * WARP + 1
 
         return self.order.ordered(leader(them), event, leader(me))
 
@@ -329,32 +318,25 @@ class TensorMemory:
         """Check a deallocation: nothing in flight, and all other warps' uses before a barrier."""
         assert self.order is not None
         cta = warp // self.lanes.warps_per_cta
+        what = f"frees columns {start} to {start + columns - 1} of tensor memory"
         for kind, busy in self.busy.items():
             part = busy.reshape(-1, ROWS, COLUMNS)[cta, :, start : start + columns]
             if np.count_nonzero(part):
-                other = int(part[part != 0][0]) - 1
-                wait = "ld" if kind == "load" else "st"
-                raise AsyncHazardError(
-                    f"{self.allocator.who(warp)} frees columns {start} to {start + columns - 1} of tensor memory\n"
-                    f"  {self.places.describe(pc)}\nwhile a {kind} of them is in flight\n"
-                    f"  {self.places.describe(other)}",
-                    hint=f"put tcgen05.wait::{wait} before the deallocation",
-                    instructions=(pc, other), threads=self.allocator.threads(warp),
-                )
+                pending = int(part[part != 0][0]) - 1
+                more = f"\nwhile a {kind} of them is in flight\n  {self.places.describe(pending)}"
+                hint = f"put tcgen05.wait::{'ld' if kind == 'load' else 'st'} before the deallocation"
+                self.allocator.refuse(warp, pc, what, more, AsyncHazardError, hint, pending)
         first = cta * self.lanes.warps_per_cta
         others = np.arange(first, first + self.lanes.warps_per_cta)
         uses = self.last_use[others, start // UNIT : (start + columns) // UNIT].max(axis=1)
         late = (uses > 0) & (others != warp) & ~self.ordered(np.full(others.size, warp), others, uses)
         if late.any():
             other = int(np.flatnonzero(late)[0])
-            raise RaceError(
-                f"{self.allocator.who(warp)} frees columns {start} to {start + columns - 1} of tensor memory\n"
-                f"  {self.places.describe(pc)}\nbut no barrier follows their use by "
-                f"{self.allocator.who(int(others[other]))}\n"
-                f"  {self.places.describe(int(self.order.pcs[int(uses[other])]))}",
-                hint="put a barrier between the last use and the deallocation",
-                instructions=(pc, int(self.order.pcs[int(uses[other])])), threads=self.allocator.threads(warp),
-            )
+            use = int(self.order.pcs[int(uses[other])])
+            more = f"\nbut no barrier follows their use by {self.allocator.warp_name(int(others[other]))}\n"
+            more += f"  {self.places.describe(use)}"
+            hint = "put a barrier between the last use and the deallocation"
+            self.allocator.refuse(warp, pc, what, more, RaceError, hint, use)
 
     def finish(self, operations: list[TmemTransfer], here: Index, how: str) -> list[TmemTransfer]:
         """Complete the operations of the warps `here` and return the remaining ones."""
@@ -373,8 +355,7 @@ class TensorMemory:
 
     def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:
         """Store words, or 16 bits in the lower half of each cell, which makes the upper half undefined."""
-        if self.access.watched is not None:
-            self.access.watched.written_elsewhere()
+        self.access.memory_changed()
         if packed:
             self.data.view(np.uint16)[2 * cells] = values
             self.written[2 * cells] = 1
@@ -387,29 +368,20 @@ class TensorMemory:
         row, column = divmod(int(cells.reshape(-1)[at]) % CELLS, COLUMNS)
         return f"lane {row}, column {column}"
 
-    def warp_of(self, warps: Index, cells: Index, at: int) -> str:
-        return self.allocator.who(int(warps[at // (cells.size // warps.size)]))
-
-    def threads_of(self, warps: Index, cells: Index, at: int) -> list[int]:
-        return self.allocator.threads(int(warps[at // (cells.size // warps.size)]))
+    def warp_of(self, warps: Index, cells: Index, at: int) -> int:
+        return int(warps[at // (cells.size // warps.size)])
 
     def report_busy(
         self, warps: Index, cells: Index, busy: NDArray[np.uint32], other: str, how: str, pc: int
     ) -> NoReturn:
         at = int(np.flatnonzero(busy.reshape(-1))[0])
-        wait = "ld" if other == "load" else "st"
-        raise AsyncHazardError(
-            f"{self.warp_of(warps, cells, at)} {how}s at {self.cell(cells, at)} of tensor memory\n"
-            f"  {self.places.describe(pc)}\nbefore the {other} there was waited for\n"
-            f"  {self.places.describe(int(busy.reshape(-1)[at]) - 1)}",
-            hint=f"put tcgen05.wait::{wait} between the two",
-            instructions=(pc, int(busy.reshape(-1)[at]) - 1), threads=self.threads_of(warps, cells, at),
-        )
+        pending = int(busy.reshape(-1)[at]) - 1
+        more = f"\nbefore the {other} there was waited for\n  {self.places.describe(pending)}"
+        hint = f"put tcgen05.wait::{'ld' if other == 'load' else 'st'} between the two"
+        what = f"{how}s at {self.cell(cells, at)} of tensor memory"
+        self.allocator.refuse(self.warp_of(warps, cells, at), pc, what, more, AsyncHazardError, hint, pending)
 
     def report_unwritten(self, warps: Index, cells: Index, wrong: Index, pc: int) -> NoReturn:
         at = int(wrong[0])
-        raise UninitializedReadError(
-            f"{self.warp_of(warps, cells, at)} loads from {self.cell(cells, at)} of tensor memory, which nothing has "
-            f"written\n  {self.places.describe(pc)}",
-            instructions=(pc,), threads=self.threads_of(warps, cells, at),
-        )
+        what = f"loads from {self.cell(cells, at)} of tensor memory, which nothing has written"
+        self.allocator.refuse(self.warp_of(warps, cells, at), pc, what, kind=UninitializedReadError)

@@ -208,8 +208,8 @@ class Warps:
         """Elect the first member lane at or after the warp's preferred one, cyclically."""
         members = (masks & self.spread(self.active())).astype(np.uint64)
         start = self.spread(self.leader).astype(np.uint64)
-        turned = (members >> start | members << (np.uint64(WARP) - start)) & np.uint64(0xFFFFFFFF)
-        lowest = turned & (~turned + np.uint64(1))
+        rotated = (members >> start | members << (np.uint64(WARP) - start)) & np.uint64(0xFFFFFFFF)
+        lowest = rotated & (~rotated + np.uint64(1))
         leader = ((np.log2(lowest.astype(np.float64)).astype(np.uint64) + start) % np.uint64(WARP)).astype(np.uint32)
         return leader, leader == self.lanes.get("lane").astype(np.uint32)
 

@@ -52,5 +52,4 @@ class Watched:
 
 def places(bound: Bound, index: NDArray[Any], site: Site) -> NDArray[np.int64]:
     """Return the bytes of elements, as offsets in the region's memory."""
-    result: NDArray[np.int64] = bound.lead + (index << site.shift)[:, None] + np.arange(1 << site.shift)
-    return result
+    return bound.lead + (index << site.shift)[:, None] + np.arange(1 << site.shift)
