@@ -47,17 +47,17 @@ class Allocator:
         cta = warp // self.lanes.warps_per_cta
         self.check(cta, warp, columns, pc)
         free = ~self.owned[cta]
-        for start in range(COLUMNS - columns, -1, -UNIT):
-            if free[start : start + columns].all():
-                allocation = Allocation(start, columns, warp, pc)
-                self.live[cta].append(allocation)
-                self.last[cta] = allocation
-                self.owned[cta, start : start + columns] = True
-                return start
-        taken = "\n".join(self.line(a) for a in self.live[cta])
-        what = f"waits forever for {columns} columns of tensor memory: {int(free.sum())} of {COLUMNS} are free"
-        hint = "allocate fewer columns, or free some first"
-        self.refuse(warp, pc, what, f"\nits CTA holds\n{taken}", DeadlockError, hint)
+        starts = (x for x in range(COLUMNS - columns, -1, -UNIT) if free[x : x + columns].all())
+        start = next(starts, None)
+        if start is None:
+            taken = "\n".join(self.line(a) for a in self.live[cta])
+            what = f"waits forever for {columns} columns of tensor memory: {int(free.sum())} of {COLUMNS} are free"
+            hint = "allocate fewer columns, or free some first"
+            self.refuse(warp, pc, what, f"\nits CTA holds\n{taken}", DeadlockError, hint)
+        self.last[cta] = Allocation(start, columns, warp, pc)
+        self.live[cta].append(self.last[cta])
+        self.owned[cta, start : start + columns] = True
+        return start
 
     def check(self, cta: int, warp: int, columns: int, pc: int) -> None:
         if columns < UNIT or columns > COLUMNS or columns & (columns - 1):
@@ -112,8 +112,8 @@ class Allocator:
         for allocations in self.live:
             for a in allocations:
                 raise SimulationError(
-                    f"the kernel exits with {a.columns} columns of tensor memory allocated, by {self.warp_name(a.warp)}\n"
-                    f"  {self.places.describe(a.pc)}",
+                    f"the kernel exits with {a.columns} columns of tensor memory allocated, by "
+                    f"{self.warp_name(a.warp)}\n  {self.places.describe(a.pc)}",
                     hint="free them with tcgen05.dealloc on every path out of the kernel",
                     instructions=(a.pc,), threads=self.threads(a.warp),
                 )
