@@ -53,7 +53,6 @@ def sync(emission: Emission, stmt: Sync) -> None:
 
 
 def _first_barrier(emission: Emission, scope: Scope) -> int:
-    """Return the barrier number of the scope's first instance."""
     (placement,) = [p for p in within(emission.kernel.memory, BARRIER) if p.name == scope.name]
     return placement.first
 

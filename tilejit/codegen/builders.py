@@ -161,7 +161,6 @@ class FunctionBuilder(_TextBuilder, BlockBuilder):
 
     @property
     def body(self) -> str:
-        """The instructions so far, one per line."""
         return "\n".join(self._lines)
 
     def machine(self, row: Row, *operands: Number) -> Number:

@@ -31,7 +31,6 @@ class Counting:
     words: tuple[Word, ...] = ()
 
     def goes_on(self, w: Writer, index: str) -> str:
-        """Emit the test that an index is before the limit."""
         return w.value(f"icmp {self.before} {self.kind} {index}, {self.limit}")
 
     def advance(self, w: Writer, index: str) -> tuple[str, str]:

@@ -59,7 +59,6 @@ class LineTable:
         return location
 
     def metadata(self) -> list[str]:
-        """Return the metadata lines for the end of the module."""
         if not self.enabled:
             return []
         version = self._add('!{i32 2, !"Debug Info Version", i32 3}')

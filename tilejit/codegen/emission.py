@@ -88,7 +88,6 @@ class Emission:
     ordered: set[str] = field(default_factory=set)
 
     def base(self, buffer: Buffer) -> str:
-        """Return the address at which a buffer starts."""
         return self.bases[buffer.start.name]
 
     def number(self, buffer: Buffer) -> str:
@@ -112,7 +111,6 @@ class Emission:
         return words
 
     def has(self, instruction: Capability) -> bool:
-        """True if the target has the instruction."""
         return instruction.missing(self.target) is None
 
     def machine(
@@ -160,7 +158,6 @@ class _AsmCall(NamedTuple):
     definition: str
 
     def text(self, operands: tuple[str, ...], past: Mapping[int, int]) -> str:
-        """Return the call with its operands; `past` as in `Emission.machine`."""
         before = self.before
         for number, count in past.items():
             if count:
@@ -170,7 +167,6 @@ class _AsmCall(NamedTuple):
 
 
 def _is_integer(operand: str) -> bool:
-    """True if an operand is an integer literal."""
     return operand.lstrip("-").isdigit()
 
 

@@ -76,7 +76,6 @@ def _converted(emission: Emission, conversion: Cast) -> LLVMValue:
 
 
 def _changing(emission: Emission, var: Var) -> LLVMValue:
-    """Return the current value of a mutable variable."""
     emission.is_impure = True
     slot = emission.slots[var.name]
     return LLVMValue(emission.writer.read(slot, slot.kind), var.dtype)

@@ -85,7 +85,6 @@ def element_address(emission: Emission, buffer: Buffer, pointer: str, base: str,
 
 
 def _past(emission: Emission, pointer: str, place: str, count: int) -> str:
-    """Return the address `count` bytes further."""
     return emission.writer.value(f"getelementptr i8, {pointer} {place}, i64 {count}") if count else place
 
 
@@ -376,7 +375,6 @@ def global_address(emission: Emission, buffer: Buffer, offset: OffsetParts) -> t
 
 
 def _further(buffer: Buffer, offset: OffsetParts, bits: int) -> OffsetParts:
-    """Return the offset `bits` bits further."""
     return OffsetParts(offset.part, offset.past + bits // buffer.dtype.bits) if bits else offset
 
 

@@ -71,7 +71,6 @@ def _argument_block(emission: Emission, arguments: list[_PrintfArgument]) -> str
 
 
 def _string(emission: Emission, text: str) -> str:
-    """Define a constant string and return its generic address."""
     name = f"@text{len(emission.strings)}"
     data = text.encode() + b"\0"
     inside = quoted(text) + "\\00"

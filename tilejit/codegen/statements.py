@@ -176,7 +176,6 @@ def _tests_first(body: Sequence[Stmt]) -> bool:
 
 
 def _target(emission: Emission, stmt: Break | Continue) -> Join:
-    """Return the target of a `break` or `continue`."""
     return (emission.breaks if isinstance(stmt, Break) else emission.continues)[-1]
 
 

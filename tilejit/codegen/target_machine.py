@@ -178,7 +178,6 @@ def _optimise(module: Any, machine: Any, passes: FrontPasses) -> None:
 
 
 def _parsed(text: str, context: Any) -> Any:
-    """Parse a module, which the context owns."""
     message = c_char_p()
     module = _c("LLVMPY_ParseAssembly", context, text.encode(), byref(message))
     if not module:

@@ -45,7 +45,6 @@ class Table(dict[K, V]):
     __slots__ = ()
 
     def cut(self, size: int) -> None:
-        """Remove all entries but the first `size`."""
         while len(self) > size:
             self.popitem()
 
@@ -203,7 +202,6 @@ class Writer:
         return name
 
     def effect(self, text: str) -> None:
-        """Emit an instruction without a result."""
         self._computes = False
         self.body.append(f"  {text}{self._location}")
 
@@ -254,7 +252,6 @@ class Writer:
         return result
 
     def read(self, word: Word, kind: str) -> str:
-        """Return the contents of the word as a value of type `kind`."""
         if word.name:
             moved = self.fresh(word.moved_from)
             return moved if kind == word.kind else self.bitcast(word.kind, moved, kind)
@@ -266,7 +263,6 @@ class Writer:
         return value if there == kind else self.bitcast(there, value, kind)
 
     def write(self, word: Word, kind: str, value: str) -> None:
-        """Set the word to a value of type `kind`."""
         if word.name:
             self._move(word, value if kind == word.kind else self.bitcast(kind, value, word.kind))
             return
@@ -300,14 +296,12 @@ class Writer:
         self._zeros = len(self.body), self._location, cleared
 
     def alloca(self, kind: str, align: int) -> str:
-        """Reserve stack space in the entry block and return its address."""
         self._names += 1
         name = f"%a{self._names}"
         self.entry.append(f"  {name} = alloca {kind}, align {align}")
         return name
 
     def label(self, hint: str) -> str:
-        """Return a fresh block name."""
         self._names += 1
         return f"{hint}{self._names}"
 
@@ -323,7 +317,6 @@ class Writer:
             self.open = False
 
     def branch(self, condition: str, then: Join, orelse: Join) -> None:
-        """End the block with a conditional branch."""
         is_short = len(self.body) - self._begin <= _MOST_TWICE
         if not condition.startswith("%") or is_short and condition in self._conditions:
             self.foldable = True

@@ -2,15 +2,19 @@
 
 An instruction nearly always accesses the same region as the last time, so two tests of all addresses suffice:
 
-``` offset = address - start          of each thread, unsigned: addresses before the region become huge OR of all
-offsets <= limit?       every address is inside, since no offset exceeds the OR of all OR of all offsets, low bits 0?
-every address is aligned index  = offset >> shift          into the region's NumPy view ```
+```
+offset = address - start          of each thread, unsigned: addresses before the region become huge
+OR of all offsets <= limit?       every address is inside, since no offset exceeds the OR of all
+OR of all offsets, low bits 0?    every address is aligned
+index  = offset >> shift          into the region's NumPy view
+```
 
 Addresses are examined one by one only if a test fails.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -157,7 +161,7 @@ class Access:
                 return shared
         bound, index = self.resolve(number, address)
         if bound is None:
-            return self.load_split(number, index)
+            return self.split(number, index, (), lambda at: self.load(number, at))
         region = bound.region
         if region.shadow is not None:
             self.checker_().load(region, index, self.sites[number])
@@ -185,7 +189,7 @@ class Access:
     def store(self, number: int, address: Any, value: Any) -> None:
         bound, index = self.resolve(number, address)
         if bound is None:
-            self.store_split(number, index, value)
+            self.split(number, index, (value,), lambda at, part: self.store(number, at, part))
             return
         region = bound.region
         if not region.writable:
@@ -204,7 +208,8 @@ class Access:
         site = self.sites[number]
         bound, index = self.resolve(number, address)
         if bound is None:
-            return self.atomic_split(number, index, wanted, operands)
+            result = self.split(number, index, operands, lambda at, *parts: self.atomic(number, at, wanted, *parts))
+            return result if wanted else None
         region = bound.region
         if not region.writable:
             self.report_read_only(site, region, index)
@@ -232,36 +237,17 @@ class Access:
         regions[(actual & np.uint64((1 << site.shift) - 1)) != 0] = -1
         return [np.flatnonzero(regions == r) for r in fast_unique(regions) if r >= 0]
 
-    def load_split(self, number: int, address: NDArray[Any]) -> Any:
-        """Load from several regions, with zeros for wrong addresses."""
+    def split(self, number: int, address: NDArray[Any], operands: tuple[Any, ...], run: Callable[..., Any]) -> Any:
+        """Run an access once per region: `run(address, *operands)`. returns: the results, zeros for wrong addresses."""
         result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
-        positions = self.lanes.positions()
-        group = self.lanes.group
+        positions, group = self.lanes.positions(), self.lanes.group
         for part in self.subsets(number, address):
             self.lanes.select(positions[part])
-            result[part] = self.load(number, address[part])
-        self.lanes.select(group)
-        return result
-
-    def store_split(self, number: int, address: NDArray[Any], value: Any) -> None:
-        positions = self.lanes.positions()
-        group = self.lanes.group
-        for part in self.subsets(number, address):
-            self.lanes.select(positions[part])
-            self.store(number, address[part], value[part] if np.ndim(value) else value)
-        self.lanes.select(group)
-
-    def atomic_split(self, number: int, address: NDArray[Any], wanted: bool, operands: tuple[Any, ...]) -> Any:
-        result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
-        positions = self.lanes.positions()
-        group = self.lanes.group
-        for part in self.subsets(number, address):
-            self.lanes.select(positions[part])
-            values = self.atomic(number, address[part], wanted, *(x[part] if np.ndim(x) else x for x in operands))
-            if wanted:
+            values = run(address[part], *(x[part] if np.ndim(x) else x for x in operands))
+            if values is not None:
                 result[part] = values
         self.lanes.select(group)
-        return result if wanted else None
+        return result
 
     def describe_thread(self, at: int) -> str:
         return self.lanes.describe_position(int(self.lanes.positions()[at]))
@@ -270,8 +256,12 @@ class Access:
         self, kind: type[SimulationError], position: int, what: str, pc: int, hint: str | None = None
     ) -> SimulationError:
         """Return an error about a thread of the chunk: '<thread> <what>' at an instruction."""
+        return self.lanes.error(self.places, kind, np.array([position]), what, pc, hint)
+
+    def report(self, rule: str, position: int, what: str, pc: int, hint: str) -> None:
+        """Report a finding about a thread of the chunk: '<thread> <what>' at an instruction."""
         text = f"{self.lanes.describe_position(position)} {what}\n  {self.places.describe(pc)}"
-        return kind(text, hint=hint, instructions=(pc,), threads=self.lanes.numbers(np.array([position])))
+        self.findings.add(rule, text, pc, None, self.lanes.numbers(np.array([position])), hint=hint)
 
     def threads(self, at: NDArray[np.int64]) -> list[int]:
         """Return executing threads as numbers in the grid."""

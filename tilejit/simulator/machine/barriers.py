@@ -281,10 +281,8 @@ class Barriers:
         for number, arrivals in self.waiting.items():
             for a in arrivals:
                 if a.waits:
-                    name = self.lanes.describe_position(int(a.positions[0]))
-                    more = f" and {a.positions.size - 1} more" if a.positions.size > 1 else ""
                     place = self.places.describe(a.block.end_pc)
-                    lines.append(f"{name}{more} wait at barrier {number}\n  {place}")
+                    lines.append(f"{self.lanes.describe_some(a.positions)} wait at barrier {number}\n  {place}")
         return lines
 
     def report(self, others: str) -> NoReturn:

@@ -214,13 +214,9 @@ class BulkCopies:
         for position in set(positions.tolist()) & self.stores.keys():
             unread = [x.operation for x in self.stores[position] if x.group >= self.read[position]]
             if unread:
-                self.access.findings.add(
-                    "in-flight",
-                    f"{self.lanes.describe_position(position)} exits before its {unread[0].what} was waited for\n"
-                    f"  {self.places.describe(unread[0].pc)}",
-                    unread[0].pc, None, self.lanes.numbers(np.array([position])),
-                    hint="wait with cp.async.bulk.wait_group.read 0 before exiting, which releases shared memory",
-                )
+                hint = "wait with cp.async.bulk.wait_group.read 0 before exiting, which releases shared memory"
+                what = f"exits before its {unread[0].what} was waited for"
+                self.access.report("in-flight", position, what, unread[0].pc, hint)
 
     # operations
 
@@ -297,7 +293,6 @@ class BulkCopies:
         return int(self.lanes.full["chunk_cta"][position])
 
     def thread(self, position: int) -> int:
-        """Return a thread's number in its CTA."""
         return int(self.lanes.full["thread"][position])
 
     def map_at(self, address: int, position: int, pc: int) -> EncodedMap:

@@ -75,12 +75,9 @@ class Clusters:
         ranks = np.broadcast_to(rank, (self.lanes.n,))
         wrong = np.flatnonzero(ranks >= self.lanes.ranks)
         if wrong.size:
-            positions = self.lanes.positions()[wrong]
-            raise OutOfBoundsError(
-                f"{self.lanes.describe_position(int(positions[0]))} maps an address to the CTA of rank "
-                f"{int(ranks[wrong[0]])} in its cluster of {self.lanes.ranks} CTAs\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.lanes.numbers(positions),
-            )
+            rank = int(ranks[wrong[0]])
+            what = f"maps an address to the CTA of rank {rank} in its cluster of {self.lanes.ranks} CTAs"
+            raise self.lanes.error(self.places, OutOfBoundsError, self.lanes.positions()[wrong], what, pc)
         kind = address.dtype.type
         return address & ~kind(0xFF << RANK_SHIFT) | rank.astype(address.dtype) << kind(RANK_SHIFT)
 

@@ -117,12 +117,8 @@ class AsyncCopies:
         width = 1 << site.shift
         over = np.flatnonzero(kept > width)
         if over.size:
-            thread = self.lanes.describe_position(int(batch.positions[over[0]]))
-            raise SimulationError(
-                f"{thread} copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy\n"
-                f"  {self.places.describe(site.pc)}",
-                instructions=(site.pc,), threads=self.lanes.numbers(batch.positions[over]),
-            )
+            what = f"copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy"
+            raise self.lanes.error(self.places, SimulationError, batch.positions[over], what, site.pc)
         whole = np.flatnonzero(kept == width)
         if whole.size:
             self.lanes.select(batch.positions[whole])

@@ -125,13 +125,8 @@ class FarArrivals:
         if barrier is None or not barrier.live[cta]:
             position = int(self.lanes.positions()[thread])
             name = name_of(self.mbarriers.access.memory, address, BYTES)
-            self.mbarriers.access.findings.add(
-                "barrier",
-                f"{self.lanes.describe_position(position)} copies to CTA {self.coordinates(cta)} "
-                f"and signals mbarrier {name}, which is not initialized there\n"
-                f"  {self.mbarriers.places.describe(site.pc)}",
-                site.pc, None, self.lanes.numbers(np.array([position])), hint=ORDER_HINT,
-            )
+            what = f"copies to CTA {self.coordinates(cta)} and signals mbarrier {name}, which is not initialized there"
+            self.mbarriers.access.report("barrier", position, what, site.pc, ORDER_HINT)
         elif self.order is not None:
             self.check_ordered(self.order, site, barrier, threads, np.array([cta]))
 
@@ -139,13 +134,8 @@ class FarArrivals:
         """Return True if the receiving CTA of a copy has not exited; report it otherwise."""
         if self.living()[cta]:
             return True
-        lanes = self.lanes
-        self.mbarriers.access.findings.add(
-            "in-flight",
-            f"{lanes.describe_position(position)} copies to CTA {self.coordinates(cta)}, which has "
-            f"exited\n  {self.mbarriers.places.describe(site.pc)}",
-            site.pc, None, lanes.numbers(np.array([position])), hint=EXIT_HINT,
-        )
+        what = f"copies to CTA {self.coordinates(cta)}, which has exited"
+        self.mbarriers.access.report("in-flight", position, what, site.pc, EXIT_HINT)
         return False
 
     def note(self, order: HappensBefore, site: Site, threads: Index, ctas: Index) -> None:
@@ -174,7 +164,6 @@ class FarArrivals:
         return release
 
     def coordinates(self, cta: int) -> tuple[int, int, int]:
-        """Return the coordinates of a CTA of the chunk in the grid."""
         return self.lanes.cta_coordinates(self.lanes.first + cta)
 
     def check_exit(self, positions: Index) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import SimulationError
 from ...fast_unique import fast_unique
+
+if TYPE_CHECKING:
+    from ..checks.places import PtxPlaces
 
 WARP = 32
 WARPGROUP = 128
@@ -86,7 +90,6 @@ class Lanes:
         self.offsets_full: dict[tuple[str, int], Index] = {}
 
     def select(self, group: Index | None) -> None:
-        """Make `group` the executing threads."""
         if group is self.group:
             return
         self.group = group
@@ -132,7 +135,6 @@ class Lanes:
         return value if value.ndim else np.full(self.n, value)
 
     def positions(self) -> Index:
-        """Return the positions of the executing lanes in the chunk."""
         return self.full["position"] if self.group is None else self.group
 
     def cta_coordinates(self, cta: int) -> tuple[int, int, int]:
@@ -187,6 +189,34 @@ class Lanes:
                 return f"{text} of CTA {self.cta_coordinates(self.first + cta)}"
         first = self.describe_position(int(positions[0]))
         return first + (f" and {threads.size - 1} more" if threads.size > 1 else "")
+
+    def describe_some(self, positions: Index) -> str:
+        """Return 'thread 5 (warp 0, lane 5) of CTA (0, 0, 0) and 3 more'."""
+        more = f" and {positions.size - 1} more" if positions.size > 1 else ""
+        return self.describe_position(int(positions[0])) + more
+
+    def error(
+        self, places: PtxPlaces, kind: type[SimulationError], positions: Index, what: str, pc: int,
+        hint: str | None = None,
+    ) -> SimulationError:
+        """Return an error about threads, of which the message names the first: '<thread> <what>' at an instruction."""
+        text = f"{self.describe_position(int(positions[0]))} {what}\n  {places.describe(pc)}"
+        return kind(text, hint=hint, instructions=(pc,), threads=self.numbers(positions))
+
+    def uniform(self, places: PtxPlaces, value: Any, size: int, what: str, pc: int) -> NDArray[Any]:
+        """Return one value per executing warp or warpgroup, which must be uniform. size: its threads."""
+        table = self.each(value).reshape(-1, size)
+        wrong = np.argwhere(table != table[:, :1])
+        if wrong.size:
+            row, column = (int(x) for x in wrong[0])
+            at = self.positions()[row * size + column]
+            raise SimulationError(
+                f"all threads of a {'warp' if size == WARP else 'warpgroup'} must give the same value for {what}: "
+                f"{self.describe_position(int(at))} has {int(table[row, column]):#x}, the first "
+                f"{int(table[row, 0]):#x}\n  {places.describe(pc)}",
+                instructions=(pc,), threads=self.numbers(np.array([at])),
+            )
+        return table[:, 0]
 
     def describe_waiters(self, positions: Index) -> str:
         """Return 'warp 3 of CTA (0, 0, 0) waits' for threads of one CTA."""

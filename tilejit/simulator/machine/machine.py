@@ -68,7 +68,6 @@ class Machine(Units):
         self.matched: set[int] = set()
 
     def run(self) -> None:
-        """Run all threads until they exit."""
         ready = self.ready
         schedule = self.schedule
         group = None
@@ -136,14 +135,12 @@ class Machine(Units):
                 continue
 
     def step(self, number: int, group: Index | None) -> None:
-        """Run a group from one block on."""
         if group is None:
             self.run_all(number)
         else:
             self.run_part(number, group)
 
     def run_part(self, number: int, group: Index) -> None:
-        """Run one block for some of the threads."""
         compiled = self.program.blocks[number]
         self.current = number
         self.select(group)
@@ -166,7 +163,6 @@ class Machine(Units):
             self.send(number, target, group)
 
     def select(self, group: Index | None) -> None:
-        """Make `group` the executing threads."""
         if group is not self.lanes.group:
             self.lanes.select(group)
         self.n = self.lanes.n
@@ -207,7 +203,6 @@ class Machine(Units):
             self.arrive(compiled, group, extra)
 
     def split(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
-        """Split a group at a conditional branch."""
         block = compiled.block
         yes, no = reversed(block.targets) if block.negated else block.targets
         positions = np.flatnonzero(taken), np.flatnonzero(~taken)
@@ -220,11 +215,8 @@ class Machine(Units):
         positions = self.lanes.positions()
         if (chosen >= len(block.targets)).any():
             at = int(np.flatnonzero(chosen >= len(block.targets))[0])
-            raise SimulationError(
-                f"{self.lanes.describe_position(int(positions[at]))} branches to entry {int(chosen[at])} of a table "
-                f"of {len(block.targets)}\n  {self.places.describe(block.end_pc)}",
-                instructions=(block.end_pc,), threads=self.lanes.numbers(positions[at : at + 1]),
-            )
+            what = f"branches to entry {int(chosen[at])} of a table of {len(block.targets)}"
+            raise self.lanes.error(self.places, SimulationError, positions[at : at + 1], what, block.end_pc)
         for i in fast_unique(chosen):
             at_i = np.flatnonzero(chosen == i)
             whole = at_i.size == self.lanes.total
@@ -272,7 +264,6 @@ class Machine(Units):
             self.release(self.barriers.complete())
 
     def arrive(self, compiled: TranslatedBlock, group: Index | None, request: tuple[Any, ...]) -> None:
-        """Arrive at a CTA barrier."""
         block = compiled.block
         released = self.barriers.arrive(block, compiled.result, group, self.lanes.positions(), request)
         if request[0] == "arrive":
@@ -280,7 +271,6 @@ class Machine(Units):
         self.release(released)
 
     def release(self, released: Sequence[Released]) -> None:
-        """Continue the threads that a completed barrier releases."""
         for target, positions, result, value in released:
             group = None if positions is None or positions.size == self.lanes.total else positions
             if result is not None:
@@ -389,10 +379,8 @@ class Machine(Units):
         """Raise the error of a warp instruction that some of its lanes never reach."""
         lines = []
         for number, group in self.held.items():
-            name = self.lanes.describe_position(int(group[0]))
-            more = f" and {group.size - 1} more" if group.size > 1 else ""
             place = self.places.describe(self.program.blocks[number].block.pcs[0])
-            lines.append(f"{name}{more} wait at\n  {place}")
+            lines.append(f"{self.lanes.describe_some(group)} wait at\n  {place}")
         position, missing = self.warps.failed or (0, 0)
         lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
         warp = int(self.lanes.full["thread"][position]) // WARP
@@ -464,15 +452,12 @@ class Machine(Units):
         return {"instructions": pcs, "threads": threads}
 
     def first_pc(self, number: int) -> int:
-        """Return the first instruction of a block."""
         block = self.program.blocks[number].block
         return block.pcs[0] if block.pcs else block.end_pc
 
     def describe_group(self, number: int, group: Index | None, verb: str) -> str:
-        positions = self.all_positions if group is None else group
-        name = self.lanes.describe_position(int(positions[0]))
-        more = f" and {positions.size - 1} more" if positions.size > 1 else ""
-        return f"{name}{more} {verb} at\n  {self.places.describe(self.first_pc(number))}"
+        name = self.lanes.describe_some(self.all_positions if group is None else group)
+        return f"{name} {verb} at\n  {self.places.describe(self.first_pc(number))}"
 
     def warp_sync(self, mask: Any, pc: int) -> None:
         if self.current in self.matched:

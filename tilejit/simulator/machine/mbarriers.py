@@ -410,7 +410,6 @@ class MBarriers:
         self.add_release(barrier, self.order.release(self.lanes.positions()[threads]))
 
     def add_release(self, to: MBarrier | Wide, message: Message) -> None:
-        """Add a release to the current phase."""
         assert self.order is not None, "messages are for checks"
         to.coming = message if to.coming is None else self.order.joined([to.coming, message])
 

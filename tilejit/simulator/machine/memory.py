@@ -2,8 +2,10 @@
 
 A generic address consists of a window and an address in that window's state space:
 
-``` bits 63 ... 44    0 global      1 shared     2 local      3 const     4 param bits 43 ... 0     the address in that
-state space ```
+```
+bits 63 ... 44    0 global      1 shared     2 local      3 const     4 param
+bits 43 ... 0     the address in that state space
+```
 
 Each CTA has a separate copy of a shared region, and each thread one of a local region. The copies are `stride` bytes
 apart in one NumPy array. In copy c, an address refers to the element (address - base + c * stride) / width.
@@ -137,7 +139,6 @@ class AddressMap:
         return region if inside and (not space or region.space == space) else None
 
     def map_around(self, space: str, address: int) -> EncodedMap | None:
-        """Return the tensor map that contains an address."""
         generic = address + WINDOWS[space] if space else address
         return next((x for at, x in self.maps.items() if 0 <= generic - at < MAP_BYTES), None)
 

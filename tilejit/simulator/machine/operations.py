@@ -133,7 +133,6 @@ class Operations:
         self.delivered(operation)
 
     def writing(self, region: MemoryRegion, cell: int) -> Operation:
-        """Return the operation in flight that writes a cell."""
         return next(x for x in self.pending for s in x.writes if s.region is region and (s.cells == cell).any())
 
     def naming(self, address: int, cta: int) -> list[Operation]:

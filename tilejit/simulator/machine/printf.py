@@ -49,7 +49,6 @@ class Printer:
         return data.split(b"\0", 1)[0].decode("utf-8", "replace")
 
     def format(self, form: str, place: int, position: int) -> str:
-        """Return the output of one thread."""
         reader = _VariadicArguments(self, place, position)
 
         def replace(match: re.Match[str]) -> str:

@@ -69,15 +69,4 @@ class Operands:
         self.latest[self.lanes.full["chunk_warp"][warps]] = events[:, None]
 
     def uniform(self, value: Any, what: str, pc: int) -> NDArray[Any]:
-        """Return one value per warpgroup, which must be uniform."""
-        table = self.lanes.each(value).reshape(-1, WARPGROUP)
-        wrong = np.argwhere(table != table[:, :1])
-        if wrong.size:
-            row, column = (int(x) for x in wrong[0])
-            at = int(self.lanes.positions()[row * WARPGROUP + column])
-            raise SimulationError(
-                f"all threads of a warpgroup must give the same value for {what}: {self.lanes.describe_position(at)} "
-                f"has {int(table[row, column]):#x}, the first {int(table[row, 0]):#x}\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.lanes.numbers(np.array([at])),
-            )
-        return table[:, 0]
+        return self.lanes.uniform(self.places, value, WARPGROUP, what, pc)

@@ -40,7 +40,6 @@ class ProductRegisters:
         self.fenced = np.zeros(warps, bool)
 
     def fence(self, here: Index) -> None:
-        """wgmma.fence."""
         self.fenced[here] = True
         self.touches[:, here] = 0
 
@@ -119,7 +118,6 @@ class ProductRegisters:
         raise AsyncHazardError(message, hint=hint, instructions=pcs, threads=threads)
 
     def warps_here(self) -> Index:
-        """Return the executing warps' numbers in the chunk."""
         warp = self.lanes.get("chunk_warp")
         if self.lanes.whole_warps():
             return warp.reshape(-1, WARP)[:, 0]

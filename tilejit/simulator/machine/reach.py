@@ -39,7 +39,6 @@ class AddressRun:
     which: Index | None
 
     def read(self) -> NDArray[Any]:
-        """Return the current values."""
         if len(self.parts) == 1 and self.parts[0].which is None:
             return self.parts[0].view[self.parts[0].index]
         result = np.zeros(self.count, ELEMENTS[self.site.dtype])
@@ -129,7 +128,6 @@ class Reach:
         return [(regions[n], np.flatnonzero(numbers == n)) for n in np.unique(numbers[numbers >= 0]).tolist()]
 
     def elements(self, site: Site, region: MemoryRegion, cta: int, addresses: Index) -> Index:
-        """Return the element indices of addresses in one region, in a CTA's copy."""
         lead = region.view(site.dtype, site.shift)[1]
         index: Index = (addresses - (region.base + lead)) >> site.shift
         if region.owner:

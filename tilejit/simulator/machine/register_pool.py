@@ -98,7 +98,6 @@ class RegisterPool:
             )
 
     def members(self, cta: int, group: int) -> Index:
-        """Return the positions of a warpgroup's threads."""
         first = cta * self.lanes.threads + group * WARPGROUP
         return np.arange(first, min(first + WARPGROUP, (cta + 1) * self.lanes.threads))
 

@@ -37,7 +37,6 @@ class Registers:
         return self.all
 
     def of(self, group: Index, slots: Iterable[int]) -> list[Any]:
-        """Return the values of some slots for a partial group."""
         if self.kept_group is not group:
             if self.kept_group is None or not np.array_equal(self.kept_group, group):
                 self.write_back()
@@ -49,7 +48,6 @@ class Registers:
         return [kept[slot] for slot in slots]
 
     def keep(self, slots: Sequence[int], values: Sequence[Any]) -> None:
-        """Set values that the running partial group has computed."""
         self.kept.update(zip(slots, values, strict=True))
         self.changed.update(slots)
 

@@ -31,7 +31,6 @@ class AddressSwizzle:
     code: int
 
     def apply(self, addresses: Index) -> Index:
-        """Return the swizzled addresses."""
         if not self.bits:
             return addresses
         rows = (addresses >> _ROW_BIT) & ((1 << self.bits) - 1)

@@ -119,7 +119,6 @@ class Allocator:
                 )
 
     def leader(self, warp: int) -> int:
-        """Return the position of a warp's first thread."""
         cta, inside = divmod(warp, self.lanes.warps_per_cta)
         return cta * self.lanes.threads + inside * WARP
 
@@ -127,7 +126,6 @@ class Allocator:
         return self.lanes.describe_position(self.leader(warp))
 
     def threads(self, warp: int) -> list[int]:
-        """Return a warp's first thread, as findings name it."""
         return self.lanes.numbers(np.array([self.leader(warp)]))
 
     def line(self, a: Allocation) -> str:

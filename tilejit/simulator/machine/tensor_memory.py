@@ -25,7 +25,6 @@ from ...errors import (
     MisalignedError,
     OutOfBoundsError,
     RaceError,
-    SimulationError,
     UninitializedReadError,
 )
 from ...fast_unique import fast_unique
@@ -195,23 +194,10 @@ class TensorMemory:
         self.stores = self.finish(self.stores, self.here(), "store")
 
     def here(self) -> Index:
-        """Return the executing warps' numbers in the chunk."""
         return self.lanes.get("chunk_warp").reshape(-1, WARP)[:, 0]
 
     def uniform(self, value: Any, what: str, pc: int) -> Index:
-        """Return one value per executing warp, which must be uniform."""
-        table = self.lanes.each(value).reshape(-1, WARP)
-        wrong = np.flatnonzero((table != table[:, :1]).any(axis=1))
-        if wrong.size:
-            row = int(wrong[0])
-            lane = int(np.flatnonzero(table[row] != table[row, 0])[0])
-            at = int(self.lanes.positions()[row * WARP + lane])
-            raise SimulationError(
-                f"all threads of a warp must give the same value for {what}: lane 0 has {int(table[row, 0]):#x}, "
-                f"{self.lanes.describe_position(at)} has {int(table[row, lane]):#x}\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.lanes.numbers(np.array([at])),
-            )
-        return table[:, 0].astype(np.int64)
+        return self.lanes.uniform(self.places, value, WARP, what, pc).astype(np.int64)
 
     def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
         """Return (warps, their cells) of an access, after checking the warp's lanes and its CTA's columns."""

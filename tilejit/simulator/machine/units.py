@@ -186,12 +186,9 @@ class Units:
         raise SimulationError(message, instructions=(pc,), threads=self.executing())
 
     def trap(self, pc: int) -> NoReturn:
-        thread = self.lanes.describe_position(int(self.lanes.positions()[0]))
-        message = f"{thread} executed trap\n  {self.places.describe(pc)}"
-        raise SimulationError(message, instructions=(pc,), threads=self.executing())
+        raise self.lanes.error(self.places, SimulationError, self.lanes.positions(), "executed trap", pc)
 
     def executing(self) -> list[int]:
-        """Return the executing threads, as findings name them."""
         return self.lanes.numbers(self.lanes.positions())
 
     def never_written(self, name: str, pc: int) -> NoReturn:
@@ -209,8 +206,6 @@ class Units:
             self.report_register(int(missing[0]), name, pc)
 
     def report_register(self, at: int, name: str, pc: int) -> NoReturn:
-        thread = self.lanes.describe_position(int(self.lanes.positions()[at]))
-        raise UninitializedReadError(
-            f"{thread} uses register {name}, which nothing has written\n  {self.places.describe(pc)}",
-            instructions=(pc,), threads=self.executing()[at : at + 1],
-        )
+        what = f"uses register {name}, which nothing has written"
+        positions = self.lanes.positions()[at : at + 1]
+        raise self.lanes.error(self.places, UninitializedReadError, positions, what, pc)

@@ -103,12 +103,8 @@ class Warps:
         lane = self.lanes.get("lane")
         outside = np.flatnonzero(((masks >> lane.astype(np.uint32)) & np.uint32(1)) == 0)
         if outside.size:
-            at = self.lanes.positions()[outside[0]]
-            raise DivergenceError(
-                f"{self.lanes.describe_position(int(at))} executes a warp instruction with member mask "
-                f"{int(masks[outside[0]]):#010x}, which excludes it\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=self.lanes.numbers(self.lanes.positions()[outside]),
-            )
+            what = f"executes a warp instruction with member mask {int(masks[outside[0]]):#010x}, which excludes it"
+            raise self.lanes.error(self.places, DivergenceError, self.lanes.positions()[outside], what, pc)
         if self.lanes.group is None:
             return masks
         missing = masks & self.spread(self.living() & ~self.active())
@@ -127,17 +123,14 @@ class Warps:
         warp = int(np.flatnonzero((active != 0) & (active != np.uint32(0xFFFFFFFF)))[0])
         missing = 0xFFFFFFFF & ~int(active[warp])
         late = missing & int(self.living()[warp])
-        positions = self.lanes.positions()
-        at = int(positions[self.lanes.get("chunk_warp") == warp][0])
+        positions = self.lanes.positions()[self.lanes.get("chunk_warp") == warp]
         if late:
-            self.failed = (at, late)
+            self.failed = (int(positions[0]), late)
             raise NotTogether
         lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
-        raise DivergenceError(
-            f"{self.lanes.describe_position(at)} executes an instruction that all 32 lanes of a warp must execute "
-            f"together, but lanes {lanes} have exited or don't exist\n  {self.places.describe(pc)}",
-            instructions=(pc,), threads=self.lanes.numbers(positions[self.lanes.get("chunk_warp") == warp]),
-        )
+        what = "executes an instruction that all 32 lanes of a warp must execute together, but lanes "
+        what += f"{lanes} have exited or don't exist"
+        raise self.lanes.error(self.places, DivergenceError, positions, what, pc)
 
     def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:
         """shfl: return (the source lane's value, whether the source lane was in range).
@@ -235,10 +228,6 @@ class Warps:
         gone = np.flatnonzero(missing)
         short = fast_unique(group[lanes.positions()] % groups * WARPGROUP + WARPGROUP > lanes.threads)
         if gone.size or short.any():
-            at = int(lanes.positions()[0])
-            fate = f"but {lanes.party(gone)} exited" if gone.size else f"but the CTA has {lanes.threads} threads"
-            raise DivergenceError(
-                f"{lanes.describe_position(at)} executes an instruction that all 128 threads of a warpgroup must "
-                f"execute together, {fate}\n  {self.places.describe(pc)}",
-                instructions=(pc,), threads=lanes.numbers(lanes.positions()),
-            )
+            what = "executes an instruction that all 128 threads of a warpgroup must execute together, but "
+            what += f"{lanes.party(gone)} exited" if gone.size else f"the CTA has {lanes.threads} threads"
+            raise lanes.error(self.places, DivergenceError, lanes.positions(), what, pc)

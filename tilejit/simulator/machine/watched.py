@@ -27,7 +27,6 @@ class Watched:
         self.marks: dict[int, NDArray[np.bool_]] = {}
 
     def read(self, site: Site, bound: Bound, index: NDArray[Any]) -> None:
-        """Record a load of these elements."""
         if site.index not in self.loads:
             return
         marks = self.marks.setdefault(id(bound.region), np.zeros(bound.region.memory.size, bool))
