@@ -17,7 +17,10 @@ class Changes(NamedTuple):
     buffers: dict[str, None]
 
 
-def _changed(body: Block) -> Changes:
+# cached, because enclosing loops ask for the same body again
+@remembered
+def changed(body: Block) -> Changes:
+    """Return what the statements change, nested ones too."""
     variables: dict[str, None] = {}
     buffers: dict[str, None] = {}
     places: list[Place] = []
@@ -40,7 +43,3 @@ def _changed(body: Block) -> Changes:
         if buffer.space == "local":
             buffers[buffer.name if buffer.base is None else buffer.root.name] = None
     return Changes(variables, buffers)
-
-
-#: cached, because enclosing loops ask for the same body again
-changed = remembered(_changed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from ..dataclass import dataclass
-from ..dtypes import DType
 from ..errors import assert_never
 from ..executable import SharedPlace
 from ..ir.analyses.register_pool import sets_registers
@@ -171,7 +170,8 @@ def _bind_parameters(emission: Emission) -> None:
             case PointerParam(buffer=buffer):
                 emission.bases[buffer.name] = name
             case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
-                emission.scalars[var.name] = _number(emission, var.dtype, name)
+                text = emission.writer.value(f"icmp ne i8 {name}, 0") if var.dtype.kind == "bool" else name
+                emission.scalars[var.name] = LLVMValue(text, var.dtype)
             case BarrierParam(buffer):
                 emission.bases[buffer.name] = name
             case TensorMapParam(var=var):
@@ -202,10 +202,7 @@ def _parameters(emission: Emission) -> str:
     return ", ".join(texts)
 
 
-def _number(emission: Emission, dtype: DType, name: str) -> LLVMValue:
-    if dtype.kind == "bool":
-        name = emission.writer.value(f"icmp ne i8 {name}, 0")
-    return LLVMValue(name, dtype)
+
 
 
 def _pointer_attributes(buffer: Buffer, constant: bool) -> str:

@@ -28,7 +28,6 @@ from ..ir.nodes import (
     Stmt,
     Store,
     Sync,
-    Var,
     Vector,
     WaitPhase,
 )
@@ -69,11 +68,7 @@ def block(emission: Emission, body: Sequence[Stmt], is_last: bool = False) -> No
 
 
 def _let(emission: Emission, stmt: Let) -> None:
-    _define(emission, stmt.var, evaluate(emission, stmt.value))
-
-
-def _define(emission: Emission, var: Var, value: LLVMValue) -> None:
-    emission.scalars[var.name] = value
+    emission.scalars[stmt.var.name] = evaluate(emission, stmt.value)
 
 
 def _declare(emission: Emission, stmt: Declare) -> None:
@@ -135,7 +130,7 @@ def _for(emission: Emission, stmt: For) -> None:
         iteration = w.join("iteration")
         w.branch(control.goes_on(w, present), iteration, after)
         w.start(iteration)
-    _define(emission, stmt.var, cast(emission, LLVMValue(present, dtype), stmt.var.dtype))
+    emission.scalars[stmt.var.name] = cast(emission, LLVMValue(present, dtype), stmt.var.dtype)
     _loop_body(emission, stmt.body, w.join("next"), after)
     if w.open:
         following, more = control.advance(w, present)

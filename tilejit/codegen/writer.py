@@ -170,7 +170,6 @@ class Writer:
         return before
 
     def restore(self, location: str) -> None:
-        """Return to a location that `at` returned."""
         self._location = location
 
     def value(self, text: str, pure: bool = False) -> str:

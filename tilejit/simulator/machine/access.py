@@ -264,7 +264,6 @@ class Access:
         self.findings.add(rule, text, pc, None, self.lanes.numbers(np.array([position])), hint=hint)
 
     def threads(self, at: NDArray[np.int64]) -> list[int]:
-        """Return executing threads as numbers in the grid."""
         return self.lanes.numbers(self.lanes.positions()[at])
 
     def is_misaligned(self, site: Site, address: NDArray[Any]) -> bool:

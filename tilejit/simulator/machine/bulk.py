@@ -263,7 +263,6 @@ class BulkCopies:
         self.operations.issue(operation)
 
     def signal(self, number: int, bar: Any, i: int, size: int, cta: int) -> Signal:
-        """Return the signal of the i-th executing thread's copy to the barrier of a CTA."""
         site = self.access.sites[number]
         address = _of(bar, i) + site.offset
         if self.agents is not None:
@@ -274,7 +273,6 @@ class BulkCopies:
         return Signal(address, cta, size)
 
     def receivers(self, mask: Any, i: int, site: Site) -> list[int]:
-        """Return the CTAs that receive the i-th executing thread's copy."""
         position = int(self.lanes.positions()[i])
         own, ranks = self.cta(position), self.lanes.ranks
         if mask is None:

@@ -104,7 +104,6 @@ class AsyncCopies:
             yield copies[part], bound, index
 
     def read(self, batch: Batch, number: int, address: NDArray[Any], copies: Index) -> None:
-        """Read the whole source of `copies`, whose threads are executing."""
         site = self.access.sites[number]
         for part, bound, index in self.resolved(number, address, copies):
             batch.data[part] = bound.view[index]

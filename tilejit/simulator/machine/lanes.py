@@ -155,7 +155,6 @@ class Lanes:
 
     @property
     def clusters(self) -> tuple[int, int, int]:
-        """The number of clusters along x, y and z."""
         (x, y, z), (a, b, c) = self.grid, self.cluster
         return x // a, y // b, z // c
 

@@ -79,7 +79,8 @@ class Machine(Units):
                     self.unpark()
                 if self.operations.pending:
                     self.operations.after_block()
-            self.settle()
+            while self.operations.deliver_one():
+                pass
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(self.current, group))) from None
         except SimulationError:
@@ -88,10 +89,7 @@ class Machine(Units):
         if self.order is not None and "tmem" in vars(self):
             self.tmem.allocator.check_all_freed()
 
-    def settle(self) -> None:
-        """Deliver what is in flight after all threads have exited."""
-        while self.operations.deliver_one():
-            pass
+
 
     def run_all(self, number: int) -> None:
         """Run all threads together, block by block, until they diverge, wait, take a back edge or exit.

@@ -345,7 +345,6 @@ class MBarriers:
                 self.misuse(site, barrier, np.array([thread]), what, pc, rule="race")
 
     def ctas(self, threads: Index) -> Index:
-        """Return the CTAs of executing threads, in the chunk."""
         return self.lanes.get("chunk_cta")[threads]
 
     def of(self, value: Any, threads: Index) -> NDArray[Any]:

@@ -9,10 +9,10 @@ from .shared_names import SharedName
 
 
 class Settings:
-    """Settings of a launch. schedule: the seed of the thread order. delivery: see `Delivery`."""
+    """Settings of a launch. schedule: the seed of the thread order. shared_map: names of places in shared memory."""
 
     def __init__(self, schedule: int, delivery: str, shared_map: Sequence[SharedName]) -> None:
-        """shared_map: names of places in shared memory."""
+
         self.schedule = schedule
         self.delivery = Delivery(delivery)
         self.shared_map = shared_map
