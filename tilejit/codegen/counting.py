@@ -19,7 +19,7 @@ class Counting:
     #: the test that there is a first iteration, "" if there always is
     has_one: str
     step: str
-    #: if the step's sign is known, what the index is compared with; else the distance at which the loop ends
+    #: if the step's sign is known, the index to compare with; else the stride: the loop goes on while more is left
     limit: str
     #: the comparison, "" if the step's sign is unknown
     before: str = ""

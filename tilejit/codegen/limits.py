@@ -131,7 +131,7 @@ def _line(buffer: Buffer) -> str:
 
 
 def _cause(kernel: Kernel, limit: int) -> str:
-    """Return the reason for a limit below the hardware's maximum."""
+    """Return the reason for a limit below the hardware maximum."""
     if limit == MAX_REGISTERS:
         return ""
     if limit > most_registers(kernel.threads, kernel.max_registers):

@@ -92,7 +92,7 @@ class Registers:
             self.words.append(Word(self.kind, self.zeroed))
 
     def give_names(self, prefix: str) -> None:
-        """Turn the words into PTX registers. None may have been written yet."""
+        """Convert the words to PTX registers, before any of them is written."""
         self.prefix = prefix
         for number, word in enumerate(self.words):
             word.name = f"{prefix}{number}"

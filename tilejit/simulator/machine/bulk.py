@@ -81,8 +81,6 @@ class BulkCopies:
         if self.shares is not None:
             mbarriers.finishes = self.shares.finish
 
-    # the instructions
-
     def load_box(
         self, source: int, target: int, signals: int, to: Any, where: Any, coordinates: tuple[Any, ...], bar: Any,
         mask: Any,
@@ -182,8 +180,6 @@ class BulkCopies:
             if _of(where, i) not in self.memory.empty_maps:
                 self.map_at(_of(where, i), position, pc)
 
-    # exit checks
-
     def check_exit(self, positions: Index, alive: NDArray[np.bool_]) -> None:
         """Check that nothing in flight needs the shared memory of exiting threads. alive: the threads that are left."""
         self.check_stores_read(positions)
@@ -217,8 +213,6 @@ class BulkCopies:
                 hint = "wait with cp.async.bulk.wait_group.read 0 before exiting, which releases shared memory"
                 what = f"exits before its {unread[0].what} was waited for"
                 self.access.report("in-flight", position, what, unread[0].pc, hint)
-
-    # operations
 
     def issue_load(self, what: str, position: int, source: AddressRun, target: AddressRun, signal: Signal) -> None:
         pc, cta = target.site.pc, signal.cta
@@ -284,8 +278,6 @@ class BulkCopies:
             raise self.access.error(SimulationError, position, what, site.pc, hint)
         ctas = [own // ranks * ranks + rank for rank in range(ranks) if bits >> rank & 1]
         return [cta for cta in ctas if self.far.is_there(site, position, cta)]
-
-    # operands
 
     def cta(self, position: int) -> int:
         return int(self.lanes.full["chunk_cta"][position])

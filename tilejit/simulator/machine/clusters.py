@@ -30,13 +30,7 @@ _SPACE_SHIFT = WINDOWS["shared"].bit_length() - 1
 
 
 class Clusters:
-    """The clusters of a chunk; without clusters each CTA is one.
-
-    phase: of each cluster's barrier.
-    pending: of each thread, the phase of an arrival that it hasn't waited for, -1 if none; arrived: the instruction of
-    its last arrival; blocked: the wait at which it is blocked, -1 if none.
-    coming, done: the releases into the current phase, and those that a wait for the last one acquires.
-    """
+    """The clusters of a chunk; without clusters each CTA is one."""
 
     def __init__(
         self, lanes: Lanes, warps: Warps, access: Access, order: HappensBefore | None, places: PtxPlaces,
@@ -50,12 +44,14 @@ class Clusters:
         self.places = places
         self.findings = findings
         self.home = lanes.full["chunk_cta"] // lanes.ranks
+        #: of each cluster's barrier
         self.phase = np.zeros(lanes.ctas // lanes.ranks, np.int64)
+        #: of each thread: the phase of an arrival that it hasn't waited for, the instruction of its last arrival, and
+        #: the wait at which it is blocked, -1 if none
         self.pending, self.arrived, self.blocked = np.full((3, lanes.total), -1)
+        #: the releases into the current phase, and those that a wait for the last one acquires
         self.coming: Message | None = None
         self.done: Message | None = None
-
-    # addresses, for the executing threads
 
     def own(self, offset: Any) -> Any:
         """Return the address of a variable in each thread's own CTA."""
@@ -84,8 +80,6 @@ class Clusters:
     def rank_of(self, address: Any) -> Any:
         """getctarank: return the rank of the CTA that owns an address."""
         return (address >> address.dtype.type(RANK_SHIFT)).astype(np.uint32) & np.uint32(0xFF)
-
-    # the barrier, for the executing threads
 
     def arrive(self, releases: bool, aligned: bool, pc: int) -> None:
         """barrier.cluster.arrive."""
@@ -140,8 +134,6 @@ class Clusters:
             self.done = fresh
             self.coming.clear(ctas)
         self.access.memory_changed()
-
-    # messages
 
     def misuse(self, positions: Index, what: str, pc: int, other: int | None = None) -> None:
         after = "" if other is None else f"\nafter\n  {self.places.describe(other)}"

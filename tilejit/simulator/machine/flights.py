@@ -31,20 +31,20 @@ class CopySide:
 
 @dataclass(slots=True)
 class Batch:
-    """The copies that the threads of a group started by one instruction.
-
-    positions, threads: of the threads that started them, in the chunk and in the grid (from 1).
-    groups: the index of each copy's async-group in its thread.
-    data: the values for the target; left: the copies that are still in flight.
-    """
+    """The copies that the threads of a group started by one instruction."""
 
     pc: int
+    #: of each copy's thread, in the chunk
     positions: Index
+    #: of each copy's thread, in the grid, from 1
     threads: NDArray[np.uint64]
+    #: of each copy, the index of its async-group in its thread
     groups: Index
+    #: the values for the target
     data: NDArray[Any]
     targets: list[CopySide]
     sources: list[CopySide]
+    #: the copies that are still in flight
     left: NDArray[np.bool_]
 
 

@@ -58,8 +58,6 @@ class MBarriers:
         if self.checker is not None:
             self.checker.report.made_by = self.init_pc
 
-    # the instructions, for the executing threads
-
     def init(self, number: int, address: Any, count: Any) -> None:
         """mbarrier.init. count: arrivals per phase."""
         site = self.access.sites[number]
@@ -224,8 +222,6 @@ class MBarriers:
     def pending_count(self, state: Any) -> Any:
         """mbarrier.pending_count: the pending arrivals in a state."""
         return (state & np.uint64(MOST)).astype(np.uint32)
-
-    # asynchronous operations
 
     def check_visible(self, site: Site, address: int, position: int, cta: int) -> None:
         """Check that a barrier is fenced for an operation of another CTA that will report to it.
@@ -464,8 +460,6 @@ class MBarriers:
         """Return the instruction that initialized the barrier at a shared address of a CTA."""
         barrier = self.at.get(address // BYTES * BYTES)
         return int(barrier.init_pc[cta]) if barrier is not None and barrier.live[cta] else None
-
-    # messages
 
     def misuse(
         self, site: Site, barrier: MBarrier, threads: Index, what: str, *others: int, rule: str = "barrier",

@@ -37,8 +37,6 @@ class Waits:
     def clear(self, positions: Index) -> None:
         self.barrier[positions] = 0
 
-    # messages
-
     def describe(
         self, positions: Index, pcs: frozenset[int], operations: Operations
     ) -> tuple[list[str], Index]:

@@ -23,20 +23,20 @@ from .lanes import WARP, Index, Lanes
 
 
 class ProductRegisters:
-    """The state of a chunk's product registers. Arrays have a row for each register and a column for each warp.
-
-    fills, reads: the number (from 1) of the latest group that writes or reads a register; issued: its instruction.
-    shapes: of the product that fills it. touches: the instruction (plus 1) that accessed it since the last fence.
-    committed, complete: groups of each warp. fenced: whether a warp has executed a fence.
-    """
+    """The state of a chunk's product registers. Arrays have a row for each register and a column for each warp."""
 
     def __init__(self, names: Sequence[str], warps: int, lanes: Lanes, places: PtxPlaces) -> None:
         self.names = names
         self.lanes = lanes
         self.places = places
         table = (len(names), warps)
-        self.fills, self.reads, self.issued, self.shapes, self.touches = (np.zeros(table, np.int64) for _ in range(5))
-        self.committed, self.complete = (np.zeros(warps, np.int64) for _ in range(2))
+        #: the number (from 1) of the latest group that writes or reads a register, and its instruction
+        self.fills, self.reads, self.issued = np.zeros((3, *table), np.int64)
+        #: the code of the product that writes it, and the instruction (plus 1) that accessed it since the last fence
+        self.shapes, self.touches = np.zeros((2, *table), np.int64)
+        #: groups of each warp
+        self.committed, self.complete = np.zeros((2, warps), np.int64)
+        #: warps that have executed a fence
         self.fenced = np.zeros(warps, bool)
 
     def fence(self, here: Index) -> None:

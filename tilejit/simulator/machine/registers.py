@@ -13,19 +13,17 @@ from .special import initial_values
 
 
 class Registers:
-    """The registers of all threads. A partial group keeps its results separately while it runs.
-
-    all: the value of each slot for all threads.
-    owned: the slots whose array no other slot shares.
-    kept_group: the group with separate values, if any; kept: its values; changed: the slots that `all` lacks.
-    """
+    """The registers of all threads. A partial group keeps its results separately while it runs."""
 
     def __init__(self, program: Program, lanes: Lanes, params: bytes) -> None:
         self.lanes = lanes
+        #: by slot, for all threads
         self.all: list[Any] = list(program.initial)
         for slot, value in initial_values(program, lanes, params):
             self.all[slot] = value
+        #: slots whose array no other slot shares
         self.owned: set[int] = set()
+        #: the group with separate values, the values, and the slots that `all` lacks
         self.kept_group: Index | None = None
         self.kept: dict[int, Any] = {}
         self.changed: set[int] = set()

@@ -28,22 +28,21 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class SharedBox:
-    """A box that a thread multicasts.
-
-    coordinates: innermost dimension first. to: its shared address. position, site: of the thread, and its instruction.
-    is_exact: False if a coordinate may be clamped.
-    """
+    """A box that a thread multicasts."""
 
     map: EncodedMap
+    #: innermost dimension first
     coordinates: tuple[int, ...]
+    #: its shared address
     to: int
+    #: of the thread
     position: int
     site: Site
+    #: False if a coordinate may be clamped
     is_exact: bool = True
 
     def by_first(self, rank: int, share: Share) -> SharedBox:
-        """Return the corresponding box of the first CTA, if this one has rank `rank` among those that share the copy.
-        """
+        """Return the first CTA's box that corresponds to this one. rank: of this CTA, among those that share the copy."""
         coordinates = [c - rank * step for c, step in zip(self.coordinates, share.coordinates, strict=True)]
         is_exact = all(c in _EXACT for c in self.coordinates)
         to = self.to - rank * share.bytes

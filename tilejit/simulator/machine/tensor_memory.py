@@ -54,13 +54,7 @@ class TmemTransfer:
 
 
 class TensorMemory:
-    """The tensor memory of a chunk's CTAs; generated code calls its methods.
-
-    data: one word per cell; written: one byte per half cell.
-    busy: for loads and stores in flight, the instruction (plus 1) per cell.
-    record: for the last read and write of each cell, its event << 32 | warp + 1.
-    registers: register in flight → the instruction (plus 1) per warp.
-    """
+    """The tensor memory of a chunk's CTAs; generated code calls its methods."""
 
     def __init__(
         self, lanes: Lanes, warps: Warps, access: Access, order: HappensBefore | None, places: PtxPlaces
@@ -73,6 +67,7 @@ class TensorMemory:
         self.allocator = Allocator(lanes, places)
         self.loads: list[TmemTransfer] = []
         self.stores: list[TmemTransfer] = []
+        #: register in flight → the instruction (plus 1) of each warp's load
         self.registers: dict[str, NDArray[np.int64]] = {}
         self.ready = False
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
@@ -85,8 +80,11 @@ class TensorMemory:
         self.ready = True
         size = self.lanes.ctas * CELLS
         self.data = np.zeros(size, np.uint32)
+        #: one byte per half cell
         self.written = np.zeros(2 * size, np.uint8)
+        #: of accesses in flight, the instruction (plus 1) per cell
         self.busy = {kind: np.zeros(size, np.uint32) for kind in ("load", "store")}
+        #: of the last access of each kind to a cell, its event << 32 | warp + 1
         self.record = {kind: np.zeros(size, np.uint64) for kind in ("load", "store")}
 
     def alloc(self, number: int, address: Any, columns: Any, pc: int) -> None:
