@@ -25,8 +25,7 @@ __all__ = ["ViewUses", "uses_of_views"]
 
 
 class ViewUses(NamedTuple):
-    """Names of the views whose addresses instructions take as numbers, and of those that are accessed through pointers.
-    """
+    """Names of the views whose addresses instructions take as numbers, and of those accessed through pointers."""
 
     taken: frozenset[str] = frozenset()
     accessed: frozenset[str] = frozenset()

@@ -240,8 +240,7 @@ class Writer:
         return result
 
     def inserted(self, parts: str, vector: str, count: int, element: tuple[str, str], at: int) -> str:
-        """Insert a (type, value) pair into a vector of `count` elements. Later extractions return the inserted values.
-        """
+        """Insert a (type, value) pair into a vector of `count` elements. Later extractions return inserted values."""
         kind, value = element
         result = self.value(f"insertelement {parts} {vector}, {kind} {value}, i32 {at}")
         for place in range(count):

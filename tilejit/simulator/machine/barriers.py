@@ -219,8 +219,7 @@ class Barriers:
         return total, yes
 
     def synchronize(self, arrivals: list[Arrival], full: NDArray[np.bool_], count: int | None) -> None:
-        """Order everything that the threads of these CTAs did before the barrier before all that its waiters do next.
-        """
+        """Order the past of all threads of these CTAs before the future of the waiters."""
         if self.order is None:
             return
         ctas = np.flatnonzero(full)

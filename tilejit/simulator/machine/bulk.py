@@ -157,8 +157,7 @@ class BulkCopies:
         self.committed[self.lanes.positions()] += 1
 
     def wait(self, newest: int, read: bool) -> None:
-        """cp.async.bulk.wait_group: wait until all but the `newest` groups of each thread have completed, or been read.
-        """
+        """cp.async.bulk.wait_group: complete all but the `newest` groups of each thread, or only their reads."""
         for position in self.lanes.positions().tolist():
             done = int(self.committed[position]) - newest
             stores = self.stores.get(position, [])

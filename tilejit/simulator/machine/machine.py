@@ -293,8 +293,7 @@ class Machine(Units):
         self.merge(self.parked, number, blocked if blocked.size < self.lanes.total else None)
 
     def wake(self) -> bool:
-        """Deliver an operation, or retry held and parked groups, when none is ready. False if all threads have exited.
-        """
+        """Deliver an operation and retry held or parked groups. False if all threads have exited."""
         if not (self.held or self.parked or self.barriers.waiting):
             return False
         delivered = self.operations.deliver_one()
@@ -339,8 +338,7 @@ class Machine(Units):
         return sorted(result)
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """Return (slot, value) of the registers that decide how the loop around a block goes on, for a group's threads.
-        """
+        """Return (slot, value) of a group's registers that decide how the loop around a block goes on."""
         courses = self.program.courses
         slots = courses.deciding(number)
         return self.registers.values(courses.live_slots(number) if slots is None else slots, group)

@@ -162,9 +162,7 @@ class MBarriers:
             self.access.memory_changed()
 
     def check_in_time(self, site: Site, barrier: MBarrier, threads: Index) -> None:
-        """Check that bytes are expected while something else is missing that isn't in flight; the phase may complete
-        otherwise.
-        """
+        """Check that bytes are expected before all else of the phase has arrived or is in flight."""
         ctas = self.ctas(threads)
         for at in np.flatnonzero((barrier.pending[ctas] == 0) & (barrier.tx[ctas] > 0)):
             cta = int(ctas[at])

@@ -16,8 +16,7 @@ def parts_of(table: Sequence[SharedName], variable: str) -> list[MemoryPart]:
 
 
 def name_of(memory: AddressMap, address: int, width: int) -> str:
-    """Return 'ring.full[1]' for the address of an element of `width` bytes, or 'sm+64' if only the variable has a name.
-    """
+    """Return 'ring.full[1]' for the address of an element of `width` bytes, or 'sm+64' in an unnamed buffer."""
     region = memory.find("shared", address)
     if region is None:
         return f"at {address:#x}"

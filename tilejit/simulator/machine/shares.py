@@ -42,7 +42,7 @@ class SharedBox:
     is_exact: bool = True
 
     def by_first(self, rank: int, share: Share) -> SharedBox:
-        """Return the first CTA's box that corresponds to this one. rank: of this CTA, among those that share the copy."""
+        """Return the first CTA's box that corresponds to this one. rank: of this CTA among those that share it."""
         coordinates = [c - rank * step for c, step in zip(self.coordinates, share.coordinates, strict=True)]
         is_exact = all(c in _EXACT for c in self.coordinates)
         to = self.to - rank * share.bytes
