@@ -191,10 +191,7 @@ def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
 def _store_results(
     emission: Emission, outputs: Sequence[Vector], registers: tuple[Operand, ...], results: list[str]
 ) -> int:
-    """Store result registers to an instruction's outputs and return how many were consumed.
-
-    registers: the operand of each register.
-    """
+    """Store results, which the operands `registers` describe, to the outputs and return how many were consumed."""
     w = emission.writer
     at = 0
     for vector in outputs:

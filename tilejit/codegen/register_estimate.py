@@ -18,8 +18,8 @@ BESIDE_TILES = 16
 def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
     """Estimate the register usage from the local tiles. pressure: None if all tiles fit.
 
-    Registers: the peak of the tiles' live ranges at lane level, each from its first to its last use. This rather
-    overestimates; ptxas uses about as many if it can, to have more in flight. Spills: the excess at the point of
+    Registers: the peak of the tiles' live ranges at lane level, each from its first to its last use. This tends to
+    overestimate; ptxas uses about as many if available, to keep more in flight. Spills: the excess at the point of
     maximum pressure.
     """
     limit = most_of_a_thread(kernel)

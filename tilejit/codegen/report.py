@@ -42,7 +42,7 @@ def printed(emission: Emission, stmt: Print) -> None:
 
 
 def _argument(emission: Emission, value: LLVMValue) -> _PrintfArgument:
-    """Return the value after C's default argument promotions."""
+    """Return a value as a variadic argument, promoted as in C; a bool is a string."""
     dtype = value.dtype
     if dtype.kind == "bool":
         names = f"ptr {_string(emission, 'True')}, ptr {_string(emission, 'False')}"

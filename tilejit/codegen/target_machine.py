@@ -81,7 +81,7 @@ def llvm_problem() -> str | None:
 
 
 def _c(name: str, *args: Any) -> Any:
-    """Call a function of llvmlite's C interface; the caller holds `_lock`.
+    """Call a function of llvmlite's C interface; the caller holds the lock that `_prepare` returns.
 
     llvmlite's Python objects aren't safe where an interrupt may arrive between any two calls: one that arrives while
     their lock is acquired or released leaves it locked, and one that arrives while a string is freed makes it be freed

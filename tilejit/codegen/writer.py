@@ -60,8 +60,7 @@ class Available(NamedTuple):
 class Path(NamedTuple):
     """An edge into a block, by the predecessor and the line that ends it.
 
-    held: the contents of the words written since the target's `available`. computes: the last block only computes
-    words.
+    held: contents of the words written since the target's `available`. computes: the predecessor only computes words.
     """
 
     block: str
@@ -211,10 +210,7 @@ class Writer:
         return self.value(text, pure=name.startswith("llvm."))
 
     def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
-        """Call a function that the module defines, unless an equal call is available.
-
-        Such functions are pure.
-        """
+        """Call a function that the module defines, which is pure, unless an equal call is available."""
         text, _ = called(result, name, arguments)
         value = self._values.get(text)
         if value is None:

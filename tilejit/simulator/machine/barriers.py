@@ -28,10 +28,7 @@ Released = tuple[int, Index | None, Result, Any]
 
 @dataclass(slots=True)
 class Arrival:
-    """Threads that arrived at one barrier instruction. waits: False for bar.arrive, whose threads went on.
-
-    message: their release.
-    """
+    """Threads that arrived at one barrier instruction, and their release. waits: False for bar.arrive."""
 
     block: BasicBlock
     positions: Index

@@ -118,10 +118,7 @@ class BulkCopies:
             self.issue_store("TMA store", position, shared.part(run.which), run.in_bounds())
 
     def check_stored_at(self, coordinates: tuple[int, ...], site: Site, position: int) -> None:
-        """Check that a stored box doesn't begin before the tensor; a loaded one may.
-
-        source: measured on an H100
-        """
+        """Check that a stored box doesn't begin before the tensor; a loaded one may (measured on an H100)."""
         for axis, first in enumerate(coordinates):
             if first < 0:
                 what = f"stores a box that begins at {first} along dimension {axis} of its map, before the tensor"
@@ -205,7 +202,7 @@ class BulkCopies:
         return [*flying, *(last.operation for agent, last in landed if not agents.is_known(agent, cta, last.event))]
 
     def check_stores_read(self, positions: Index) -> None:
-        """Report stores whose sources were not waited for by their exiting threads."""
+        """Report exiting threads that haven't waited until their stores have read the sources."""
         for position in set(positions.tolist()) & self.stores.keys():
             unread = [x.operation for x in self.stores[position] if x.group >= self.read[position]]
             if unread:

@@ -26,17 +26,14 @@ from .memory import ELEMENTS, Bound, MemoryRegion
 
 
 class AsyncCopies:
-    """The copies in flight of a chunk's threads.
-
-    committed: groups that each thread has committed; complete: groups that it has waited for.
-    """
+    """The copies in flight of a chunk's threads."""
 
     def __init__(self, access: Access, lanes: Lanes, places: PtxPlaces) -> None:
         self.access = access
         self.lanes = lanes
         self.places = places
-        self.committed = np.zeros(lanes.total, np.int64)
-        self.complete = np.zeros(lanes.total, np.int64)
+        #: groups that each thread has committed, and waited for
+        self.committed, self.complete = np.zeros((2, lanes.total), np.int64)
         self.pending: list[Batch] = []
         if access.checker is not None:
             access.checker.report.in_flight = self.pending

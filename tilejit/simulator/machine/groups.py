@@ -29,10 +29,7 @@ from .warp import Warps
 
 
 class WgmmaGroups:
-    """The wgmma instructions of a chunk's warpgroups, called by generated code.
-
-    events: of each warp, the event of the last product of each of its groups.
-    """
+    """The wgmma instructions of a chunk's warpgroups, called by generated code."""
 
     def __init__(
         self, names: Sequence[str], lanes: Lanes, warps: Warps, access: Access, operations: Operations,
@@ -43,6 +40,7 @@ class WgmmaGroups:
         self.registers = ProductRegisters(names, warps.count, lanes, places)
         self.agents = Agents(access.checker, operations) if access.checker is not None else None
         self.operands = Operands(access, lanes, warps.count, places, self.agents)
+        #: of each warp, the event of the last product of each group
         self.events: list[list[int]] = [[] for _ in range(warps.count)]
 
 

@@ -41,7 +41,7 @@ class Loops:
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
     def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
-        """True if a group returns to `head` with the same registers, or often in an endless loop.
+        """True if a group returns to `head` with the same registers, or many times in an endless loop.
 
         deciding: a parameter rather than an attribute, because its owner holds this object.
         """

@@ -69,16 +69,10 @@ class TensorMemory:
         self.stores: list[TmemTransfer] = []
         #: register in flight → the instruction (plus 1) of each warp's load
         self.registers: dict[str, NDArray[np.int64]] = {}
-        self.ready = False
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
         self.last_use = np.zeros((warps.count, COLUMNS // UNIT), np.int64)
-
-    def prepare(self) -> None:
-        """Allocate the arrays at the first use; untouched pages cost nothing."""
-        if self.ready:
-            return
-        self.ready = True
-        size = self.lanes.ctas * CELLS
+        # untouched pages cost nothing
+        size = lanes.ctas * CELLS
         self.data = np.zeros(size, np.uint32)
         #: one byte per half cell
         self.written = np.zeros(2 * size, np.uint8)
@@ -90,7 +84,6 @@ class TensorMemory:
     def alloc(self, number: int, address: Any, columns: Any, pc: int) -> None:
         """tcgen05.alloc: store the address of the columns to shared memory."""
         self.warps.whole(pc)
-        self.prepare()
         each = self.uniform(columns, "the number of columns", pc)
         self.uniform(address, "the address", pc)
         starts = np.array([
@@ -104,7 +97,6 @@ class TensorMemory:
     def dealloc(self, address: Any, columns: Any, pc: int) -> None:
         """tcgen05.dealloc: no load or store of the columns may be in flight or unordered."""
         self.warps.whole(pc)
-        self.prepare()
         addresses = self.uniform(address, "the address", pc)
         for warp, at, n in zip(self.here(), addresses, self.uniform(columns, "the number of columns", pc), strict=True):
             allocation = self.allocator.find(int(warp), int(at), int(n), pc)
@@ -200,7 +192,6 @@ class TensorMemory:
     def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
         """Return (warps, their cells) of an access, after checking the warp's lanes and its CTA's columns."""
         self.warps.whole(pc)
-        self.prepare()
         warps = self.here()
         base = self.uniform(address, "the tensor memory address", pc)
         row, column = base >> ADDRESS_LANE_SHIFT, base & ((1 << ADDRESS_LANE_SHIFT) - 1)

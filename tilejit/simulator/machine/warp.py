@@ -95,10 +95,7 @@ class Warps:
         return _masks(bits.reshape(self.count, WARP))
 
     def require(self, mask: PerThread, pc: int) -> PerThread:
-        """Check that each executing thread is in its member mask, whose living lanes all execute this instruction.
-
-        returns: the masks per executing thread.
-        """
+        """Return each thread's member mask, after checking that the thread and all living members are executing."""
         masks = np.broadcast_to(mask, (self.lanes.n,))
         lane = self.lanes.get("lane")
         outside = np.flatnonzero(((masks >> lane.astype(np.uint32)) & np.uint32(1)) == 0)
