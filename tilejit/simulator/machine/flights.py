@@ -49,7 +49,7 @@ class Batch:
 
 
 def touching(batches: list[Batch], region: MemoryRegion, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
-    """Return the first copy in flight that writes, or without `targets` reads, a cell: (batch, number, index in `cells`)."""
+    """Return (batch, number, index in `cells`) of the first copy in flight that writes, or reads, one of the cells."""
     for batch in batches:
         for side in batch.targets if targets else batch.sources:
             if side.region is not region or side.cells is None:
