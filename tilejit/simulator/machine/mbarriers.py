@@ -36,7 +36,7 @@ MOST = (1 << 20) - 1
 class MBarriers:
     """All mbarriers of a chunk, by shared address.
 
-    waits: the pending waits, once there is one. laggards: the check of late waiters.
+    waits: the pending waits, once there is one. late_waiters: the check of late waiters.
     operations: those in flight. finishes: a callback with a barrier and the CTAs in which its phase completes.
     """
 
@@ -53,7 +53,7 @@ class MBarriers:
         self.places = places
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
-        self.laggards = None if order is None else Laggards(order, lanes, places, access.findings)
+        self.late_waiters = None if order is None else Laggards(order, lanes, places, access.findings)
         self.checker = access.checker if order is not None else None
         if self.checker is not None:
             self.checker.report.made_by = self.init_pc
@@ -201,8 +201,8 @@ class MBarriers:
             if kind != "parity":
                 self.check_phase(site, barrier, threads, awaited, now, kind)
             done = now > awaited if kind == "state" else (now ^ awaited) & 1 != 0
-            if kind == "number" and self.laggards is not None:
-                self.laggards.note(barrier, threads[done], awaited[done], site.pc)
+            if kind == "number" and self.late_waiters is not None:
+                self.late_waiters.note(barrier, threads[done], awaited[done], site.pc)
             complete[threads] = done
             if self.order is not None and acquires and site.pc not in self.program.courses.unheeded:
                 self.acquire(self.order, barrier, threads[done], acquires == "cluster")
@@ -413,8 +413,8 @@ class MBarriers:
         """
         if self.order is None or barrier.coming is None:
             return
-        if self.laggards is not None:
-            self.laggards.check(barrier, barrier.coming, ctas)
+        if self.late_waiters is not None:
+            self.late_waiters.check(barrier, barrier.coming, ctas)
         self.complete_release(barrier, ctas)
         self.complete_release(barrier.wide, ctas)
 

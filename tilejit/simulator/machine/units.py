@@ -125,8 +125,8 @@ class Units:
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
         # it synchronizes its lanes, but orders none of their memory accesses
         leader, leads = self.warps.elect(self.warps.require(mask, pc))
-        if self.mbarriers.laggards is not None:
-            self.mbarriers.laggards.note_led(leader, pc)
+        if self.mbarriers.late_waiters is not None:
+            self.mbarriers.late_waiters.note_led(leader, pc)
         return leader, leads
 
     def set_registers(self, how: str, count: int, pc: int) -> None:
