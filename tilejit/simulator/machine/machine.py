@@ -410,7 +410,7 @@ class Machine(Units):
             waits.extend([gone] if (gone := self.describe_others()) else [])
             hint = "a phase needs all arrivals and bytes: producers must commit, and consumers release, once per step"
         if self.operations.issued:
-            waits.append(f"deliveries {self.operations.delivery.text}")
+            waits.append(f"delivery: {self.operations.delivery.text}")
         message = "deadlock: no thread can make progress\n" + "\n".join(waits)
         raise DeadlockError(message, hint=hint, **self.parties({**self.parked, **self.held}))
 
