@@ -90,7 +90,7 @@ def most(kernel: tj.Kernel, threads: int) -> int:
 def test_a_kernel_is_refused_where_its_tiles_pass_the_registers(kernel, threads):
     elements, limit = most(kernel, threads), most_registers(threads, None)
     needed = elements + 8 + (kernel is centred)
-    with pytest.raises(tj.ResourceError, match=rf"needs {needed} registers a thread .* the limit is {limit}\b"):
+    with pytest.raises(tj.ResourceError, match=rf"needs {needed} registers per thread .* the limit is {limit}\b"):
         compiled(kernel, threads, elements + 8)
     # what is let through is counted, too
     if threads == 1024 or kernel is held:
