@@ -283,7 +283,7 @@ def test_what_copies_have_stored_to_global_memory_takes_the_scope_of_the_cluster
 
 @pytest.mark.parametrize("seed", range(4))
 def test_nobody_arrives_where_all_have_exited(seed):
-    with pytest.raises(AsyncHazardError, match=f"which has exited, gets an arrival|{EXITS.replace('32', '0')}"):
+    with pytest.raises(AsyncHazardError, match=f"which has exited, receives an arrival|{EXITS.replace('32', '0')}"):
         arrived(meet=RELAXED + "setp.eq.u32 %p4, %r5, 1; @%p4 ret;", schedule=seed)
 
 
@@ -374,7 +374,7 @@ MUTATIONS = {
     "a mask of a CTA that isn't there": (
         RING, MASK, "mov.u16 %h1, 7;", SimulationError, "mask 0x0007, in a cluster of 2"),
     "a mask of nobody": (RING, MASK, "mov.u16 %h1, 0;", SimulationError, "mask 0x0000, in a cluster of 2"),
-    "no barrier at the exit": (RING, EXIT, "", AsyncHazardError, f"{EXITS}|which has exited, gets an arrival"),
+    "no barrier at the exit": (RING, EXIT, "", AsyncHazardError, f"{EXITS}|which has exited, receives an arrival"),
     "no wait at the exit": (RING, "barrier.cluster.wait;", "", AsyncHazardError, f"{EXITS}|which has exited"),
     "half the arrivals": (
         RING, f"[%r2+{RING.empty}], 2;", f"[%r2+{RING.empty}], 1;", HAZARDS,

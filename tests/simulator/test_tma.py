@@ -151,7 +151,7 @@ def test_a_maps_bytes_are_opaque():
 def test_what_is_no_map_is_reported():
     array = some((16, 64), np.float16)
     text = programs.load_text((64, 8), (0, 0), 2).replace("prefetch.tensormap [%x2];", "add.u64 %x2, %x2, 64;")
-    with pytest.raises(SimulationError, match="for the address of a tensor map, but no map is there"):
+    with pytest.raises(SimulationError, match="as the address of a tensor map, but no map is there"):
         programs.load(array, (64, 8), "128B", (0, 0), text)
 
 

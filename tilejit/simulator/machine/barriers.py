@@ -291,7 +291,7 @@ class Barriers:
         pcs = [a.block.end_pc for a in arrivals]
         threads = [x for a in arrivals for x in self.lanes.numbers(a.positions)]
         if any(a.count is not None for each in self.waiting.values() for a in each):
-            message = f"deadlock: a barrier never gets all its threads\n{text}"
+            message = f"deadlock: some threads never arrive at a barrier\n{text}"
             raise DeadlockError(message, instructions=pcs, threads=threads)
         message = f"a barrier is not reached by all threads of its CTA\n{text}"
         raise DivergenceError(message, instructions=pcs, threads=threads)

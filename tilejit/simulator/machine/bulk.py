@@ -285,7 +285,7 @@ class BulkCopies:
         encoded = self.memory.maps.get(address)
         if encoded is not None:
             return encoded
-        what = f"takes {address:#x} for the address of a tensor map, but no map is there"
+        what = f"uses {address:#x} as the address of a tensor map, but no map is there"
         if address in self.memory.empty_maps:
             what = "starts a copy of an array without elements, which has no tensor map"
         raise self.access.error(SimulationError, position, what, pc)

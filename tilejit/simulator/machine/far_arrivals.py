@@ -84,7 +84,7 @@ class FarArrivals:
             self.mbarriers.misuse(site, barrier, threads[~live & ~gone], "is used but not initialized")
         if np.count_nonzero(gone):
             other = self.coordinates(int(ctas[gone][0]))
-            what = f"of CTA {other}, which has exited, gets an arrival"
+            what = f"of CTA {other}, which has exited, receives an arrival"
             self.mbarriers.misuse(site, barrier, threads[gone], what, rule="in-flight", hint=EXIT_HINT)
         good = live & ~gone
         some = threads[good]

@@ -430,7 +430,7 @@ class Machine(Units):
         lines = "\n".join(self.describe_groups(number, group))
         raise SimulationError(
             f"the launch has executed more than {self.limit} thread instructions\n{lines}",
-            hint="if the loop does end, raise TILEJIT_SIM_LIMIT", **self.parties({number: group}),
+            hint="raise TILEJIT_SIM_LIMIT if this isn't an endless loop", **self.parties({number: group}),
         )
 
     def describe_groups(self, number: int, group: Index | None) -> list[str]:

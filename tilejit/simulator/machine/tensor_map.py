@@ -73,7 +73,7 @@ class MapShape:
             return f"rows of its box have {row} bytes; swizzle {self.swizzle} allows at most {width}"
         size = prod(self.box[1:]) * row
         if size > MOST_BOX_BYTES:
-            return f"its box has {size:,} bytes; {MOST_BOX_BYTES:,} are allowed"
+            return f"its box has {size:,} bytes; at most {MOST_BOX_BYTES:,} are allowed"
         return None
 
 
