@@ -94,7 +94,7 @@ def _with_sign(emission: Emission, bits: str, value: str, is_nan: str | None) ->
 
 
 def _rounded(emission: Emission, form: _FP8Format, size: str) -> str:
-    """Return the fp8 pattern (i32) of a magnitude, with an unbounded exponent."""
+    """Return the fp8 pattern (i32) of a magnitude, as if the exponent had no upper bound."""
     w = emission.writer
     # Normal numbers: round to even at the last bit kept, then adjust the exponent bias.
     kept = rounded_off(w, size, 23 - form.mantissa)
