@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .codegen import Generated, generate, limits
-from .codegen.expressions import asked_along
+from .codegen.expressions import specials_along
 from .codegen.storage import allocations, local_memory
 from .compile_record import Derivation
 from .compiled import Compiled
@@ -479,7 +479,7 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
         widened=widened_scalars(open),
-        grid_axes=tuple([axis for axis in range(3) if made.asked & asked_along(axis, kernel.cluster)]),
+        grid_axes=tuple([axis for axis in range(3) if made.specials & specials_along(axis, kernel.cluster)]),
     )
     derivation = Derivation(
         open=open,

@@ -128,12 +128,12 @@ MISTAKES: dict[str, Mistake] = {
             without(LOADED, "tj.cta.arrive(full)\n", ""), "tj.cta.copy_async(b",
             "tj.cta.arrive(full)\ntj.cta.copy_async(b",
         ),
-        AsyncHazardError, "is told of more bytes when all else of phase 0 has come or is on its way",
-        "tj.cta.copy_async(b[0], B[0:64, 0:64], barrier=full)", "start the copy in front of the last arrival",
+        AsyncHazardError, "expects more bytes when all else of phase 0 has arrived or is in flight",
+        "tj.cta.copy_async(b[0], B[0:64, 0:64], barrier=full)", "start the copy before the last arrival",
     ),
     "nobody arrives": Mistake(
         without(LOADED, "tj.cta.arrive(full)"), DeadlockError, "it is in phase 0: 0 of 1 arrivals", "full.wait(0)",
-        "producers commit",
+        "producers must commit",
     ),
     "the same phase twice": Mistake(
         LOADED + "tj.cta.copy_async(a[0], A[0:64, 64:128], barrier=full)\ntj.cta.arrive(full)\nfull.wait(0)\n" + SHOWN,
@@ -141,7 +141,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "each warp arrives": Mistake(
         without(LOADED, "tj.cta.arrive", "tj.warp.arrive"), AsyncHazardError,
-        "gets an arrival more than the 1 of phase 0", "tj.warp.arrive(full)", "make the barrier for as many arrivals",
+        "gets one arrival more than the 1 of phase 0", "tj.warp.arrive(full)", "initialize the barrier with",
     ),
     "each warp copies the same": Mistake(
         without(without(LOADED, "tj.cta.", "tj.warp."), "alloc_barrier()", "alloc_barrier(4)"), AsyncHazardError,
@@ -149,7 +149,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "one barrier, made anew in each turn": Mistake(
         "for k in range(3):\n    full = tj.alloc_barrier()\n    tj.cta.arrive(full)\n    full.wait(0)",
-        AsyncHazardError, "is waited for in phase 0, but is in phase 2", "full.wait(0)", "count the same steps, from 0",
+        AsyncHazardError, "is waited for in phase 0, but is in phase 2", "full.wait(0)", "count the same phases",
     ),
     "a barrier instead of a step": Mistake(
         PREPARED + "tj.warp.commit(full)", KernelTypeError, "commit takes a step of a ring; products on sm_100a "
@@ -166,7 +166,7 @@ MISTAKES: dict[str, Mistake] = {
     # rings
     "a consumer that doesn't count": Mistake(
         RING.rpartition("        i += 1\n")[0], AsyncHazardError, "ring.full[0] is waited for in phase 0, but is in "
-        "phase 2", "ring[i].wait()", "count the same steps, from 0", threads=64,
+        "phase 2", "ring[i].wait()", "count the same phases, from 0", threads=64,
     ),
     "a stage overwritten": Mistake(
         without(RING, "        ring[i].acquire()\n", ""), RaceError, "race in shared memory",
@@ -178,7 +178,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "fewer steps are consumed": Mistake(
         without(RING, "else:\n    for k in range(4)", "else:\n    for k in range(1)"), DeadlockError,
-        "waits for phase 0 of mbarrier ring.empty[1]", "ring[i].acquire()", "consumers release, once a step",
+        "waits for phase 0 of mbarrier ring.empty[1]", "ring[i].acquire()", "consumers release, once per step",
         threads=64,
     ),
     "a step that is kept": Mistake(

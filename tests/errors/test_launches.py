@@ -346,7 +346,7 @@ def fills_shared(A: tj.Tensor, N: tj.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "words"), [(fills, "bytes of local memory a thread"), (fills_shared, "bytes of shared memory")]
+    ("kernel", "words"), [(fills, "bytes of local memory per thread"), (fills_shared, "bytes of shared memory")]
 )
 @pytest.mark.parametrize("log", [16, 24, 30, 60])
 def test_memory_that_nothing_has_is_refused_before_it_costs_any(kernel, words, log):
@@ -371,7 +371,7 @@ def fills_many(A: tj.Tensor, N: tj.constexpr, TOGETHER: tj.constexpr):
 
 
 def test_tiles_that_no_thread_could_hold_together_are_refused():
-    needs = r"fills_many needs 655,360 bytes of registers and local memory a thread; the limit is 524,288\. Largest: "
+    needs = r"fills_many needs 655,360 bytes of registers and local memory per thread; the limit is 524,288\. Largest: "
     with pytest.raises(RESOURCE, match=needs + r"r\S* 16,384, ") as caught:
         fills_many.compile(A, 40, True, target="sm_90a")
     assert "tj.warp.full" in caught.value.span.text
