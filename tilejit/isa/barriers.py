@@ -14,7 +14,7 @@ from .warp import VOTE
 __all__ = [
     "BARRIERS", "BAR_ARRIVE_NUMBERED", "BAR_SYNC", "BAR_SYNC_NAMED", "BAR_SYNC_NUMBERED", "BAR_WARP_SYNC",
     "CLUSTER_ENTRY", "CLUSTER_EXIT", "CLUSTER_SYNC",
-    "MEETINGS", "OF_A_CTA", "OF_WARPGROUPS", "ROWS", "USERS", "VOTES",
+    "SYNCHRONIZING", "OF_A_CTA", "OF_WARPGROUPS", "ROWS", "USERS", "VOTES",
 ]
 
 #: number of numbered barriers per CTA
@@ -109,7 +109,7 @@ VOTES: dict[tuple[str, Scope], Row] = {
 _VOTING = tuple(row for (_, scope), row in VOTES.items() if scope is not WARP)
 
 #: barriers at which all threads of the row's scope wait for each other
-MEETINGS = frozenset((*BARRIERS.values(), BAR_SYNC_NUMBERED, CLUSTER_SYNC, *_VOTING))
+SYNCHRONIZING = frozenset((*BARRIERS.values(), BAR_SYNC_NUMBERED, CLUSTER_SYNC, *_VOTING))
 
 ROWS = (
     *BARRIERS.values(), BAR_SYNC_NUMBERED, BAR_ARRIVE_NUMBERED, *_VOTING, CLUSTER_SYNC, CLUSTER_ENTRY, CLUSTER_EXIT,

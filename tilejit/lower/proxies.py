@@ -45,7 +45,7 @@ from ..ir.nodes import (
 )
 from ..ir.params import PointerParam, TensorMapParam
 from ..isa import ROWS, Direction, Kind, Row
-from ..isa.barriers import BAR_ARRIVE_NUMBERED, MEETINGS
+from ..isa.barriers import BAR_ARRIVE_NUMBERED, SYNCHRONIZING
 from ..isa.cp_async import CP_ASYNC
 from ..isa.fences import FENCE, PROXY_ASYNC_OF
 from ..isa.tma import MULTICAST_LOADS
@@ -60,7 +60,7 @@ _State = frozenset[_Memory]
 
 #: instructions that write the shared memory of several CTAs; those that publish a thread's accesses
 _MULTICAST = frozenset(row.name for row in MULTICAST_LOADS.rows())
-_ORDERING = frozenset(row.name for row in (*MEETINGS, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
+_ORDERING = frozenset(row.name for row in (*SYNCHRONIZING, BAR_ARRIVE_NUMBERED, *FENCE.rows()))
 
 
 def with_fences(kernel: Kernel) -> Kernel:

@@ -42,7 +42,7 @@ from ..ir.nodes import (
     WaitPhase,
 )
 from ..isa import ROWS, Row
-from ..isa.barriers import BARRIERS, MEETINGS
+from ..isa.barriers import BARRIERS, SYNCHRONIZING
 from ..isa.mbarrier import EXPECT
 from ..isa.warp import ELECT
 from ..isa.wgmma import PRODUCTS
@@ -84,7 +84,7 @@ _ALL = frozenset(BARRIERS)
 _WITHIN = {scope: frozenset(s for s in _ALL if s.level <= scope.level) for scope in SCOPES.values()}
 
 #: name of a barrier instruction -> its scope
-_BARRIER_SCOPES = {row.name: row.scope for row in MEETINGS}
+_BARRIER_SCOPES = {row.name: row.scope for row in SYNCHRONIZING}
 
 #: counts of products since a wait saturate here: waits for products leave fewer unfinished
 _MOST_PRODUCTS = 8

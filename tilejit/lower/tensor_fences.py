@@ -16,7 +16,7 @@ from ..dataclass import replace
 from ..ir import walk
 from ..ir.analyses.thread_values import ThreadValues, comers
 from ..ir.nodes import Arrive, Instruction, Kernel, Stmt, Sync, WaitPhase
-from ..isa.barriers import MEETINGS
+from ..isa.barriers import SYNCHRONIZING
 from ..isa.tcgen05 import FENCE_AFTER, FENCE_BEFORE, LD, ST
 from ..scopes import CTA
 from ..target import WARPGROUP
@@ -25,7 +25,7 @@ from .proxies import acquires, releases
 __all__ = ["with_tensor_fences"]
 
 _ACCESSES = frozenset(row.name for row in (*LD.rows(), *ST.rows()))
-_BARRIERS = frozenset(row.name for row in MEETINGS)
+_BARRIERS = frozenset(row.name for row in SYNCHRONIZING)
 
 
 def with_tensor_fences(kernel: Kernel) -> Kernel:
