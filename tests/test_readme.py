@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.pages import BLOCK, Program, is_printed, programs
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROGRAMS = list(programs(README))

@@ -23,6 +23,8 @@ from tests.bench.bench_launch import (
     of_peer,
 )
 
+pytestmark = pytest.mark.integration
+
 
 def test_each_contender_has_one_batch_a_round_and_begins_as_often_as_the_others() -> None:
     calls: list[str] = []
