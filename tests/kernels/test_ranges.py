@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
+from tests.support.profiles import times
 from tilejit.dtypes import DTYPES, DType
 from tilejit.ir.arithmetic.facts import full_range
 from tilejit.runtime.arrays import view_of
@@ -72,7 +73,7 @@ def columns(dtype: DType, rows: list[tuple[int, ...]]) -> list[np.ndarray]:
     return [np.array(column, dtype.numpy) for column in zip(*rows, strict=True)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(5))
 @given(st.sampled_from(INTEGERS), st.data())
 def test_ends_and_step_known_at_run_time(dtype: DType, data: Any) -> None:
     number = near_the_ends(dtype)
@@ -83,7 +84,7 @@ def test_ends_and_step_known_at_run_time(dtype: DType, data: Any) -> None:
     np.testing.assert_array_equal(out, expected([range(*row) for row in rows]))
 
 
-@settings(max_examples=150)
+@settings(max_examples=times(5))
 @given(st.sampled_from(INTEGERS), st.sampled_from(LITERAL_STEPS), st.data())
 def test_a_step_known_when_compiling(dtype: DType, step: int, data: Any) -> None:
     """One that is negative counts an unsigned index down too."""
@@ -139,7 +140,7 @@ def from_signed_to_unsigned(OUT, start, stop):
         OUT[1] += i
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(1.3))
 @given(st.sampled_from([d for d in INTEGERS if d.kind == "int"]), st.integers(-20, 20), st.integers(0, 20))
 def test_a_signed_start_and_an_end_of_uint64_count_as_in_python(dtype: DType, start: int, stop: int) -> None:
     out = np.zeros(2, np.int64)
