@@ -149,11 +149,7 @@ def _read_registers(
     """The words of a vector of a local buffer."""
     whole_words = _registers(buffer, registers, offset, words)
     if whole_words is not None:
-        # a loop, as a comprehension is one more call of Python's, and most vectors are one word
-        values: list[str] = []
-        for word in whole_words:
-            values.append(emission.writer.read(word, words.word))
-        return values
+        return [emission.writer.read(word, words.word) for word in whole_words]
     first, part = _parts(buffer, registers, offset, words)
     parts = [_read_part(emission, registers, first + k, part) for k in range(part.number)]
     return regrouped(emission, parts, (part.word, part.bits), (words.word, words.bits))
