@@ -47,6 +47,19 @@ def walks_by(OUT, START, STOP, STEP: tj.constexpr):
     OUT[t, 20] = turns
 
 
+@tj.kernel(threads=32)
+def walks_to(OUT, START, ENDS: tj.constexpr):
+    t = tj.thread_id()
+    for k, (stop, step) in enumerate(ENDS):
+        turns = 0
+        for i in range(START[t], stop, step):
+            if turns == 20:
+                break
+            OUT[k, t, turns] = i
+            turns += 1
+        OUT[k, t, 20] = turns
+
+
 @pytest.fixture(autouse=True)
 def simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEJIT_DEVICE", "sim")
@@ -106,6 +119,21 @@ def test_the_last_step_may_reach_past_the_types_end(dtype: DType) -> None:
         out = np.zeros((THREADS, TURNS + 1), np.uint64)
         walks[1](out, *columns(dtype, rows))
         np.testing.assert_array_equal(out, expected([range(*row) for row in rows]))
+
+
+@pytest.mark.parametrize("is_ascending", [True, False], ids=["up", "down"])
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_a_stop_and_a_step_known_when_compiling_may_reach_past_the_types_end(dtype: DType, is_ascending: bool) -> None:
+    """With a stop of `high - k` a step of at most k + 1 keeps the index in its type, and a greater one need not."""
+    low, high = full_range(dtype)
+    ends = tuple(
+        (high - k, step) if is_ascending else (low + k, -step) for k in range(4) for step in (1, 2, 3, 4, 5, 100)
+    )
+    starts = [high - k if is_ascending else low + k for k in range(THREADS)]
+    out = np.zeros((len(ends), THREADS, TURNS + 1), np.uint64)
+    walks_to[1](out, np.array(starts, dtype.numpy), ends)
+    for rows, end in zip(out, ends, strict=True):
+        np.testing.assert_array_equal(rows, expected([range(start, *end) for start in starts]))
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
