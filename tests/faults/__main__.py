@@ -1,6 +1,6 @@
 """Run the tests against each planted fault, one at a time, and print the test that catches it.
 
-    python -m tests.faults -n 2
+    python -m tests.faults --tier default --date 2026-11-30 -n 2
 
 Each fault is planted in a copy of the project's tracked files, and pytest stops at the first failure there. A test that
 doesn't end within --timeout seconds counts as failed.
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from .planted import FAULTS, Fault
 ROOT = Path(__file__).parents[2]
 
 #: tier -> the arguments of pytest that run it
-TIERS: dict[str, tuple[str, ...]] = {"all": ()}
+TIERS = {"default": (), "all": ("--all-cases", "-m", "integration or not integration")}
 
 #: a line of pytest's summary that names a test
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
@@ -95,7 +96,8 @@ def chosen(only: Sequence[str]) -> list[Fault]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__.split("\n")[0])
-    parser.add_argument("--tier", choices=TIERS, default=next(iter(TIERS)), help="the tests to run")
+    parser.add_argument("--tier", choices=TIERS, default="default", help="the tests to run")
+    parser.add_argument("--date", help="of the cases that the default tier runs (default: today, UTC)")
     parser.add_argument("-n", default="auto", help="the number of processes, as for pytest-xdist")
     parser.add_argument("--only", action="append", default=[], help="part of a fault's name or file; may be repeated")
     parser.add_argument("--timeout", type=float, default=120, help="seconds that one test may take")
@@ -103,14 +105,16 @@ def main() -> int:
     faults = chosen(options.only)
     if not faults:
         parser.error(f"no fault's name or file contains {' or '.join(options.only)}")
-    arguments = ["-n", options.n, *TIERS[options.tier]]
+    # one date for all runs
+    day = options.date or datetime.now(timezone.utc).date().isoformat()
+    arguments = ["-n", options.n, "--cases", day, *TIERS[options.tier]]
     caught = 0
     for fault in faults:
         outcome = under(fault, arguments, options.timeout)
         caught += bool(outcome.test)
         print(f"{options.tier}  {outcome.seconds:6.1f} s  {outcome.test or 'NOT CAUGHT'}")
         print(f"    {fault.file}: {fault.name}", flush=True)
-    print(f"caught {caught} of {len(faults)}")
+    print(f"caught {caught} of {len(faults)} ({options.tier}, {day})")
     return 0 if caught == len(faults) else 1
 
 

@@ -98,8 +98,8 @@ def header(config: pytest.Config) -> str:
 
 def summary(left_out: dict[str, int]) -> str:
     """The line that says at the end of a run what it left out, "" if nothing."""
-    listed = [f"{count:,} by {option}" for option, count in sorted(left_out.items())]
-    return f"left out, to be run {', '.join(listed)}" if listed else ""
+    listed = [f"{count:,} tests ({option})" for option, count in sorted(left_out.items())]
+    return f"left out: {', '.join(listed)}" if listed else ""
 
 
 def command(item: pytest.Item) -> str:
