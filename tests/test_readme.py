@@ -69,10 +69,11 @@ def test_the_commands_stand_on_the_first_screen() -> None:
     assert [line for line in README.splitlines()[:SCREEN] if line in COMMANDS] == COMMANDS
 
 
-def test_ci_runs_the_second_command_and_what_of_the_guide_a_default_run_leaves_out() -> None:
+def test_ci_runs_the_second_command_and_what_a_default_run_leaves_out() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "grep -m1 'pytest' README.md" in script
-    assert "python -m pytest -n auto -m long tests/guide tests/types" in script
+    for tier in ("-m integration", "$day --other-cases", "-m long tests/guide tests/types"):
+        assert f"python -m pytest -n auto {tier}" in script
     assert next(line for line in README.splitlines() if "pytest" in line) == COMMANDS[1]
 
 
