@@ -81,10 +81,10 @@ FAULTS = (
         "if low is not None and high is not None and low >= 0 and high <= by:",
     ),
     Fault(
-        "elect is taken to be true in the first warp only",
-        "ir/analyses/thread_values.py",
-        "self.numbers[elect.var.name] = self.ids % WARP == 0",
-        "self.numbers[elect.var.name] = self.ids == 0",
+        "regions that share their last and first element are taken to be apart",
+        "ir/analyses/overlap.py",
+        "apart = build.logical_or(apart, build.less_equal(build.add(first, build.const(n, int64)), second))",
+        "apart = build.logical_or(apart, build.less_equal(build.add(first, build.const(n - 1, int64)), second))",
     ),
     Fault(
         "a checked build lets a region end one element past its tensor",
