@@ -1,4 +1,4 @@
-"""The benchmark of launches treats its contenders alike, and runs without a GPU."""
+"""The benchmark of launches treats all contenders in the same way, and runs without a GPU."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_a_kernel_that_is_compiled_already_is_found_a_hundred_times_faster(bench
 
 
 def chain(turns: int) -> Compiled:
-    """A kernel of three elementwise operations a turn, written out."""
+    """A kernel of three elementwise operations per iteration, unrolled."""
 
     def chained(X: tj.Tensor, Y: tj.Tensor, TURNS: tj.constexpr):
         x = tj.cta.load(X[0:4, 0:128])

@@ -56,7 +56,7 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the items of the tier, and report the others as deselected."""
     option, left_out = config.option, config.stash[LEFT_OUT]
-    # a golden file is rewritten by all cases that have a part in it
+    # golden files are rewritten from all cases
     every = option.all_cases or option.bless
     markers = [name for name in MARKED if name not in option.markexpr and not (option.bless and name != "long")]
     kept: set[str] = set()
@@ -83,8 +83,8 @@ def sampled(cases: Sequence[str], day: str) -> set[str]:
     """Of the node ids of one function's cases, those that run on a date."""
     if len(cases) <= FEW:
         return set(cases)
-    turn = date.fromisoformat(day).toordinal()
-    quarter = {case for case in cases if (zlib.crc32(case.encode()) + turn) % ONE_OF == 0}
+    number = date.fromisoformat(day).toordinal()
+    quarter = {case for case in cases if (zlib.crc32(case.encode()) + number) % ONE_OF == 0}
     return quarter | {cases[0], cases[len(cases) // 2], cases[-1]}
 
 
