@@ -20,15 +20,13 @@ from tests.support.ptxas import EmittedPtx, without_notes
 from tilejit import pipeline
 from tilejit.remember import forget
 
-settings.register_profile(
-    "default", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile(
-    "long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-#: where the question is whether tests run, not what they find
-settings.register_profile("few", max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+#: hypothesis's profiles by the examples of a property: "few" to see that tests run, "sample" for the default tier
+PROFILES = {"few": 6, "sample": 15, "default": 30, "long": 2000}
+for name, examples in PROFILES.items():
+    settings.register_profile(
+        name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+settings.load_profile("default")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,6 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the tier. Only this tree is tested: `pytest` alone would import the installed package for its plugin."""
     tiers.configure(config)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("sample" if tiers.is_default(config) else "default"))
     if not Path(tilejit.__file__).is_relative_to(config.rootpath):
         raise pytest.UsageError(f"these tests would test {Path(tilejit.__file__).parent}: write python -m pytest")
 

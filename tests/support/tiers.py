@@ -49,6 +49,13 @@ def configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = {}
 
 
+def is_default(config: pytest.Config) -> bool:
+    """True if a run is of the default tier, without tests or cases that are left out of it."""
+    option = config.option
+    asks_for_more = option.all_cases or option.other_cases or option.bless
+    return not asks_for_more and not any(name in option.markexpr for name in MARKED)
+
+
 #: how many tests a process left out, by the option that runs them
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
 
