@@ -33,6 +33,8 @@ from tilejit.runtime import variants, workers
 from tilejit.runtime.variant_builder import Compiler
 from tilejit.target import target
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(tj.__file__).parent.parent
 
 ROW = tj.spec((64,), tj.float32)

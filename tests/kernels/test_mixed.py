@@ -94,6 +94,7 @@ def texts() -> list[str]:
     return drawn
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("pattern", FEATURES)
 def test_every_feature_is_drawn(pattern: str) -> None:
     assert any(re.search(pattern, text) for text in texts())

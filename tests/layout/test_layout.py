@@ -269,6 +269,11 @@ def test_tilings_of_the_worked_examples() -> None:
     assert right.direct_sum(left, (2, 2), (2, 2)) == S[16]
 
 
+def test_a_tile_with_a_negative_stride_takes_the_room_of_a_positive_one() -> None:
+    tiled = S[4:-1].tile(S[2:1], (2,), (4,))
+    assert [tiled(k)["m"] for k in range(8)] == [0, -1, -2, -3, 4, 3, 2, 1]
+
+
 def test_replicas_and_offsets_survive_tiling_and_come_back() -> None:
     outer = S[2 : 2 @ warpid] + R[2 : 1 @ warpid] + 4 @ warpid
     inner = S[32 : 1 @ laneid] + 3

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.profiles import times
 from tests.support.programs import tile_ir
 from tilejit.dtypes import DType, bfloat16, float16, float64, int32, int64, uint8
 from tilejit.dtypes import barrier as barrier_type
@@ -77,7 +78,7 @@ def test_a_tile_of_b_is_four_boxes_of_a_map_in_the_hardwares_order() -> None:
 
 @pytest.mark.parametrize("loads", [True, False])
 @pytest.mark.parametrize("mode", ["none", "32B", "64B", "128B", "rows"])
-@settings(max_examples=4)
+@settings(max_examples=times(1 / 8))
 @pytest.mark.parametrize("dtype", [uint8, bfloat16, float64], ids=str)
 @given(data=st.data())
 def test_what_boxes_move_is_what_the_layouts_say(mode: str, dtype: DType, loads: bool, data: st.DataObject) -> None:

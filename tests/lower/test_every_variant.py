@@ -56,10 +56,10 @@ def test_some_golden_file_chooses_a_variant(variant: Variant[Any]) -> None:
 
 @cache
 def sample(names: tuple[str, ...]) -> tuple[Operation, ...]:
-    """200 drawn operations of these names, the same in every run."""
+    """100 drawn operations of these names, the same in every run: of 60 copies none shows that its fill is dropped."""
     drawn: list[Operation] = []
 
-    @settings(AS_DRAWN, max_examples=200)
+    @settings(AS_DRAWN, max_examples=100)
     @given(operations(names))
     def keep(operation: Operation) -> None:
         drawn.append(operation)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ir.paths import programs, run
+from tests.support.profiles import times
 from tilejit.dtypes import float32, int32
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
@@ -67,7 +68,7 @@ bodies = programs(st.sampled_from([*LOADS, *USES, WAIT, WAIT]))
 
 
 @given(bodies)
-@settings(max_examples=150)
+@settings(max_examples=times(5))
 def test_a_use_is_refused_where_some_path_comes_to_it_before_a_wait(body: walk.Block) -> None:
     early = Paths(body).early
     try:
@@ -79,7 +80,7 @@ def test_a_use_is_refused_where_some_path_comes_to_it_before_a_wait(body: walk.B
 
 
 @given(bodies)
-@settings(max_examples=150)
+@settings(max_examples=times(5))
 def test_a_wait_carries_what_is_loading_on_some_path(body: walk.Block) -> None:
     paths = Paths(body)
     if paths.early:

@@ -714,7 +714,11 @@ def test_nothing_that_reads_entries_can_run_what_they_hold():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 @pytest.mark.parametrize(
-    "seconds", [pytest.param(3, id="for a moment"), pytest.param(60, id="for a minute", marks=pytest.mark.long)]
+    "seconds",
+    [
+        pytest.param(3, id="for a moment", marks=pytest.mark.integration),
+        pytest.param(60, id="for a minute", marks=pytest.mark.long),
+    ],
 )
 def test_many_processes_that_are_killed_at_random_leave_a_sound_cache(seconds, tmp_path):
     folder = tmp_path / "attacked"

@@ -122,12 +122,8 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
     w = emission.writer
     run = memory.run_of(emission, vector)
     if run is not None:
-        kind = run.kind
-        # not a comprehension, which costs another Python call: most vectors are one word
-        held: list[str] = []
-        for word in run.words:
-            held.append(w.read(word, kind))
-        return memory.regrouped(emission, held, (kind, run.bits), _type_and_bits(operand.register))
+        held = [w.read(word, run.kind) for word in run.words]
+        return memory.regrouped(emission, held, (run.kind, run.bits), _type_and_bits(operand.register))
     if vector.buffer.space == "tmem":
         column = cast(emission, evaluate(emission, vector.offset), int32)
         return [w.value(f"add i32 {emission.base(vector.buffer)}, {column.text}")]

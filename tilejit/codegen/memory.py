@@ -146,11 +146,7 @@ def _read_registers(
 ) -> list[str]:
     whole_words = _registers(buffer, registers, offset, words)
     if whole_words is not None:
-        # not a comprehension, which costs another Python call: most vectors are one word
-        values: list[str] = []
-        for word in whole_words:
-            values.append(emission.writer.read(word, words.word))
-        return values
+        return [emission.writer.read(word, words.word) for word in whole_words]
     first, part = _parts(buffer, registers, offset, words)
     parts = [_read_part(emission, registers, first + k, part) for k in range(part.number)]
     return regrouped(emission, parts, (part.word, part.bits), (words.word, words.bits))

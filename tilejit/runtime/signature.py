@@ -25,7 +25,9 @@ from .arrays import Argument, ArrayView, device_name, facts_of, is_array, reader
 _NO_ARGUMENT = object()
 
 # every launch compares with these
-_ARRAY, _ANY, _CONSTEXPR = ParameterKind.ARRAY, ParameterKind.ANY, ParameterKind.CONSTEXPR
+_ANY, _ARRAY, _CONSTEXPR, _SCALAR = (
+    ParameterKind.ANY, ParameterKind.ARRAY, ParameterKind.CONSTEXPR, ParameterKind.SCALAR
+)
 
 #: codes of NumPy scalars that are no real numbers and equal a Python value: bytes, text, complex64 and complex128
 _TEXT_AND_COMPLEX = "SUFD"
@@ -74,6 +76,16 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
     return values
 
 
+def kind_with(parameter: Parameter, value: Any) -> ParameterKind:
+    """Return how a parameter's argument is passed: as an array, as a scalar, or as a compile-time value."""
+    kind = parameter.kind
+    if kind is not _ANY:
+        return kind
+    if is_array(value):
+        return _ARRAY
+    return _CONSTEXPR if value is None else _SCALAR
+
+
 class Call:
     """What one pass over a launch's arguments finds.
 
@@ -91,10 +103,10 @@ class Call:
         key: list[Any] = []
         ranges: list[tuple[int, int, int]] = []
         for parameter, value in zip(parameters, values, strict=True):
-            kind = parameter.kind
-            if kind is _ARRAY or (kind is _ANY and is_array(value)):
+            kind = kind_with(parameter, value)
+            if kind is _ARRAY:
                 key.append(self._add_array(parameter, value, ranges))
-            elif kind is _CONSTEXPR or value is None and kind is _ANY:
+            elif kind is _CONSTEXPR:
                 self.arguments.append(None)
                 key.append(freeze(value, parameter.name))
             else:
@@ -216,7 +228,7 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
     dtype = None if parameter.kind is _CONSTEXPR or isinstance(value, str) else as_dtype(value)
     if dtype is None:
         return value
-    if parameter.kind is ParameterKind.SCALAR and parameter.dtype is None and dtype.is_integer:
+    if parameter.kind is _SCALAR and parameter.dtype is None and dtype.is_integer:
         # an `int` has the type that the greatest value needs
         return min(int(np.iinfo(dtype.numpy).max), 2**63 - 1)
     return dtype.numpy.type(0)
@@ -224,7 +236,7 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
 
 def scalar_dtype(parameter: Parameter, value: Any) -> DType:
     """The type of a scalar whose annotation leaves it open: none, or `int`."""
-    if parameter.kind is ParameterKind.SCALAR:
+    if parameter.kind is _SCALAR:
         number = value.item() if isinstance(value, np.generic) else value
         return int32 if not isinstance(number, int) or -(2**31) <= number < 2**31 else int64
     if isinstance(value, (bool, np.bool_)):

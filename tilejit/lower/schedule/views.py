@@ -74,11 +74,7 @@ class View:
     buffer: Buffer = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        # a loop, because a comprehension costs another Python frame
-        strides: list[Stride] = []
-        for digit in self.digits:
-            strides.append(dict(digit.strides)[self.name])
-        object.__setattr__(self, "strides", tuple(strides))
+        object.__setattr__(self, "strides", tuple([dict(digit.strides)[self.name] for digit in self.digits]))
         object.__setattr__(self, "buffer", self.placement.buffer)
 
     def then(self, faster: View) -> View:

@@ -14,9 +14,9 @@ import numpy as np
 
 from ...dataclass import dataclass, field, replace
 from ...frontend import Parameter, ParameterKind
-from ..arrays import DeviceArray, interface_facts, is_array, numpy_facts, tensor_facts
+from ..arrays import DeviceArray, interface_facts, numpy_facts, tensor_facts
 from ..packing import encoder
-from ..signature import freeze, scalar_dtype
+from ..signature import freeze, kind_with, scalar_dtype
 from .generated import ABSENT
 
 #: Python's numbers, and NumPy's whose `item()` is one
@@ -92,12 +92,12 @@ def part_of(parameter: Parameter, number: int, value: Any, is_keyed: bool = Fals
 
     number: the parameter's. is_keyed: of a number it is its value that counts, not its type alone.
     """
-    kind, name = parameter.kind, parameter.name
     if value is ABSENT:
         return ChosenPart()
-    if kind is ParameterKind.ARRAY or (kind is ParameterKind.ANY and is_array(value)):
+    kind, name = kind_with(parameter, value), parameter.name
+    if kind is ParameterKind.ARRAY:
         return _array_part(name, number, value)
-    if kind is ParameterKind.CONSTEXPR or value is None:
+    if kind is ParameterKind.CONSTEXPR:
         return _constexpr_part(name, type(value))
     part = _scalar_part(parameter, value)
     if part is None or not is_keyed:
