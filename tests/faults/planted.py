@@ -102,8 +102,8 @@ FAULTS = (
     Fault(
         "atomic sums of vectors are emitted for sm_80, which lacks them",
         "isa/atomics.py",
-        "since=90 if is_new else 75,",
-        "since=80 if is_new else 75,",
+        "since=90 if is_new else 75, ptx=(8, 1) if form.count > 1 else (7, 8) if is_new else (6, 3), memory=True,",
+        "since=80 if is_new else 75, ptx=(8, 1) if form.count > 1 else (7, 8) if is_new else (6, 3), memory=True,",
     ),
     Fault(
         "the barriers of warpgroups begin with the last one that users may name",
@@ -165,7 +165,7 @@ FAULTS = (
     ),
     Fault(
         "a generated launcher takes 2**31 for an int32",
-        "runtime/launcher/parts.py",
+        "runtime/fast_launch/parts.py",
         'key = (f"-2147483648 <= {number} <= 2147483647",) if has_two_types else ()',
         'key = (f"-2147483648 <= {number} <= 2147483648",) if has_two_types else ()',
     ),
