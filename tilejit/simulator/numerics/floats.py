@@ -280,6 +280,17 @@ def max_nan(a: PerThread, b: PerThread) -> PerThread:
     return _fix_zero(np.maximum(a, b), a, b, lambda x, y: x & y)
 
 
+def sort_keys(x: PerThread, nan_is_largest: bool) -> PerThread:
+    """Map float32 to int32 that compare in the order of the numbers, with -0 < +0 and NaN at one end."""
+    bits = sel(x != x, np.int32(0x7FFFFFFF if nan_is_largest else -1), x.view(np.int32))
+    return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+
+
+def from_sort_keys(keys: PerThread) -> PerThread:
+    """Invert `sort_keys`; NaN is canonical."""
+    return canonical((keys ^ ((keys >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(F4))
+
+
 def f16_low(x: PerThread) -> PerThread:
     return (x & U4(0xFFFF)).astype(U2).view(F2)
 
