@@ -272,7 +272,7 @@ def test_frontiers_that_are_swept_and_worked_out_in_steps(seed, monkeypatch):
     """One row a step, and the table swept as often as it can be."""
     monkeypatch.setattr(clock_sets, "STEP_ELEMENTS", 1)
     monkeypatch.setattr(release_acquire, "STEP_ELEMENTS", 1)
-    monkeypatch.setattr(clock_sets.ClockSets, "many", True)
+    monkeypatch.setattr(clock_sets.ClockSets, "needs_sweep", True)
     play(seed, seed % 2 == 0)
 
 

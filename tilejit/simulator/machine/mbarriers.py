@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...fast_unique import fast_unique
-from ..checks.late_waiters import Laggards
+from ..checks.late_waiters import LateWaiters
 from ..checks.order import HappensBefore, Message
 from ..checks.places import PtxPlaces
 from ..decode.translate import Program
@@ -53,7 +53,7 @@ class MBarriers:
         self.places = places
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
-        self.laggards = None if order is None else Laggards(order, lanes, places, access.findings)
+        self.laggards = None if order is None else LateWaiters(order, lanes, places, access.findings)
         self.checker = access.checker if order is not None else None
         if self.checker is not None:
             self.checker.report.made_by = self.made_by

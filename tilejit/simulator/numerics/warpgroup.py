@@ -55,8 +55,7 @@ def registers_d(matrix: NDArray[Any], form: ProductForm) -> NDArray[Any]:
     split = matrix.reshape(-1, 4, 2, 8, form.n // 8, 4, 2)
     if form.d == "f16":
         words = np.ascontiguousarray(split.transpose(4, 2, 0, 1, 3, 5, 6)).view(np.uint32)
-        halves: NDArray[Any] = words.reshape(form.n // 4, -1)
-        return halves
+        return words.reshape(form.n // 4, -1)
     registers: NDArray[Any] = split.transpose(4, 2, 6, 0, 1, 3, 5).reshape(form.n // 2, -1)
     return registers
 
@@ -76,8 +75,7 @@ def from_chunks(chunks: NDArray[Any], element: str, transposed: bool) -> Doubles
         halves = raw.view(np.uint16).reshape(*raw.shape, 8).swapaxes(1, 2)
         raw = np.ascontiguousarray(halves).reshape(-1, halves.shape[2])
     words = raw.view(np.uint32).reshape(raw.shape[0], -1)
-    matrix: Doubles = decode(words, element).reshape(raw.shape[0], -1)
-    return matrix
+    return decode(words, element).reshape(raw.shape[0], -1)
 
 
 def multiplied(form: ProductForm, a: Doubles, b: Doubles, c: NDArray[Any] | None) -> NDArray[Any]:
