@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
-from ..decode.courses import Courses
+from ..decode.control_flow import ControlFlow
 from ..machine.lanes import Index, Lanes
 from ..opcodes.memory import Site
 from .findings import Finding, Findings
@@ -42,7 +42,7 @@ class UnusedRead:
 class Replicas:
     """Decides whether anything uses what racy loads of a chunk have read."""
 
-    def __init__(self, courses: Courses, precedence: Precedence, findings: Findings, places: PtxPlaces) -> None:
+    def __init__(self, courses: ControlFlow, precedence: Precedence, findings: Findings, places: PtxPlaces) -> None:
         self.courses = courses
         self.precedence = precedence
         self.order = precedence.order

@@ -115,12 +115,12 @@ def _signed(text: str) -> int:
 
 
 def site(
-    e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, behind: int = 0
+    e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, displacement: int = 0
 ) -> tuple[str, str]:
     """Register a memory instruction `behind` bytes after an address; returns (its number, the address expression)."""
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
-    offset += behind
+    offset += displacement
     if e.names.shared and space in ("shared", "") and not m.get("far") and e.is_register(_name(operand)):
         value = e.once(f"S.clusters.{'offset' if space else 'generic_offset'}({value})")
     sem = m.get("sem") or ""
@@ -233,8 +233,8 @@ def store(e: BlockWriter, m: Match) -> None:
 def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str, str]:
     """(value, dtype) of what is stored, as a float of the width where the register is at hand only so."""
     if e.is_register(source) and e.names.register_bits.get(source) == 8 * SIZE[dtype] and SIZE[dtype] >= 4:
-        at_hand, other = e.at_hand(source), f"f{SIZE[dtype]}"
-        if other in at_hand and dtype not in at_hand:
+        held, other = e.dtypes_held(source), f"f{SIZE[dtype]}"
+        if other in held and dtype not in held:
             return e.source(source, other, ptx_type), other
     return e.source(source, dtype, ptx_type), dtype
 

@@ -91,13 +91,13 @@ def selp(e: BlockWriter, m: Match) -> None:
     unsigned = f"u{SIZE[PTX_DTYPE[m['t']]]}"
     dtype = PTX_DTYPE[m["t"]]
     if dtype[0] in "ui":
-        dtype = _at_hand(e, unsigned)
+        dtype = _held_dtype(e, unsigned)
     chosen, yes, no = e.src(3, "p"), e.src(1, dtype), e.src(2, dtype)
     e.stmt(f"S.selects({e.pc}, {chosen})")
     e.dst(0, dtype, f"sel({chosen}, {yes}, {no})")
 
 
-def _at_hand(e: BlockWriter, unsigned: str) -> str:
+def _held_dtype(e: BlockWriter, unsigned: str) -> str:
     """The float dtype if both inputs are at hand only so: selection moves bits, whatever the type says."""
     for other in (f"f{unsigned[1]}", f"i{unsigned[1]}"):
         registers = [i for i in (1, 2) if e.is_register(e.ins.operands[i])]
