@@ -1,10 +1,10 @@
 """Floating-point arithmetic with PTX's roundings, NaN and zero rules. Operands are arrays or NumPy scalars.
 
-Which NaN a sum, a product or `fma` gives is nobody's promise: it may be another one where all threads share an operand.
+The payload of a NaN from a sum, product or `fma` is unspecified, and may differ if all threads share an operand.
 
-Narrow formats are computed exactly or to odd in float64 and rounded once: rounding to odd keeps one sticky bit, so
-that a second rounding to a format at least two bits narrower gives the correctly rounded result (Boldo and
-Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+Narrow formats are computed in float64, exactly or rounded to odd, and then rounded. Rounding to odd keeps a sticky bit,
+so that a second rounding to a format at least two bits narrower is correct (Boldo and Melquiond, "Emulation of FMA and
+correctly rounded sums: proved algorithms using rounding to odd", 2008).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TINY32 = np.finfo(F4).tiny
 
 
 def ftz(x: PerThread) -> PerThread:
-    """Subnormal float32 → zero of the same sign."""
+    """Flush subnormal float32 to zero of the same sign."""
     small = np.abs(x) < _TINY32
     return x if not np.count_nonzero(small) else sel(small, np.copysign(F4(0), x), x)
 
@@ -40,7 +40,7 @@ def bf16_to_f32(x: PerThread) -> PerThread:
 
 
 def f32_to_bf16(x: PerThread) -> PerThread:
-    """Round to nearest even; NaN gives 0x7fff."""
+    """Convert float32 to bf16 bits, to nearest even; NaN gives 0x7fff."""
     bits = x.view(U4)
     rounded = ((bits + U4(0x7FFF) + ((bits >> U4(16)) & U4(1))) >> U4(16)).astype(U2)
     nan = x != x
@@ -52,7 +52,7 @@ def f64_to_bf16(x: PerThread) -> PerThread:
 
 
 def f64_to_f32_odd(x: PerThread) -> PerThread:
-    """float64 → float32 rounded to odd, so that a narrower rounding may follow."""
+    """Convert float64 to float32, rounded to odd for a following rounding."""
     near = x.astype(F4)
     back = near.astype(F8)
     inexact = (back != x) & (x == x)
@@ -64,46 +64,46 @@ def f64_to_f32_odd(x: PerThread) -> PerThread:
 
 
 def f32_to_f16(x: PerThread) -> PerThread:
-    """float32 → float16 bits as float16; NaN gives 0x7fff."""
+    """Convert float32 to float16; NaN gives 0x7fff."""
     r = x.astype(F2)
     nan = x != x
     return r if not np.count_nonzero(nan) else sel(nan, NAN16.view(F2), r)
 
 
 def two_sum(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
-    """The rounded sum and its exact error (Knuth)."""
+    """Return the rounded sum and its exact error (Knuth)."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
 
 
 def add_odd(a: PerThread, b: PerThread) -> PerThread:
-    """The float64 sum rounded to odd."""
+    """Return the float64 sum rounded to odd."""
     s, error = two_sum(a, b)
     return make_odd(s, error)
 
 
 def make_odd(s: PerThread, error: PerThread) -> PerThread:
-    """Round-to-odd version of a nearest-rounded s whose exact value is s + error."""
+    """Round the exact value s + error to odd; s is the nearest float64."""
     bits = s.view(U8)
     inexact = (error != 0) & (error == error) & ((bits & U8(1)) == 0)
     if not np.count_nonzero(inexact):
         return s
     away = (error > 0) == (s > 0)
-    # s == 0 with an error can't be: a sum that rounds to zero is exact.
+    # s == 0 implies error == 0: a sum that rounds to zero is exact
     odd = sel(away, bits + U8(1), bits - U8(1))
     return sel(inexact & np.isfinite(s), odd, bits).view(F8)
 
 
 def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """fma.rn.f32: the product is exact in float64; only sums next to a rounding boundary need care."""
+    """fma.rn.f32. The product is exact in float64; only sums near a rounding boundary of float32 need correction."""
     s = _multiply_add(a, b, c)
     if not np.ndim(s):
         return add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)).astype(F4)
     result = s.astype(F4)
-    # candidates for double rounding: sums on float32's coarser grid of subnormals, and those exactly on a midpoint
+    # candidates for double rounding: sums that are subnormal as float32, and those exactly on a midpoint
     at = _NOWHERE if _keeps_sums_normal(c) else _subnormal(result, s)
-    # the 29 bits that float32 lacks, moved to the top: a midpoint's are 1 and zeros, which is the least number
+    # the 29 bits that float32 lacks, moved to the top: for a midpoint 1 and zeros, which is the least int64
     bits = s.view(I8)
     bits <<= I8(35)
     if np.minimum.reduce(bits) == _LEAST:
@@ -121,18 +121,18 @@ _NOWHERE = np.zeros(0, np.int64)
 
 
 def _keeps_sums_normal(c: PerThread) -> bool:
-    """Whether no sum of a product and c is subnormal: one near zero is a multiple of the last bits of both.
+    """True if no sum of a product and c can be subnormal, because it is a multiple of both numbers' last bits.
 
-    The product is as large as c then, and its 48 bits end at 2^-118 where c is 2^-70. With an infinite c there are
-    infinities and NaN only.
+    Near zero the product is about as large as c; if c is 2^-70, the last of its 48 bits is 2^-118. An infinite c gives
+    only infinities and NaN.
     """
     return not np.ndim(c) and bool(abs(c) >= 2.0**-70)
 
 
 def _subnormal(result: PerThread, s: PerThread) -> PerThread:
-    """Where sums are subnormal as float32; zeros, which are frequent where errors are computed, are none."""
+    """Return the indices of sums that are subnormal as float32, without exact zeros."""
     magnitude = np.abs(result)
-    # not so of NaN either
+    # False if there is a NaN
     if np.minimum.reduce(magnitude) > _TINY32:
         return _NOWHERE
     at = np.flatnonzero(magnitude <= _TINY32)
@@ -140,7 +140,7 @@ def _subnormal(result: PerThread, s: PerThread) -> PerThread:
 
 
 def _multiply_add(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """a * b + c in float64, in as little memory as possible; the caller may overwrite the result."""
+    """Return a * b + c in float64, with few temporaries; the caller may overwrite the result."""
     if not np.ndim(a):
         a, b = b, a
     s = a.astype(F8)
@@ -163,7 +163,7 @@ def _split(x: PerThread) -> tuple[PerThread, PerThread]:
 
 
 def two_product(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
-    """The rounded float64 product and its exact error (Dekker), away from overflow and underflow."""
+    """Return the rounded float64 product and its exact error (Dekker), barring overflow and underflow."""
     p = a * b
     ah, al = _split(a)
     bh, bl = _split(b)
@@ -171,19 +171,19 @@ def two_product(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
 
 
 def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """fma.rn.f64: error-free transforms; lanes with extreme exponents go through exact fractions."""
+    """fma.rn.f64, by error-free transformations, and by fractions for extreme exponents."""
     p, low = two_product(a, b)
     s, error = two_sum(c, low)
     t, rest = two_sum(p, s)
     result = t + add_odd(rest, error)
-    # A zero or non-finite factor makes the product exact; only its sum is rounded.
+    # with a zero or non-finite factor the product is exact, and only the sum is rounded
     simple = (a == 0) | (b == 0) | ~np.isfinite(a) | ~np.isfinite(b)
     if np.count_nonzero(simple):
         result = sel(simple, p + c, result)
     hard = _hard_f64(a, b, c, p) & ~simple
     if not np.count_nonzero(hard):
         return result
-    # rational numbers take 3 ms to import, and few kernels need them
+    # fractions takes 3 ms to import, and few kernels need it
     from . import exact
 
     if not np.ndim(result):
@@ -196,7 +196,7 @@ def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
 
 
 def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThread:
-    """Where splitting could overflow or the product's error underflow, and where operands aren't finite."""
+    """Return where splitting could overflow, the product's error could underflow, or operands aren't finite."""
     big, small = F8(2.0**960), F8(2.0**-900)
     magnitude = np.abs(p)
     easy = (np.abs(a) < big) & (np.abs(b) < big) & (np.abs(c) < big) & (magnitude < big)
@@ -204,12 +204,12 @@ def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThre
 
 
 def fma_f16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
-    """fma.rn.f16: product and sum in float64 lose nothing that float16's rounding sees."""
+    """fma.rn.f16. The product is exact in float64, and the sum is rounded to odd."""
     return f64_to_f16(add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)))
 
 
 def f64_to_f16(x: PerThread) -> PerThread:
-    """float64 or float32 → float16, nearest even; NaN gives 0x7fff."""
+    """Convert float64 or float32 to float16, to nearest even; NaN gives 0x7fff."""
     r = x.astype(F2)
     nan = r != r
     return r if not np.count_nonzero(nan) else sel(nan, NAN16.view(F2), r)
@@ -245,7 +245,7 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
 
 
 def min_float(a: PerThread, b: PerThread) -> PerThread:
-    """The smaller; a number beats NaN; -0 is below +0."""
+    """Return the smaller operand; a number wins over NaN, and -0 < +0."""
     return _fix_zero(np.fmin(a, b), a, b, lambda x, y: x | y)
 
 
@@ -261,7 +261,7 @@ def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[[PerThrea
 
 
 def canonical(r: PerThread) -> PerThread:
-    """NaN → the NaN that NVIDIA's floating-point units give: all bits set but the sign."""
+    """Replace NaN by the canonical NaN of NVIDIA GPUs: all bits set but the sign, for float64 0x7ff8000000000000."""
     nan = r != r
     if not np.count_nonzero(nan):
         return r
@@ -272,7 +272,7 @@ def canonical(r: PerThread) -> PerThread:
 
 
 def min_nan(a: PerThread, b: PerThread) -> PerThread:
-    """min.NaN: NaN wins."""
+    """min.NaN, in which NaN wins over numbers."""
     return _fix_zero(np.minimum(a, b), a, b, lambda x, y: x | y)
 
 
@@ -308,7 +308,7 @@ def bf16_high(x: PerThread) -> PerThread:
 
 
 def halves(function: Callable[..., PerThread], dtype: Any, *operands: PerThread) -> PerThread:
-    """Apply a 16-bit function to the low and the high halves of packed operands."""
+    """Apply a 16-bit function to the low and high halves of packed operands."""
     low = function(*((x & U4(0xFFFF)).astype(U2).view(dtype) for x in operands))
     high = function(*((x >> U4(16)).astype(U2).view(dtype) for x in operands))
     return low.view(U2).astype(U4) | (high.view(U2).astype(U4) << U4(16))
@@ -326,7 +326,7 @@ min_nan_bf16, max_nan_bf16 = _bf16_pick(min_nan), _bf16_pick(max_nan)
 
 
 def pair(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
-    """A float32 function on both halves of 64-bit f32x2 operands."""
+    """Return a function that applies a float32 function to both halves of f32x2 operands."""
 
     def apply(*operands: PerThread) -> PerThread:
         low = function(*((x & U8(0xFFFFFFFF)).astype(U4).view(F4) for x in operands))
@@ -347,7 +347,7 @@ fma_f32x2 = pair(fma_f32)
 
 
 def div_approx(a: PerThread, b: PerThread) -> PerThread:
-    """a · (1/b), whose reciprocal flushes to zero where |b| > 2^126: the quotient is then 0, or NaN of an infinity.
+    """div.approx.f32: a · (1/b). If |b| > 2^126 the reciprocal is 0, so the result is 0, or NaN for infinite a.
 
     source: PTX ISA, "Floating Point Instructions: div", div.approx.f32; CUDA Math API, __fdividef.
     """
@@ -359,7 +359,7 @@ def div_approx(a: PerThread, b: PerThread) -> PerThread:
 
 
 def ex2(x: PerThread) -> PerThread:
-    """2^x, correctly rounded in practice (the ISA allows 2 ulp)."""
+    """Return 2^x, correctly rounded in practice; the ISA allows 2 ulp."""
     return np.exp2(x.astype(F8)).astype(F4)
 
 
@@ -388,7 +388,7 @@ def rsqrt_f64(x: PerThread) -> PerThread:
 
 
 def rcp_ftz_f64(x: PerThread) -> PerThread:
-    """rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 keep the upper 32 bits of operand and result only."""
+    """rcp.approx.ftz.f64, which uses only the upper 32 bits of operand and result, as rsqrt.approx.ftz.f64 does."""
     return _upper(_ftz64(F8(1) / _upper(_ftz64(x))))
 
 
@@ -405,7 +405,7 @@ def _ftz64(x: PerThread) -> PerThread:
 
 
 def through_f32(function: Callable[[PerThread], PerThread]) -> dict[str, Callable[[PerThread], PerThread]]:
-    """float16 and bfloat16 forms of a float32 approximation."""
+    """Return the float16 and bfloat16 forms of a float32 approximation."""
     return {
         "f16": lambda x: f32_to_f16(function(x.astype(F4))),
         "bf16": lambda x: f32_to_bf16(function(bf16_to_f32(x))),
@@ -423,7 +423,7 @@ def testp(x: PerThread, how: str) -> PerThread:
     if how == "notanumber":
         return x != x
     subnormal = (np.abs(x) < tiny) & (x != 0)
-    # A zero is normal for testp, which knows nothing between normal and subnormal.
+    # testp counts zero as normal
     return subnormal if how == "subnormal" else np.isfinite(x) & ~subnormal
 
 

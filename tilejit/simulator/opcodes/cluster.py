@@ -1,4 +1,4 @@
-"""Clusters: their barrier, and addresses in shared memory of their CTAs.
+"""Cluster barriers, and shared-memory addresses of a cluster's CTAs.
 
 source: PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"; "Data Movement and
 Conversion Instructions: mapa", "getctarank".

@@ -1,4 +1,4 @@
-"""cp.async and the waits for it."""
+"""cp.async and its waits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cp_async(e: BlockWriter, m: Match) -> None:
 
 
 def kept_bytes(e: BlockWriter, operand: str, size: int) -> str:
-    """How many bytes each thread copies: a size, or none where the predicate ignore-src holds."""
+    """Return the bytes that each thread copies: src-size, or 0 where the predicate ignore-src holds."""
     name = operand.lstrip("!").strip()
     if e.names.register_bits.get(name) != 1:
         return e.source(operand, "u4")
@@ -41,7 +41,7 @@ def kept_bytes(e: BlockWriter, operand: str, size: int) -> str:
 
 
 def literal(e: BlockWriter, operand: str, most: int) -> int:
-    """A constant operand from 0 to `most`."""
+    """Return the value of a constant operand from 0 to `most`."""
     try:
         value = parse_number(operand)
     except ValueError:

@@ -17,7 +17,7 @@ def _signed(t: str) -> str:
 
 
 def _wrapping(operator: str) -> Entry:
-    """Instructions whose low bits don't depend on signedness: computed in whichever dtype is at hand."""
+    """Return the entry of an operator whose low bits don't depend on signedness, computed in a dtype in use."""
 
     def emit(e: BlockWriter, m: Match) -> None:
         dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
@@ -58,7 +58,7 @@ def mul_wide(e: BlockWriter, m: Match) -> None:
 
 
 def _widened(e: BlockWriter, index: int, dtype: str, wide: str) -> str:
-    """A source operand extended to twice its width; a literal at translation time."""
+    """Return a source operand extended to twice its width, a literal at translation time."""
     value = e.src(index, dtype)
     operand = e.ins.operands[index]
     if operand[0] not in "0123456789-":
@@ -87,12 +87,12 @@ def minmax(e: BlockWriter, m: Match) -> None:
 
 
 def minmax_relu(e: BlockWriter, m: Match) -> None:
-    """min/max whose result is at least 0."""
+    """min/max with .relu, whose result is at least 0."""
     e.dst(0, "i4", f"maximum({e.ins.root}imum({e.src(1, 'i4')}, {e.src(2, 'i4')}), {e.names.constant(0, 'i4')})")
 
 
 def minmax_x2(e: BlockWriter, m: Match) -> None:
-    """min/max of two packed 16-bit integers, with .relu at least 0."""
+    """min/max of two packed 16-bit integers, with or without .relu."""
     half = m["t"][0].replace("s", "i") + "2"
     result = f"halves({e.ins.root}imum, {half}, {e.src(1, 'u4')}, {e.src(2, 'u4')})"
     if m.get("relu"):
@@ -119,7 +119,7 @@ def sad(e: BlockWriter, m: Match) -> None:
 
 
 def carry_add(e: BlockWriter, m: Match) -> None:
-    """add.cc / addc: the carry is a register of its own."""
+    """add.cc / addc: the carry is in a register, %carry."""
     d = _unsigned(m["t"])
     a, b = e.src(1, d), e.src(2, d)
     extra = f" + {e.read('%carry', 'u4')}.astype({d})" if e.ins.root == "addc" else ""
@@ -174,7 +174,7 @@ def cnot(e: BlockWriter, m: Match) -> None:
 
 
 def shift(e: BlockWriter, m: Match) -> None:
-    """shl, shr; the amount is 32 bits wide whatever the type."""
+    """shl, shr, whose amount has 32 bits for all types."""
     dtype = PTX_DTYPE[m["t"]]
     amount = e.ins.operands[2]
     e.highest = 2
@@ -216,7 +216,7 @@ def bmsk(e: BlockWriter, m: Match) -> None:
 
 
 def count(e: BlockWriter, m: Match) -> None:
-    """popc, clz: always a 32-bit result."""
+    """popc, clz, whose result has 32 bits for all types."""
     e.dst(0, "u4", f"{e.ins.root}({e.src(1, PTX_DTYPE[m['t']])})")
 
 

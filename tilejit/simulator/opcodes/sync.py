@@ -6,7 +6,7 @@ from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Fidelity, Match, a
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
-    """bar.sync/arrive/red and barrier.*: a block's last instruction; the machine does the waiting."""
+    """bar.sync/arrive/red and barrier.*, which end a block; the machine performs the wait."""
     operands = list(e.ins.operands)
     how = m["how"]
     result = operands.pop(0) if how == "red" else ""
@@ -21,7 +21,7 @@ def barrier(e: BlockWriter, m: Match) -> None:
     value = e.source(predicate, "p") if predicate else "None"
     e.extra = f"({how!r}, {number}, {count}, {aligned}, {value}, {m.get('op') or ''!r})"
     if result:
-        # The result arrives when the barrier completes: the machine writes this register.
+        # the machine writes the result when the barrier completes
         e.barrier_result(result, "u4" if m["op"] == "popc" else "p")
 
 
@@ -37,7 +37,7 @@ def shfl(e: BlockWriter, m: Match) -> None:
 
 
 def write_both(e: BlockWriter, both: str) -> None:
-    """Assign a destination `r`, or `r|p`, what a variable holds for both."""
+    """Assign the elements of a variable to a destination `r` or `r|p`."""
     for i, (target, dtype) in enumerate(zip(paired(e.ins.operands[0]), ("u4", "p"), strict=False)):
         if target != "_":
             e.write(target, dtype, f"{both}[{i}]")
@@ -70,7 +70,7 @@ def elect(e: BlockWriter, m: Match) -> None:
 
 
 def call(e: BlockWriter, m: Match) -> None:
-    """vprintf(format, arguments) and __assertfail; nothing else is defined outside the kernel."""
+    """Calls of vprintf(format, arguments) and __assertfail."""
     operands = list(e.ins.operands)
     result = operands.pop(0).strip("()") if operands[0][0] == "(" else ""
     name = operands[0]
@@ -87,12 +87,12 @@ def call(e: BlockWriter, m: Match) -> None:
         e.stmt(f"S.assertfail({e.pc}, {', '.join(values)})")
         return
     if e.module.functions.get(name):
-        e.fail(f"call of {name}: device functions are not supported: inline them into the kernel")
+        e.fail(f"call of {name}: device functions are not supported; inline them into the kernel")
     e.fail(f"call of {name}: only vprintf and __assertfail are known")
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Hints and pauses, which change no result."""
+    """Jumps, which have no code here, and instructions without effect on results."""
 
 
 def trap(e: BlockWriter, m: Match) -> None:

@@ -1,4 +1,4 @@
-"""tcgen05: tensor memory's allocation, loads, stores, waits and fences."""
+"""tcgen05: allocation, loads, stores, waits and fences of tensor memory."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def store(e: BlockWriter, m: Match) -> None:
 
 
 def form(e: BlockWriter, m: Match, registers: list[str], where: str, split: str) -> str:
-    """The arguments that say which cells: shape, num, packed, split, address."""
+    """Return the arguments that select cells: shape, num, packed, split, address."""
     _, each, most = SHAPES[m["shape"]]
     num = int(m["num"])
     if num > most:

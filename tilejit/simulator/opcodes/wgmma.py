@@ -1,4 +1,4 @@
-"""wgmma: products of a warpgroup, their fence, groups and waits.
+"""wgmma: products of a warpgroup, with their fences, groups and waits.
 
 source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 """
@@ -22,19 +22,19 @@ _DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
 def shape(e: BlockWriter, m: Match) -> int:
-    """N of a form that exists."""
+    """Check that a form exists, and return N."""
     n, a, b, d = int(m["n"]), m["a"], m["b"], m["d"]
     integer = a in _INTEGERS
     pair = integer or a == b or all(x in _FP8 for x in (a, b))
     accumulates = d != "f16" or a in _HALF
     extents = n % 8 == 0 and 8 <= n <= 256 and (not integer or n % 16 == 0 or n in (8, 24))
     if not (pair and accumulates and extents and int(m["k"]) == _DEPTH[a]):
-        e.fail("there is no wgmma of this shape and these types")
+        e.fail("wgmma doesn't exist for this shape and these types")
     return n
 
 
 def immediate(e: BlockWriter, operand: str, values: tuple[int, ...]) -> int:
-    """A constant operand that is one of `values`."""
+    """Return a constant operand, which must be one of `values`."""
     if operand not in [str(x) for x in values]:
         e.fail(f"{operand!r} must be one of {', '.join(map(str, values))}")
     return int(operand)
