@@ -123,7 +123,6 @@ class Placing:
         self.arrays = [*pointers, *self.resident.allocations]
 
     def place_maps(self, args: Sequence[ParameterValue], addresses: dict[int, int]) -> None:
-        """Encode the tensor maps among the arguments."""
         for param, arg in zip(self.program.function.params, args, strict=True):
             if isinstance(arg, bytes) and arg == bytes(MAP_BYTES):
                 self.memory.empty_maps.add(WINDOWS["param"] + param.offset)

@@ -118,7 +118,6 @@ def _cluster_of(cluster: tuple[int, int, int], grid: tuple[int, int, int]) -> tu
 
 
 def _instruction_limit() -> int:
-    """Return the maximum number of thread instructions per launch."""
     return _number_of(os.environ.get("TILEJIT_SIM_LIMIT") or "1e11")
 
 

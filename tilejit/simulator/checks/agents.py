@@ -185,7 +185,6 @@ class Agents:
         self.report.of_barrier(span.region, span.cells, self.me(span, start), owned, start.site)
 
     def me(self, span: ByteSpan, start: Start) -> Record:
-        """Return the first issuer, repeated for each cell."""
         return np.full(span.cells.size, self.order.lanes.full["gid"][start.issuers[0]], np.uint64)
 
     def record_of(self, agent: Hashable, cta: int) -> int:

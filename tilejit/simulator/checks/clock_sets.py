@@ -103,7 +103,6 @@ class ClockSets:
         return np.concatenate([rows, np.zeros((*rows.shape[:-1], missing), np.uint32)], axis=-1)
 
     def keep(self, rows: Rows) -> Index:
-        """Add rows, and return their numbers."""
         most = _ROW_OF_PAGE + 1
         if len(rows) > most:
             return np.concatenate([self.keep(rows[i : i + most]) for i in range(0, len(rows), most)])
@@ -129,7 +128,6 @@ class ClockSets:
         return (number << PAGE_BITS) + np.arange(count)
 
     def raised(self, numbers: Index, rows: Rows) -> Index:
-        """Join each frontier with a row."""
         rows = self.widened(rows)
         before = self.rows(numbers)
         after = np.maximum(before, rows)
@@ -145,7 +143,6 @@ class ClockSets:
         return int(self.raised(np.array([number]), row[None])[0])
 
     def joined(self, a: Index, b: Index) -> Index:
-        """Join pairs of frontiers."""
         result: Index = np.where(a == NOTHING, b, a)
         ask = np.flatnonzero((a != b) & (a != NOTHING) & (b != NOTHING))
         if not ask.size:
@@ -172,14 +169,12 @@ class ClockSets:
         return int(self.joined(np.array([a]), np.array([b]))[0])
 
     def joined_groups(self, groups: Index) -> Index:
-        """Join the frontiers of each row of `groups`."""
         low, high = groups.min(axis=1), groups.max(axis=1)
         if ((groups == low[:, None]) | (groups == high[:, None])).all():
             return self.joined(low, high)
         return np.array([self.number_of(self.joined_row(fast_unique(group))) for group in groups])
 
     def joined_row(self, numbers: Sequence[int] | Index) -> Rows:
-        """Return the row of the join of frontiers."""
         step = max(1, STEP_ELEMENTS // self.width)
         result: Rows = self.row(NOTHING).copy()
         for start in range(0, len(numbers), step):

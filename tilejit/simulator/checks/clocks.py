@@ -83,7 +83,6 @@ class Clocks:
         return self.views.shape[-1]
 
     def nothing(self) -> RowOfEach:
-        """Return an empty message."""
         return np.zeros((self.views.shape[0], self.lanes.ctas, self.width), np.int64)
 
     def widened(self, message: RowOfEach) -> RowOfEach:
@@ -125,11 +124,9 @@ class Clocks:
         return self.agents[name]
 
     def agent_column(self, name: Hashable, cta: int) -> int:
-        """Return the column of an agent of a CTA of the chunk."""
         return self.agent_columns[self.agent(name)] + cta % self.ranks
 
     def warp_columns(self, ctas: Index, warps: Index) -> Index:
-        """Return the columns of warps of CTAs."""
         return warps if self.ranks == 1 else ctas % self.ranks * self.warps + warps
 
     def raise_all_warps(self, rows: RowOfEach, ctas: Index, events: Index) -> None:

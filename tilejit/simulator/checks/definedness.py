@@ -67,7 +67,6 @@ class Definedness:
         self.select(lanes)
 
     def select(self, lanes: Lanes) -> None:
-        """Start a chunk."""
         self.lanes = lanes
         self.active = False
         self.marks: dict[str, Marks] = {}

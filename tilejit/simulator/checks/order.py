@@ -39,7 +39,6 @@ class Message:
     frontiers: dict[int, Rows]
 
     def clear(self, ctas: Index) -> None:
-        """Clear the message to these CTAs."""
         self.rows[:, ctas] = 0
         for cta in ctas.tolist() if self.frontiers else ():
             self.frontiers.pop(cta, None)
@@ -73,7 +72,6 @@ class HappensBefore:
         self.begin(lanes)
 
     def begin(self, lanes: Lanes) -> None:
-        """Start a chunk."""
         self.lanes = lanes
         self.clocks = Clocks(lanes, self.facts.proxies, self.clocks) if self.facts.clocks else None
         #: warp x lane x other lane → the last event of the other lane that is ordered before the lane
@@ -203,11 +201,9 @@ class HappensBefore:
         return rows
 
     def nothing(self) -> Message:
-        """Return an empty message."""
         return Message(self.need_clocks().nothing(), {})
 
     def joined(self, messages: Sequence[Message]) -> Message:
-        """Join messages."""
         clocks = self.need_clocks()
         frontiers: dict[int, Rows] = {}
         for cta, row in (x for message in messages for x in message.frontiers.items()):
@@ -338,7 +334,6 @@ class HappensBefore:
         return result
 
     def near(self, cta: Index, other: Index) -> NDArray[np.bool_]:
-        """Return whether CTAs are in the same cluster."""
         ranks = self.lanes.ranks
         result: NDArray[np.bool_] = cta == other if ranks == 1 else cta // ranks == other // ranks
         return result

@@ -83,7 +83,6 @@ class PhaseOrder:
             self.knows[cta].add(warp)
 
     def end(self, ctas: Index) -> None:
-        """Complete the current phase of the barriers of these CTAs."""
         for cta in ctas.tolist():
             self.before[cta], self.now[cta], self.knows[cta] = self.now[cta], {}, set()
 

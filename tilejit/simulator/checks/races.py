@@ -51,7 +51,6 @@ class AccessChecker:
         self.facts = report.precedence.facts
 
     def select(self, lanes: Lanes) -> None:
-        """Start a chunk."""
         self.lanes = self.report.lanes = lanes
         self.report.in_flight = []
         self.report.definedness.select(lanes)

@@ -104,7 +104,6 @@ class Shadow:
         self.wrote = FOREVER
 
     def read_last(self, cells: Index, reads: Record) -> None:
-        """Record the last reads of cells."""
         self.last_reads[cells] = reads
         if self.later_reads is not None:
             self.later_reads.append((cells, reads))

@@ -50,7 +50,6 @@ class Replicas:
         self.places = places
 
     def select(self, lanes: Lanes) -> None:
-        """Start a chunk."""
         self.lanes = lanes
         # store or atomic → the last event before its last execution, by each thread of the chunk or by all
         self.executed: dict[int, NDArray[np.uint32]] = {}

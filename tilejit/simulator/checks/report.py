@@ -169,7 +169,6 @@ class Report:
 
     @cached_property
     def _with_code(self) -> frozenset[int]:
-        """The source lines with code."""
         return frozenset(self._places.source_line(pc) for pc in range(len(self._program.function.body)))
 
     @property
@@ -189,7 +188,6 @@ class Report:
         return f"<report of {self.entry}: grid {self.grid}, {self.thread_instructions} thread instructions, {findings}>"
 
     def _repr_html_(self) -> str:
-        """Return the text in a scrollable box."""
         return text_box(str(self))
 
     def __str__(self) -> str:
