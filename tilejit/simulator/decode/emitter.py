@@ -85,7 +85,6 @@ class KernelNames:
         self.constants: dict[tuple[int, str], str] = {}
 
     def set_undefined(self, undefined: frozenset[str], function: PtxFunction) -> None:
-        """Set the registers that some path reads unwritten."""
         self.maybe_undefined = undefined
         self.never_written = undefined - defined(function)
         self.skippable = skippable(function, undefined)
@@ -152,7 +151,6 @@ class BlockWriter:
         raise self.module.source.refusal(what, self.ins.line)
 
     def temp(self, expression: str) -> str:
-        """Assign an expression to a new local variable."""
         self.count += 1
         name = f"v{self.count}"
         self.lines.append(f" {name} = {expression}")
@@ -234,7 +232,6 @@ class BlockWriter:
         return self.once(f"S.clusters.own({constant})") if is_own else constant
 
     def literal(self, operand: str, dtype: str, ptx_type: str) -> int:
-        """Return the bits of a literal operand."""
         try:
             if dtype == "p":
                 return int(parse_number(operand) != 0)
@@ -261,7 +258,6 @@ class BlockWriter:
         return self.ins.operands
 
     def begin(self, ins: PtxInstruction, pc: int) -> None:
-        """Make `ins` the current instruction."""
         self.before = self.ins if pc == self.pc + 1 and pc else None
         self.ins, self.pc, self.highest = ins, pc, -1
         if ins.root == "wgmma":
@@ -492,6 +488,30 @@ def refused(what: str) -> tuple[Entry, Fidelity]:
         e.fail(what)
 
     return emit, Fidelity("unsupported", what)
+
+
+def expression(result: str, text: str, *operands: str) -> Entry:
+    """Return an entry that assigns an expression of its operands, which are {0}, {1}, ... in `text`.
+
+    result, operands: dtypes, or the names of groups of the pattern that match a PTX type.
+    """
+
+    def emit(e: BlockWriter, m: Match) -> None:
+        target, *sources = (PTX_DTYPE[m[x]] if x in m else x for x in (result, *operands))
+        values = [e.src(i, dtype) for i, dtype in enumerate(sources, 1)]
+        e.dst(0, target, text.format(*values, root=e.ins.root, dtype=target, **m))
+
+    return emit
+
+
+def statement(text: str) -> Entry:
+    """Return an entry without operands that emits a statement, in which {pc} is the instruction."""
+
+    def emit(e: BlockWriter, m: Match) -> None:
+        e.exactly(0)
+        e.stmt(text.format(pc=e.pc, **m))
+
+    return emit
 
 
 def paired(operand: str) -> list[str]:

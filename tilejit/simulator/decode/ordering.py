@@ -45,7 +45,6 @@ class Ordering:
 
     @classmethod
     def of(cls, body: Sequence[PtxInstruction], sites: Sequence[Site]) -> Ordering:
-        """Return the facts about a kernel's instructions."""
         strong, wide, constant = (np.zeros(len(body) + 1, bool) for _ in range(3))
         for site in sites:
             strong[site.pc] |= site.strong

@@ -74,7 +74,6 @@ class _Parser(Cursor):
             self.pos = self.source.closing_brace(self.pos)
 
     def entry(self, match: re.Match[str]) -> None:
-        """Record a kernel and the extent of its body."""
         if _TUNING.sub("", match[3]):
             raise self.refusal(f"unknown directive {_TUNING.sub('', match[3])!r}", match.start(3))
         params = self.params(match[2] or "", match.start())

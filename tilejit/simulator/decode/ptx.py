@@ -47,7 +47,6 @@ class PtxInstruction:
     guard_negated: bool = False
 
     def names(self, part: slice = slice(None)) -> list[str]:
-        """Return the names in a slice of the operands."""
         return [name for operand in self.operands[part] for name in NAME.findall(operand)]
 
     @property

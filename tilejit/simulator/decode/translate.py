@@ -119,7 +119,6 @@ class _Translator:
         self.product_registers = _product_registers(function)
 
     def place_variables(self) -> tuple[Placed, ...]:
-        """Give every variable an address in its state space."""
         placed, places = place_lasting(self.module)
         places.next_free.update(shared=memory.SHARED_BASE, local=memory.LOCAL_BASE)
         variables = [*self.module_buffers(), *self.function.variables.values()]
@@ -277,7 +276,6 @@ def _cell_shift(sites: list[Site]) -> dict[str, int]:
 
 
 def _params(slots: dict[str, int]) -> tuple[tuple[int, np.dtype[Any], int], ...]:
-    """Return (slot, dtype, offset) of each parameter that is read."""
     named = ((name.split(":"), slot) for name, slot in slots.items() if name.startswith("%param:"))
     return tuple((slot, memory.ELEMENTS[dtype], int(offset)) for (_, offset, dtype), slot in named)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from . import directed, floats
 from .floats import F2, F4, F8, U2, U4, U8, bf16_to_f32
-from .integer import PerThread, sel
+from .integer import PerThread, functions_of, sel
 
 _ROUND: dict[str, Callable[[PerThread], PerThread]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
@@ -188,14 +188,14 @@ def encode_fp8(x: PerThread, form: str) -> PerThread:
     return sel(nan, U2(0x7F), code)
 
 
-def pack_fp8(high: PerThread, low: PerThread, form: str, positive: bool) -> PerThread:
+def pack_fp8(high: PerThread, low: PerThread, form: str, positive: str | None) -> PerThread:
     """cvt.rn.satfinite.{e4m3x2,e5m2x2}.f32: pack two floats, the first operand into the upper byte."""
     if positive:
         high, low = relu(high), relu(low)
     return (encode_fp8(high, form) << U2(8)) | encode_fp8(low, form)
 
 
-def f16x2_to_fp8(x: PerThread, form: str, positive: bool) -> PerThread:
+def f16x2_to_fp8(x: PerThread, form: str, positive: str | None) -> PerThread:
     return pack_fp8(floats.f16_high(x).astype(F4), floats.f16_low(x).astype(F4), form, positive)
 
 
@@ -204,7 +204,7 @@ for _codes in _F16_OF.values():
     _codes[np.isnan(_codes.view(np.float16))] = 0x7FFF
 
 
-def fp8_to_f16x2(x: PerThread, form: str, positive: bool) -> PerThread:
+def fp8_to_f16x2(x: PerThread, form: str, positive: str | None) -> PerThread:
     """Convert two 8-bit floats to f16x2, which is exact."""
     table = _F16_OF[form]
     low, high = table[x & U2(0xFF)], table[x >> U2(8)]
@@ -252,10 +252,4 @@ def _ftz16(x: PerThread) -> PerThread:
     return sel(np.abs(x) < F2(2.0**-14), np.copysign(F2(0), x), x)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    f.__name__: f
-    for f in (
-        int_sat, round_integral, float_to_int, int_to_float, float_to_float, relu, to_tf32, pack_fp8, f16x2_to_fp8,
-        fp8_to_f16x2, pack_f16x2, narrow, half_modified,
-    )
-}
+FUNCTIONS = functions_of(globals())

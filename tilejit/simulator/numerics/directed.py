@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from .floats import F4, F8, U4, U8, add_odd, make_odd, two_product, two_sum
-from .integer import PerThread, sel
+from .integer import PerThread, functions_of, sel
 
 
 def directed(s: PerThread, error: PerThread, mode: str) -> PerThread:
@@ -98,40 +97,23 @@ def add_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
     return result
 
 
-def mul_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    return _each("mul", mode, a, b)
+def _each(name: str) -> Callable[..., PerThread]:
+    """Return a function that applies `exact.DIRECTED[name]` thread by thread; directed float64 roundings are rare."""
+
+    def apply(*arguments: PerThread) -> PerThread:
+        # fractions takes 3 ms to import
+        from .exact import DIRECTED
+
+        *operands, mode = arguments
+        arrays = np.broadcast_arrays(*operands)
+        out = np.empty(arrays[0].shape, F8)
+        flat = out.reshape(-1)
+        for i, values in enumerate(zip(*(x.reshape(-1) for x in arrays), strict=True)):
+            flat[i] = DIRECTED[name](*map(float, values), mode)
+        return out if out.ndim else out[()]
+
+    return apply
 
 
-def fma_dir_f64(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThread:
-    return _each("fma", mode, a, b, c)
-
-
-def div_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
-    return _each("div", mode, a, b)
-
-
-def sqrt_dir_f64(a: PerThread, mode: str) -> PerThread:
-    return _each("sqrt", mode, a)
-
-
-def _each(name: str, mode: str, *operands: PerThread) -> PerThread:
-    """Apply an operation of `exact.DIRECTED` thread by thread; directed float64 roundings are rare."""
-    # fractions takes 3 ms to import
-    from .exact import DIRECTED
-
-    function = DIRECTED[name]
-    arrays = np.broadcast_arrays(*operands)
-    out = np.empty(arrays[0].shape, F8)
-    flat = out.reshape(-1)
-    for i, values in enumerate(zip(*(x.reshape(-1) for x in arrays), strict=True)):
-        flat[i] = function(*map(float, values), mode)
-    return out if out.ndim else out[()]
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    f.__name__: f
-    for f in (
-        add_dir_f32, mul_dir_f32, fma_dir_f32, div_dir_f32, sqrt_dir_f32, add_dir_f64, mul_dir_f64, fma_dir_f64,
-        div_dir_f64, sqrt_dir_f64,
-    )
-}
+mul_dir_f64, fma_dir_f64, div_dir_f64, sqrt_dir_f64 = map(_each, ("mul", "fma", "div", "sqrt"))
+FUNCTIONS = functions_of(globals())

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .integer import PerThread, sel
+from .integer import PerThread, functions_of, sel
 
 U2, U4, U8, F2, F4, F8 = np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64
 I8 = np.int64
@@ -358,25 +358,12 @@ def div_approx(a: PerThread, b: PerThread) -> PerThread:
     return sel(huge, canonical(a * np.copysign(F4(0), b)), quotient)
 
 
-def ex2(x: PerThread) -> PerThread:
-    """Return 2^x, correctly rounded in practice; the ISA allows 2 ulp."""
-    return np.exp2(x.astype(F8)).astype(F4)
+def _in_f64(function: Callable[[PerThread], PerThread]) -> Callable[[PerThread], PerThread]:
+    return lambda x: function(x.astype(F8)).astype(F4)
 
 
-def lg2(x: PerThread) -> PerThread:
-    return np.log2(x.astype(F8)).astype(F4)
-
-
-def sin(x: PerThread) -> PerThread:
-    return np.sin(x.astype(F8)).astype(F4)
-
-
-def cos(x: PerThread) -> PerThread:
-    return np.cos(x.astype(F8)).astype(F4)
-
-
-def tanh(x: PerThread) -> PerThread:
-    return np.tanh(x.astype(F8)).astype(F4)
+# correctly rounded in practice; the ISA allows larger errors
+ex2, lg2, sin, cos, tanh = (_in_f64(f) for f in (np.exp2, np.log2, np.sin, np.cos, np.tanh))
 
 
 def rsqrt(x: PerThread) -> PerThread:
@@ -427,17 +414,7 @@ def testp(x: PerThread, how: str) -> PerThread:
     return subnormal if how == "subnormal" else np.isfinite(x) & ~subnormal
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    f.__name__: f
-    for f in (
-        ftz, saturate, bf16_to_f32, f32_to_bf16, f64_to_bf16, f32_to_f16, fma_f32, fma_f64, fma_f16, fma_bf16, add_f16,
-        sub_f16, mul_f16, add_bf16, sub_bf16, mul_bf16, min_float, max_float, min_nan, max_nan,
-        f16_low, f16_high, bf16_low, bf16_high, halves, ex2, lg2, sin, cos, tanh, rsqrt, rsqrt_f64,
-        div_approx, rcp_ftz_f64, rsqrt_ftz_f64, testp, canonical,
-    )
-} | {
-    "min_bf16": min_bf16, "max_bf16": max_bf16, "min_nan_bf16": min_nan_bf16, "max_nan_bf16": max_nan_bf16,
-    "add_f32x2": add_f32x2, "sub_f32x2": sub_f32x2, "mul_f32x2": mul_f32x2, "fma_f32x2": fma_f32x2,
+FUNCTIONS: dict[str, Callable[..., Any]] = functions_of(globals()) | {
     "add_ftz_f32x2": pair(_flushed(np.add)), "sub_ftz_f32x2": pair(_flushed(np.subtract)),
     "mul_ftz_f32x2": pair(_flushed(np.multiply)), "fma_ftz_f32x2": pair(_flushed(fma_f32)),
     "minimum": np.minimum, "maximum": np.maximum, "add": np.add, "sqrt": np.sqrt, "copysign": np.copysign,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import isfunction
 from typing import Any
 
 import numpy as np
@@ -136,15 +137,15 @@ def _amount(a: PerThread, n: PerThread) -> PerThread:
     return (n if a.dtype.itemsize >= 4 else np.minimum(n, np.uint32(16))).astype(a.dtype)
 
 
-def shf_l(low: PerThread, high: PerThread, n: PerThread, clamp: bool) -> PerThread:
+def shf_l(low: PerThread, high: PerThread, n: PerThread, mode: str) -> PerThread:
     """shf.l: the upper word of (high:low) << n."""
-    n = np.minimum(n, np.uint32(32)) if clamp else n & np.uint32(31)
+    n = np.minimum(n, np.uint32(32)) if mode == "clamp" else n & np.uint32(31)
     return (_pair(low, high) << n.astype(np.uint64) >> U64(32)).astype(np.uint32)
 
 
-def shf_r(low: PerThread, high: PerThread, n: PerThread, clamp: bool) -> PerThread:
+def shf_r(low: PerThread, high: PerThread, n: PerThread, mode: str) -> PerThread:
     """shf.r: the lower word of (high:low) >> n."""
-    n = np.minimum(n, np.uint32(32)) if clamp else n & np.uint32(31)
+    n = np.minimum(n, np.uint32(32)) if mode == "clamp" else n & np.uint32(31)
     return (_pair(low, high) >> n.astype(np.uint64)).astype(np.uint32)
 
 
@@ -198,9 +199,9 @@ def _low_mask(size: PerThread, bits: int, kind: Callable[..., Any]) -> PerThread
     return ones >> drop.astype(ones.dtype)
 
 
-def bmsk(position: PerThread, length: PerThread, clamp: bool) -> PerThread:
+def bmsk(position: PerThread, length: PerThread, mode: str) -> PerThread:
     """Return a mask of `length` ones from `position` up."""
-    if clamp:
+    if mode == "clamp":
         pos, size = position.astype(np.int64), length.astype(np.int64)
     else:
         pos, size = (position & np.uint32(31)).astype(np.int64), (length & np.uint32(31)).astype(np.int64)
@@ -227,7 +228,7 @@ def popc(a: PerThread) -> PerThread:
     return _like(_ONES[_bytes(a)].sum(axis=1, dtype=np.uint32), a)
 
 
-def bfind(a: PerThread, shift_amount: bool) -> PerThread:
+def bfind(a: PerThread, shift_amount: str | None) -> PerThread:
     """Return the position of the highest bit that differs from the sign, 0xffffffff if there is none."""
     size = a.dtype.itemsize
     bits = a.view(_UNSIGNED[size])
@@ -249,7 +250,7 @@ def clz(a: PerThread) -> PerThread:
     return np.uint32(8 * a.dtype.itemsize) - popc(bits)
 
 
-def prmt(a: PerThread, b: PerThread, selector: PerThread, mode: str) -> PerThread:
+def prmt(a: PerThread, b: PerThread, selector: PerThread, mode: str | None) -> PerThread:
     """Permute bytes: each selector nibble chooses one of the eight bytes of (b:a); its bit 3 replicates the sign."""
     both = _pair(a, b)
     if not mode:
@@ -290,10 +291,9 @@ def _byte(a: PerThread, i: int) -> PerThread:
     return part.astype(np.int64)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    f.__name__: f
-    for f in (
-        sel, not_, div_u, rem_u, div_s, rem_s, mul_hi, add_sat, sub_sat, mulhi_sat, mul24, shl, shr, shf_l, shf_r,
-        lop3, bfe, bfi, bmsk, brev, popc, clz, bfind, prmt, dp4a,
-    )
-}
+def functions_of(namespace: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    """Return the public functions of a module, for translated code."""
+    return {name: value for name, value in namespace.items() if isfunction(value) and name[0] != "_"}
+
+
+FUNCTIONS = functions_of(globals())

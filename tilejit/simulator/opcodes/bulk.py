@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ...dataclass import replace
-from ..decode.emitter import BlockWriter, Entries, Match, vector
+from ..decode.emitter import BlockWriter, Entries, Match, statement, vector
 from .copies import literal
 from .memory import Site, operands_of, site
 
@@ -80,11 +80,6 @@ def store(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.bulk.store({source}, {target}, {origin}, {address}, {e.source(size, 'u4')})")
 
 
-def commit(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt("S.bulk.commit()")
-
-
 def wait(e: BlockWriter, m: Match) -> None:
     (newest,) = e.exactly(1)
     e.stmt(f"S.bulk.wait({literal(e, newest, _MOST_GROUPS)}, {m['read'] is not None})")
@@ -107,7 +102,7 @@ ENTRIES: Entries = {
         (rf"\.async\.bulk\.tensor\.(?P<rank>[1-5])d{_STORE}(?:\.tile)?\.bulk_group{_HINT}", tensor_store),
         (rf"\.async\.bulk{_LOAD}{_SIGNAL}{_HINT}", load),
         (rf"\.async\.bulk{_STORE}\.bulk_group{_HINT}", store),
-        (r"\.async\.bulk\.commit_group", commit),
+        (r"\.async\.bulk\.commit_group", statement("S.bulk.commit()")),
         (r"\.async\.bulk\.wait_group(?P<read>\.read)?", wait)),
     "prefetch": ((r"(?:\.param|\.const)?\.tensormap", prefetch),),
 }

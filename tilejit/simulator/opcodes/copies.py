@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...dataclass import replace
-from ..decode.emitter import BlockWriter, Entries, Match
+from ..decode.emitter import BlockWriter, Entries, Match, statement
 from ..decode.ptx import parse_number
 from .memory import site
 
@@ -51,22 +51,15 @@ def literal(e: BlockWriter, operand: str, most: int) -> int:
     return value
 
 
-def commit(e: BlockWriter, m: Match) -> None:
-    e.stmt("S.copies.commit()")
-
-
 def wait(e: BlockWriter, m: Match) -> None:
     if len(e.ins.operands) != 1:
         e.fail("cp.async.wait_group takes one operand")
     e.stmt(f"S.copies.wait({literal(e, e.ins.operands[0], _MOST_GROUPS)})")
 
 
-def wait_all(e: BlockWriter, m: Match) -> None:
-    e.stmt("S.copies.wait_all()")
-
-
 ENTRIES: Entries = {
     "cp": ((r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?P<policy>\.L2::cache_hint)?"
             r"(?:\.L2::(?:64|128|256)B)?", cp_async),
-           (r"\.async\.commit_group", commit), (r"\.async\.wait_group", wait), (r"\.async\.wait_all", wait_all)),
+           (r"\.async\.commit_group", statement("S.copies.commit()")), (r"\.async\.wait_group", wait),
+           (r"\.async\.wait_all", statement("S.copies.wait_all()"))),
 }

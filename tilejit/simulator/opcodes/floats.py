@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Form, Match, approximated
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Form, Match, approximated, expression
 
 _OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -150,16 +150,6 @@ def approximate_f64(e: BlockWriter, m: Match) -> None:
     e.dst(0, "f8", f"{e.ins.root}{'_ftz' if m.get('ftz') else ''}_f64({e.src(1, 'f8')})")
 
 
-def copysign(e: BlockWriter, m: Match) -> None:
-    """copysign d, a, b: the sign of a with the magnitude of b."""
-    dtype = PTX_DTYPE[m["t"]]
-    e.dst(0, dtype, f"copysign({e.src(2, dtype)}, {e.src(1, dtype)})")
-
-
-def testp(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "p", f"testp({e.src(1, PTX_DTYPE[m['t']])}, {m['how']!r})")
-
-
 ROUND = r"(?:\.(?P<round>rn|rz|rm|rp))?"
 F32 = ROUND + r"(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)"
 F64 = ROUND + r"\.(?P<t>f64)"
@@ -212,6 +202,8 @@ ENTRIES: Entries = {
     "lg2": APPROX,
     "sin": APPROX,
     "cos": APPROX,
-    "copysign": ((r"\.(?P<t>f32|f64)", copysign),),
-    "testp": ((r"\.(?P<how>finite|infinite|number|notanumber|normal|subnormal)\.(?P<t>f32|f64)", testp),),
+    # the sign of the first operand with the magnitude of the second
+    "copysign": ((r"\.(?P<t>f32|f64)", expression("t", "copysign({1}, {0})", "t", "t")),),
+    "testp": ((r"\.(?P<how>finite|infinite|number|notanumber|normal|subnormal)\.(?P<t>f32|f64)",
+               expression("p", "testp({0}, {how!r})", "t")),),
 }

@@ -5,7 +5,7 @@ source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarr
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match
+from ..decode.emitter import BlockWriter, Entries, Match, expression
 from .copies import literal
 from .memory import any_order, site
 
@@ -98,10 +98,6 @@ def awaited(e: BlockWriter, m: Match, operand: str) -> tuple[str, str]:
     return "parity", e.source(operand, "u4")
 
 
-def pending_count(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "u4", f"S.mbarriers.pending_count({e.src(1, 'u8')})")
-
-
 def set_registers(e: BlockWriter, m: Match) -> None:
     """setmaxnreg to 24 to 256 registers per thread, a multiple of 8."""
     (operand,) = e.exactly(1)
@@ -118,7 +114,7 @@ ENTRIES: Entries = {
         (_ARRIVE + _RELEASES + r"\.b64", arrive), (r"\.expect_tx" + _RELAXED + r"\.b64", expect_tx),
         (r"\.complete_tx" + _RELAXED + r"\.b64", complete_tx),
         (r"\.(?P<how>test|try)_wait(?P<parity>\.parity)?" + _ACQUIRES + r"\.b64", wait),
-        (r"\.pending_count\.b64", pending_count),
+        (r"\.pending_count\.b64", expression("u4", "S.mbarriers.pending_count({0})", "u8")),
     ),
     "setmaxnreg": ((r"\.(?P<how>inc|dec)\.sync\.aligned\.u32", set_registers),),
 }

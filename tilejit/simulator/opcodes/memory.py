@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 
 from ...dataclass import dataclass
-from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Fidelity, Match, approximated, refused, vector
+from ..decode.emitter import (
+    PTX_DTYPE,
+    SIZE,
+    BlockWriter,
+    Entries,
+    Fidelity,
+    Match,
+    approximated,
+    refused,
+    statement,
+    vector,
+)
 from ..decode.ptx import parse_number
 
 
@@ -105,7 +116,6 @@ def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
 
 
 def _name(operand: str) -> str:
-    """Return the register or symbol in an address."""
     match = _ADDRESS.fullmatch(operand)
     return match[1] if match else ""
 
@@ -312,10 +322,6 @@ def fence(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
 
 
-def fence_init(e: BlockWriter, m: Match) -> None:
-    e.stmt("S.mbarriers.fence_init()")
-
-
 def fence_proxy(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.fence_proxy({m['space'] or ''!r})")
 
@@ -337,7 +343,7 @@ ENTRIES: Entries = {
     "red": ((ATOM, atomic), (ATOM_FLOAT, atomic, _ADDITIONS)),
     "membar": ((r"\.(?P<scope>cta|gl|sys)", fence),),
     "fence": ((r"(?:\.(?P<sem>sc|acq_rel|acquire|release))?\.(?P<scope>cta|cluster|gpu|sys)", fence),
-              (r"\.mbarrier_init\.release\.cluster", fence_init),
+              (r"\.mbarrier_init\.release\.cluster", statement("S.mbarriers.fence_init()")),
               (r"\.proxy\.async(?:\.(?P<space>global|shared)(?:::(?:cta|cluster))?)?", fence_proxy),
               (r"\.proxy\.alias", nothing, Fidelity("exact", "no memory has two addresses"))),
     "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing, _HINT),

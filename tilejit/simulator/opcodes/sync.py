@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Fidelity, Match, approximated, paired
+from ..decode.emitter import (
+    PTX_DTYPE,
+    BlockWriter,
+    Entries,
+    Fidelity,
+    Match,
+    approximated,
+    expression,
+    paired,
+    statement,
+)
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
@@ -49,10 +59,6 @@ def vote(e: BlockWriter, m: Match) -> None:
     e.dst(0, "u4" if m["mode"] == "ballot" else "p", call)
 
 
-def activemask(e: BlockWriter, m: Match) -> None:
-    e.dst(0, "u4", "S.activemask()")
-
-
 def match(e: BlockWriter, m: Match) -> None:
     both = e.temp(f"S.match({m['mode']!r}, {e.src(1, PTX_DTYPE[m['t']])}, {e.src(2, 'u4')}, {e.pc})")
     write_both(e, both)
@@ -95,10 +101,6 @@ def nothing(e: BlockWriter, m: Match) -> None:
     """Jumps, which have no code here, and instructions without effect on results."""
 
 
-def trap(e: BlockWriter, m: Match) -> None:
-    e.stmt(f"S.trap({e.pc})")
-
-
 _ALIGNED = r"(?P<aligned>\.aligned)?"
 _RED = r"\.(?P<how>red)\.(?P<op>popc)" + _ALIGNED + r"\.u32"
 _RED_PRED = r"\.(?P<how>red)\.(?P<op>and|or)" + _ALIGNED + r"\.pred"
@@ -110,7 +112,7 @@ ENTRIES: Entries = {
     "shfl": ((r"(?P<sync>\.sync)?\.(?P<mode>up|down|bfly|idx)\.b32", shfl),),
     "vote": ((r"(?P<sync>\.sync)?\.(?P<mode>all|any|uni)\.pred", vote),
              (r"(?P<sync>\.sync)?\.(?P<mode>ballot)\.b32", vote)),
-    "activemask": ((r"\.b32", activemask),),
+    "activemask": ((r"\.b32", expression("u4", "S.activemask()")),),
     "match": ((r"\.(?P<mode>any|all)\.sync\.(?P<t>b32|b64)", match),),
     "redux": ((r"\.sync\.(?P<op>add|min|max)\.(?P<t>[us]32)", redux),
               (r"\.sync\.(?P<op>and|or|xor)\.(?P<t>b32)", redux),
@@ -121,7 +123,7 @@ ENTRIES: Entries = {
     "ret": ((r"(?:\.uni)?", nothing),),
     "exit": ((r"", nothing),),
     "call": ((r"(?:\.uni)?", call, Fidelity("exact", "vprintf and __assertfail; no other function", races=False)),),
-    "trap": ((r"", trap),),
+    "trap": ((r"", statement("S.trap({pc})")),),
     "brkpt": ((r"", nothing, approximated("ignored")),),
     "nanosleep": ((r"\.u32", nothing, Fidelity("exact", "takes no time")),),
     "pmevent": ((r"(?:\.mask)?", nothing),),

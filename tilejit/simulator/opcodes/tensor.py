@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Entries, Match, vector
+from ..decode.emitter import BlockWriter, Entries, Match, statement, vector
 from ..machine.tensor_layout import COLUMNS, SHAPES
 from .copies import literal
 from .matrix import check_count
@@ -23,11 +23,6 @@ def alloc(e: BlockWriter, m: Match) -> None:
 def dealloc(e: BlockWriter, m: Match) -> None:
     taddr, columns = e.exactly(2)
     e.stmt(f"S.tmem.dealloc({e.source(taddr, 'u4')}, {e.source(columns, 'u4')}, {e.pc})")
-
-
-def relinquish(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt(f"S.tmem.relinquish({e.pc})")
 
 
 def load(e: BlockWriter, m: Match) -> None:
@@ -70,18 +65,14 @@ def wait(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.tmem.wait_{'load' if m['what'] == 'ld' else 'store'}({e.pc})")
 
 
-def fence(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt(f"S.tmem.fence({m['how']!r})")
-
-
 _GROUP = r"\.cta_group::1\.sync\.aligned"
 _SHAPE = r"\.sync\.aligned\.(?P<shape>32x32b|16x64b|16x128b|16x256b|16x32bx2)\.x(?P<num>1|2|4|8|16|32|64|128)"
 ENTRIES: Entries = {
     "tcgen05": ((rf"\.alloc{_GROUP}(?P<space>\.shared::cta|\.shared)?\.b32", alloc),
-                (rf"\.dealloc{_GROUP}\.b32", dealloc), (rf"\.relinquish_alloc_permit{_GROUP}", relinquish),
+                (rf"\.dealloc{_GROUP}\.b32", dealloc),
+                (rf"\.relinquish_alloc_permit{_GROUP}", statement("S.tmem.relinquish({pc})")),
                 (rf"\.ld{_SHAPE}(?P<packed>\.pack::16b)?\.b32", load),
                 (rf"\.st{_SHAPE}(?P<packed>\.unpack::16b)?\.b32", store),
                 (r"\.wait::(?P<what>ld|st)\.sync\.aligned", wait),
-                (r"\.fence::(?P<how>before|after)_thread_sync", fence)),
+                (r"\.fence::(?P<how>before|after)_thread_sync", statement("S.tmem.fence({how!r})"))),
 }

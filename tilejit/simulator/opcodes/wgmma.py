@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..decode.emitter import BlockWriter, Entries, Match, vector
+from ..decode.emitter import BlockWriter, Entries, Match, statement, vector
 from ..numerics.warpgroup import ProductForm
 from .copies import literal
 from .matrix import FLOAT_SUMS, check_count
@@ -76,16 +76,6 @@ def multiply(e: BlockWriter, m: Match) -> None:
         e.write(register, dtype, f"{values}[{i}]")
 
 
-def fence(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt(f"S.products.fence({e.pc})")
-
-
-def commit(e: BlockWriter, m: Match) -> None:
-    e.exactly(0)
-    e.stmt(f"S.products.commit({e.pc})")
-
-
 def wait(e: BlockWriter, m: Match) -> None:
     (newest,) = e.exactly(1)
     e.stmt(f"S.products.wait({literal(e, newest, 7)}, {e.pc})")
@@ -97,6 +87,7 @@ ENTRIES: Entries = {
     "wgmma": (
         (_MULTIPLY + r"(?P<sat>\.satfinite)?\.(?P<d>s32)\.(?P<a>s8|u8)\.(?P<b>s8|u8)", multiply),
         (_MULTIPLY + rf"\.(?P<d>f32|f16)\.(?P<a>{_FLOATS})\.(?P<b>{_FLOATS})", multiply, FLOAT_SUMS),
-        (r"\.fence\.sync\.aligned", fence), (r"\.commit_group\.sync\.aligned", commit),
+        (r"\.fence\.sync\.aligned", statement("S.products.fence({pc})")),
+        (r"\.commit_group\.sync\.aligned", statement("S.products.commit({pc})")),
         (r"\.wait_group\.sync\.aligned", wait)),
 }
