@@ -105,7 +105,7 @@ def test_doctor_tells_of_an_llvm_that_compiles_nothing(run, monkeypatch):
     monkeypatch.setattr(llvm, "llvm_version_info", (20, 1, 8))
     status, out, _ = run("doctor")
     assert status == 0
-    assert "compiler       compiles nothing: the llvmlite that is installed has LLVM 20.1.8" in out
+    assert "compiler       compiles nothing: the installed llvmlite has LLVM 20.1.8" in out
 
 
 def test_doctor_says_where_kernels_are_kept(run, cache, monkeypatch):

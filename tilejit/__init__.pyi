@@ -160,623 +160,623 @@ class float8_e5m2(_TypedScalar): ...
 
 class _Operations:
     def copy(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, variant: str | None = None, require_bits: int | None = None, cache: Literal["evict_first", "evict_last", "streaming"] | None = None, mask: Tile | bool | None = None) -> None:
-        """dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written
+        """dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.copy(x, A[0:32, 0:8])
         """
     def copy_async(self, dst: Region | Tile, src: Region | Tile, fill: float = 0, barrier: _Barrier | _RingStep | None = None, multicast: Literal[0, 1, 2] | None = None, variant: str | None = None, require_bits: int | None = None) -> None:
-        """as copy, but done only when the kernel has waited for it
+        """as copy, but done only when the kernel has waited for it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.copy_async(x, A[0:32, 0:8])
         """
     def fill(self, dst: Region | Tile, value: float, variant: str | None = None) -> None:
-        """dst = one value
+        """dst = one value.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fill(x, 1.5)
         """
     def cast(self, dst: Region | Tile, src: Region | Tile, variant: str | None = None, saturate: bool = True) -> None:
-        """dst = src converted to dst's dtype
+        """dst = src converted to dst's dtype.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float16)
             tj.thread.cast(x, A[0:32, 0:8])
         """
     def reshape(self, dst: Region | Tile, src: Region | Tile, variant: str | None = None) -> None:
-        """dst = the elements of src in row-major order, in another shape
+        """dst = the elements of src in row-major order, in another shape.
 
         Example:
             x = tj.alloc_local((32, 8), tj.float32, layout=tj.S[(32, 8) : (1 @ tj.laneid, 1)])
             tj.warp.reshape(x, tj.warp.load(A[0:32, 0:8]).reshape((4, 64)))
         """
     def indices(self, shape: int | Sequence[int], axis: int, layout: TileLayout | None = None) -> Tile:
-        """a local tile of int32: each element's index along an axis
+        """a local tile of int32: each element's index along an axis.
 
         Example:
             y = tj.thread.load(A[0:32, 0:8])
             x = tj.thread.indices((32, 8), 0) * y
         """
     def add(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = add(...): x + y; integers wrap
+        """dst = add(...): x + y; integers wrap.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.add(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def sub(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = sub(...): x - y; integers wrap
+        """dst = sub(...): x - y; integers wrap.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.sub(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def mul(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = mul(...): x * y; integers wrap
+        """dst = mul(...): x * y; integers wrap.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.mul(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def fma(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, c: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fma(...): x * y + z, rounded once in the type in which it computes
+        """dst = fma(...): x * y + z, rounded once in the type in which it computes.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fma(x, A[0:32, 0:8], A[0:32, 0:8], A[0:32, 0:8])
         """
     def neg(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = neg(...): -x; integers wrap
+        """dst = neg(...): -x; integers wrap.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.neg(x, A[0:32, 0:8])
         """
     def abs(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = abs(...): |x|; the least integer stays itself
+        """dst = abs(...): |x|; the least integer stays itself.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.abs(x, A[0:32, 0:8])
         """
     def div(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = div(...): x / y, correctly rounded; of integers in float32
+        """dst = div(...): x / y, correctly rounded; of integers in float32.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.div(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def floor(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = floor(...): the greatest whole number that isn't greater
+        """dst = floor(...): the greatest whole number that isn't greater.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.floor(x, A[0:32, 0:8])
         """
     def ceil(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = ceil(...): the least whole number that isn't less
+        """dst = ceil(...): the least whole number that isn't less.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.ceil(x, A[0:32, 0:8])
         """
     def round(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = round(...): the nearest whole number, ties to even
+        """dst = round(...): the nearest whole number, ties to even.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.round(x, A[0:32, 0:8])
         """
     def floordiv(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = floordiv(...): x // y rounds down; of integers by zero 0, an error in checked builds where x and y are scalars
+        """dst = floordiv(...): x // y rounds down; of integers by zero 0, an error in checked builds where x and y are scalars.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.floordiv(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def mod(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = mod(...): x % y, with the sign of y; of integers by zero as //
+        """dst = mod(...): x % y, with the sign of y; of integers by zero as //.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.mod(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def relu(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = relu(...): x where x > 0, else 0; nan stays nan
+        """dst = relu(...): x where x > 0, else 0; nan stays nan.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.relu(x, A[0:32, 0:8])
         """
     def maximum(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = maximum(...): the greater; nan if either is nan
+        """dst = maximum(...): the greater; nan if either is nan.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.maximum(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def minimum(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = minimum(...): the less; nan if either is nan
+        """dst = minimum(...): the less; nan if either is nan.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.minimum(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def clamp(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, c: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = clamp(...): minimum(maximum(x, lo), hi)
+        """dst = clamp(...): minimum(maximum(x, low), high).
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.clamp(x, A[0:32, 0:8], A[0:32, 0:8], A[0:32, 0:8])
         """
     def sqrt(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = sqrt(...): square root, correctly rounded
+        """dst = sqrt(...): square root, correctly rounded.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.sqrt(x, A[0:32, 0:8])
         """
     def rsqrt(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = rsqrt(...): 1 / sqrt(x)
+        """dst = rsqrt(...): 1 / sqrt(x).
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.rsqrt(x, A[0:32, 0:8])
         """
     def reciprocal(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = reciprocal(...): 1 / x, correctly rounded
+        """dst = reciprocal(...): 1 / x, correctly rounded.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.reciprocal(x, A[0:32, 0:8])
         """
     def hypot(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = hypot(...): sqrt(x**2 + y**2), without overflow on the way
+        """dst = hypot(...): sqrt(x**2 + y**2), without overflow on the way.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.hypot(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def exp(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = exp(...): e to the power x
+        """dst = exp(...): e to the power x.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.exp(x, A[0:32, 0:8])
         """
     def exp2(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = exp2(...): 2 to the power x
+        """dst = exp2(...): 2 to the power x.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.exp2(x, A[0:32, 0:8])
         """
     def sigmoid(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = sigmoid(...): 1 / (1 + exp(-x))
+        """dst = sigmoid(...): 1 / (1 + exp(-x)).
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.sigmoid(x, A[0:32, 0:8])
         """
     def silu(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = silu(...): x / (1 + exp(-x)); nan at -inf
+        """dst = silu(...): x / (1 + exp(-x)); nan at -inf.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.silu(x, A[0:32, 0:8])
         """
     def tanh(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = tanh(...): hyperbolic tangent
+        """dst = tanh(...): hyperbolic tangent.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.tanh(x, A[0:32, 0:8])
         """
     def expm1(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = expm1(...): exp(x) - 1, exact near 0
+        """dst = expm1(...): exp(x) - 1, exact near 0.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.expm1(x, A[0:32, 0:8])
         """
     def log(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = log(...): natural logarithm
+        """dst = log(...): natural logarithm.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.log(x, A[0:32, 0:8])
         """
     def log2(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = log2(...): logarithm to base 2
+        """dst = log2(...): logarithm to base 2.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.log2(x, A[0:32, 0:8])
         """
     def pow(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = pow(...): x to the power y; of integers it wraps, and for negative y is 1 / x**-y toward zero, of 0 too
+        """dst = pow(...): x to the power y; of integers it wraps, and for negative y is 1 / x**-y toward zero, of 0 too.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.pow(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def softplus(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = softplus(...): log(1 + exp(x))
+        """dst = softplus(...): log(1 + exp(x)).
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.softplus(x, A[0:32, 0:8])
         """
     def log1p(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = log1p(...): log(1 + x), exact near 0
+        """dst = log1p(...): log(1 + x), exact near 0.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.log1p(x, A[0:32, 0:8])
         """
     def sin(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = sin(...): sine of x radians
+        """dst = sin(...): sine of x radians.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.sin(x, A[0:32, 0:8])
         """
     def cos(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = cos(...): cosine of x radians
+        """dst = cos(...): cosine of x radians.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.cos(x, A[0:32, 0:8])
         """
     def atan2(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = atan2(...): the angle of the point (x, y) in radians, from -pi to pi
+        """dst = atan2(...): the angle of the point (x, y) in radians, from -pi to pi.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.atan2(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def erf(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = erf(...): error function
+        """dst = erf(...): error function.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.erf(x, A[0:32, 0:8])
         """
     def gelu(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = gelu(...): x/2 * (1 + erf(x / sqrt(2))); nan at -inf
+        """dst = gelu(...): x/2 * (1 + erf(x / sqrt(2))); nan at -inf.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.gelu(x, A[0:32, 0:8])
         """
     def fast_exp2(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_exp2(...): 2 to the power x, as the hardware approximates it
+        """dst = fast_exp2(...): 2 to the power x, as the hardware approximates it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_exp2(x, A[0:32, 0:8])
         """
     def fast_exp(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_exp(...): e to the power x, as the hardware approximates it
+        """dst = fast_exp(...): e to the power x, as the hardware approximates it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_exp(x, A[0:32, 0:8])
         """
     def fast_log2(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_log2(...): logarithm to base 2, as the hardware approximates it
+        """dst = fast_log2(...): logarithm to base 2, as the hardware approximates it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_log2(x, A[0:32, 0:8])
         """
     def fast_log(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_log(...): natural logarithm, as the hardware approximates it
+        """dst = fast_log(...): natural logarithm, as the hardware approximates it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_log(x, A[0:32, 0:8])
         """
     def fast_sin(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_sin(...): sine, as the hardware approximates it
+        """dst = fast_sin(...): sine, as the hardware approximates it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_sin(x, A[0:32, 0:8])
         """
     def fast_cos(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_cos(...): cosine, as the hardware approximates it
+        """dst = fast_cos(...): cosine, as the hardware approximates it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_cos(x, A[0:32, 0:8])
         """
     def fast_tanh(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_tanh(...): hyperbolic tangent, as the hardware approximates it
+        """dst = fast_tanh(...): hyperbolic tangent, as the hardware approximates it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_tanh(x, A[0:32, 0:8])
         """
     def fast_sqrt(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_sqrt(...): square root, as the hardware approximates it
+        """dst = fast_sqrt(...): square root, as the hardware approximates it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_sqrt(x, A[0:32, 0:8])
         """
     def fast_rsqrt(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_rsqrt(...): 1 / sqrt(x), as the hardware approximates it
+        """dst = fast_rsqrt(...): 1 / sqrt(x), as the hardware approximates it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_rsqrt(x, A[0:32, 0:8])
         """
     def fast_reciprocal(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_reciprocal(...): 1 / x, as the hardware approximates it
+        """dst = fast_reciprocal(...): 1 / x, as the hardware approximates it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_reciprocal(x, A[0:32, 0:8])
         """
     def fast_div(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = fast_div(...): x / y, as the hardware approximates it
+        """dst = fast_div(...): x / y, as the hardware approximates it.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.fast_div(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def bitwise_not(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = bitwise_not(...): ~x; of bool_ its negation
+        """dst = bitwise_not(...): ~x; of bool_ its negation.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.bitwise_not(x, A[0:32, 0:8])
         """
     def bitwise_and(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = bitwise_and(...): x & y
+        """dst = bitwise_and(...): x & y.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.bitwise_and(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def bitwise_or(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = bitwise_or(...): x | y
+        """dst = bitwise_or(...): x | y.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.bitwise_or(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def bitwise_xor(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = bitwise_xor(...): x ^ y
+        """dst = bitwise_xor(...): x ^ y.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.bitwise_xor(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def left_shift(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = left_shift(...): x << y; 0 where y isn't in 0 .. bits-1
+        """dst = left_shift(...): x << y; 0 where y isn't in 0 .. bits-1.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.left_shift(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def right_shift(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = right_shift(...): x >> y; x < 0 ? -1 : 0 where y isn't in 0 .. bits-1
+        """dst = right_shift(...): x >> y; x < 0 ? -1 : 0 where y isn't in 0 .. bits-1.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.right_shift(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def popcount(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = popcount(...): how many bits of x are 1
+        """dst = popcount(...): how many bits of x are 1.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.popcount(x, A[0:32, 0:8])
         """
     def clz(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = clz(...): how many bits above the highest 1 are 0; all bits of 0
+        """dst = clz(...): how many bits above the highest 1 are 0; all bits of 0.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.clz(x, A[0:32, 0:8])
         """
     def brev(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = brev(...): the bits of x in the opposite order
+        """dst = brev(...): the bits of x in the opposite order.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.int32)
             tj.thread.brev(x, A[0:32, 0:8])
         """
     def equal(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = equal(...): x == y
+        """dst = equal(...): x == y.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.equal(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def not_equal(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = not_equal(...): x != y; true of nan
+        """dst = not_equal(...): x != y; true of nan.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.not_equal(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def less(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = less(...): x < y
+        """dst = less(...): x < y.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.less(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def less_equal(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = less_equal(...): x <= y
+        """dst = less_equal(...): x <= y.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.less_equal(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def greater(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = greater(...): x > y
+        """dst = greater(...): x > y.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.greater(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def greater_equal(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = greater_equal(...): x >= y
+        """dst = greater_equal(...): x >= y.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.greater_equal(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def logical_not(self, dst: Region | Tile, src: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = logical_not(...): not x
+        """dst = logical_not(...): not x.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.logical_not(x, A[0:32, 0:8])
         """
     def logical_and(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = logical_and(...): x and y
+        """dst = logical_and(...): x and y.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.logical_and(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def logical_or(self, dst: Region | Tile, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = logical_or(...): x or y
+        """dst = logical_or(...): x or y.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.logical_or(x, A[0:32, 0:8], A[0:32, 0:8])
         """
     def where(self, dst: Region | Tile, cond: Region | Tile | float, a: Region | Tile | float, b: Region | Tile | float, variant: str | None = None) -> None:
-        """dst = where(...): y where the condition x holds, else z
+        """dst = where(...): x where the condition holds, else y.
 
         Example:
             x = tj.alloc_shared((32, 8), tj.float32)
             tj.thread.where(x, True, A[0:32, 0:8], A[0:32, 0:8])
         """
     def sum(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: the sum; bool_ and integers under 32 bits are combined in int32, which the result has, other integers wrap in their type, float16 and bfloat16 are combined in float32 and rounded once
+        """dst = over axes of src: the sum; accumulated in int32, the type of the result, for bool_ and integers under 32 bits, in float32 and rounded once for float16 and bfloat16, else in the element type, where integers wrap.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.sum(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def max(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: the greatest; nan if any is nan
+        """dst = over axes of src: the greatest; nan if any is nan.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.max(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def min(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: the least; nan if any is nan
+        """dst = over axes of src: the least; nan if any is nan.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.min(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def prod(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: the product; bool_ and integers under 32 bits are combined in int32, which the result has, other integers wrap in their type, float16 and bfloat16 are combined in float32 and rounded once
+        """dst = over axes of src: the product; accumulated in int32, the type of the result, for bool_ and integers under 32 bits, in float32 and rounded once for float16 and bfloat16, else in the element type, where integers wrap.
 
         Example:
             x = tj.alloc_local((32,), tj.float32)
             tj.thread.prod(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def any(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: whether any isn't zero
+        """dst = over axes of src: whether any isn't zero.
 
         Example:
             x = tj.alloc_local((32,), tj.bool_)
             tj.thread.any(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def all(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: whether none is zero
+        """dst = over axes of src: whether none is zero.
 
         Example:
             x = tj.alloc_local((32,), tj.bool_)
             tj.thread.all(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def argmax(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: where the first nan is, else the first of the greatest, as int32
+        """dst = over axes of src: where the first nan is, else the first of the greatest, as int32.
 
         Example:
             x = tj.alloc_local((32,), tj.int32)
             tj.thread.argmax(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def argmin(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, variant: str | None = None) -> None:
-        """dst = over axes of src: where the first nan is, else the first of the least, as int32
+        """dst = over axes of src: where the first nan is, else the first of the least, as int32.
 
         Example:
             x = tj.alloc_local((32,), tj.int32)
             tj.thread.argmin(x, tj.thread.load(A[0:32, 0:8]), axis=1)
         """
     def reduce(self, dst: Region | Tile, src: Region | Tile, axis: int | tuple[int, ...] | None = None, combine: Callable[..., Any] | None = None, variant: str | None = None, dst2: Region | Tile | None = None, src2: Region | Tile | None = None, dst3: Region | Tile | None = None, src3: Region | Tile | None = None, dst4: Region | Tile | None = None, src4: Region | Tile | None = None) -> None:
-        """dst, dst2, ... = src, src2, ..., combined over axes by one function, in the order of the elements
+        """dst, dst2, ... = src, src2, ..., combined over axes by one function, in the order of the elements.
 
         Example:
             def last(a, b): return tj.where(b != 0.0, b, a)
             x = tj.alloc_local((32,), tj.float32); tj.thread.reduce(x, tj.thread.load(A[0:32, 0:8]), 1, last)
         """
     def gemm_async(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, accumulate: bool | None = None, barrier: _Barrier | _RingStep | None = None, precision: str | None = None, variant: str | None = None, scale_a: Region | Tile | None = None, scale_b: Region | Tile | None = None) -> None:
-        """acc = a @ b, plus acc where accumulate; done only when the kernel has waited for it
+        """acc = a @ b, plus acc where accumulate; done only when the kernel has waited for it.
 
         Example:
             x = tj.alloc_shared((64, 64), tj.float16, swizzle="128B"); acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))
             tj.wg.gemm_async(acc, x, x, accumulate=False); tj.wgmma.wait(0)
         """
     def load(self, place: Region | _Gather, layout: TileLayout | None = None, mask: Tile | bool | None = None, fill: float = 0, cache: Literal["evict_first", "evict_last", "streaming"] | None = None) -> Tile:
-        """a local tile with what the place holds
+        """a local tile with what the place holds.
 
         Example:
             y = tj.thread.load(A[tj.thread_id(), 0:8], fill=1)
             x = tj.thread.load(A[tj.thread_id(), 0:8], mask=y > 0)
         """
     def store(self, place: Region | _Gather, tile: Tile, mask: Tile | bool | None = None, cache: Literal["evict_first", "evict_last", "streaming"] | None = None, variant: str | None = None) -> None:
-        """writes a local tile to a place
+        """writes a local tile to a place.
 
         Example:
             x = tj.thread.load(A[tj.thread_id(), 0:8])
             tj.thread.store(A[tj.thread_id(), 0:8], x * 2)
         """
     def zeros(self, shape: int | Sequence[int], dtype: DType | DTypeLike, layout: TileLayout | None = None) -> Tile:
-        """a local tile of zeros
+        """a local tile of zeros.
 
         Example:
             y = tj.thread.load(A[0:32, 0:8])
             x = tj.thread.zeros((32, 8), tj.float32) + y
         """
     def full(self, shape: int | Sequence[int], value: float | Tile, dtype: DType | DTypeLike, layout: TileLayout | None = None) -> Tile:
-        """a local tile of one value
+        """a local tile of one value.
 
         Example:
             y = tj.thread.load(A[0:32, 0:8])
             x = tj.thread.full((32, 8), 0.5, tj.float32) * y
         """
     def arrive(self, barrier: _Barrier) -> None:
-        """each instance of the scope arrives once; what it did before comes before what those do who wait
+        """each instance of the scope arrives once; what it did before comes before what those do who wait.
 
         Example:
             b = tj.alloc_barrier()
             tj.thread.arrive(b)
         """
     def commit(self, step: _RingStep) -> None:
-        """each instance of the scope has filled its part of the step, as one of the ring's producers
+        """each instance of the scope has filled its part of the step, as one of the ring's producers.
 
         Example:
             ring = tj.alloc_ring(2)
             tj.cta.commit(ring[0])
         """
     def release(self, step: _RingStep) -> None:
-        """each instance of the scope is done with the step, as one of the ring's consumers
+        """each instance of the scope is done with the step, as one of the ring's consumers.
 
         Example:
             ring = tj.alloc_ring(2)
@@ -790,7 +790,7 @@ thread: _Thread
 
 class _Warp(_Operations):
     def gemm(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, precision: str | None = None, variant: str | None = None) -> None:
-        """acc += a @ b on tensor cores; float32 factors are rounded to tf32
+        """acc += a @ b on tensor cores; float32 factors are rounded to tf32.
 
         Example:
             acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)
@@ -801,7 +801,7 @@ warp: _Warp
 
 class _Warpgroup(_Operations):
     def gemm(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, precision: str | None = None, variant: str | None = None) -> None:
-        """acc += a @ b on tensor cores; float32 factors are rounded to tf32
+        """acc += a @ b on tensor cores; float32 factors are rounded to tf32.
 
         Example:
             acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)
@@ -814,7 +814,7 @@ wg: _Warpgroup
 
 class _Cta(_Operations):
     def gemm(self, acc: Region | Tile, a: Region | Tile, b: Region | Tile, precision: str | None = None, variant: str | None = None) -> None:
-        """acc += a @ b on tensor cores; float32 factors are rounded to tf32
+        """acc += a @ b on tensor cores; float32 factors are rounded to tf32.
 
         Example:
             acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)
@@ -826,14 +826,14 @@ cta: _Cta
 class _Tcgen05:
     atom_layout = staticmethod(_atom_layout)
     def wait_ld(self) -> None:
-        """waits for this thread's loads
+        """Wait for this thread's loads from tensor memory.
 
         Example:
             x = tj.alloc_tmem((128, 8), tj.float32)
             tj.tcgen05.wait_ld()
         """
     def wait_st(self) -> None:
-        """waits for this thread's stores
+        """Wait for this thread's stores to tensor memory.
 
         Example:
             x = tj.alloc_tmem((128, 8), tj.float32)
@@ -858,7 +858,7 @@ class _Wgmma:
     layout_a = staticmethod(_layout_a)
     layout_c = staticmethod(_layout_c)
     def wait(self, n: int) -> None:
-        """waits until at most the groups latest gemm_async of this warpgroup are unfinished
+        """Wait until at most the n latest gemm_async calls of this warpgroup are unfinished.
 
         Example:
             x = tj.alloc_shared((64, 64), tj.float16, swizzle="128B"); acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64))); tj.wg.gemm_async(acc, x, x, accumulate=False)
@@ -869,21 +869,21 @@ wgmma: _Wgmma
 
 class _Cluster:
     def id(self, axis: int = 0) -> Scalar:
-        """index of this CTA's cluster among those of the grid, along an axis
+        """Return the index of this CTA's cluster in the grid of clusters along an axis.
 
         Example:
             i = tj.cluster.id(0)
             A[i, 0] = 1.0
         """
     def rank(self, axis: int | None = None) -> Scalar:
-        """index of this CTA in its cluster, along an axis or in all; 0 without cluster=
+        """Return the index of this CTA in its cluster, along one axis or over all; 0 in a kernel without cluster=.
 
         Example:
             i = tj.cluster.rank()
             A[i, 0] = 1.0
         """
     def size(self, axis: int | None = None) -> int:
-        """CTAs of a cluster, along an axis or in all, known at compile time
+        """Return the number of CTAs in a cluster, along one axis or in total, at compile time.
 
         Example:
             i = tj.cta_id(0) // tj.cluster.size(0)
@@ -897,7 +897,7 @@ class _Atomic:
     def add(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def add(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place has value added; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
+        """Atomically add value to the place, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -907,7 +907,7 @@ class _Atomic:
     def sub(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def sub(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place has value subtracted; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
+        """Atomically subtract value from the place, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -917,7 +917,7 @@ class _Atomic:
     def max(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def max(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place becomes value where that is greater; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
+        """Atomically set the place to value if that is greater, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -927,7 +927,7 @@ class _Atomic:
     def min(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def min(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place becomes value where that is less; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
+        """Atomically set the place to value if that is less, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -937,7 +937,7 @@ class _Atomic:
     def and_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def and_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place keeps the bits that value has; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
+        """Atomically set the place to its bitwise AND with value, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -947,7 +947,7 @@ class _Atomic:
     def or_(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def or_(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place gets the bits that value has; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
+        """Atomically set the place to its bitwise OR with value, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -957,7 +957,7 @@ class _Atomic:
     def xor(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def xor(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place has the bits of value inverted; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
+        """Atomically set the place to its bitwise XOR with value, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -967,7 +967,7 @@ class _Atomic:
     def exch(self, place: _RegionElement, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def exch(self, place: Region | _Gather, value: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place becomes value; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
+        """Atomically set the place to value, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -977,7 +977,7 @@ class _Atomic:
     def cas(self, place: _RegionElement, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Scalar: ...
     @overload
     def cas(self, place: Region | _Gather, expected: float | Tile, desired: float | Tile, order: Literal["relaxed", "acquire", "release", "acq_rel"] = 'relaxed', scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu', mask: Tile | bool | None = None) -> Tile:
-        """the place becomes desired where it was expected; gives what was there. An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; a region by a tile: once for each element
+        """Atomically set the place to desired if it equals expected, and return the old value. Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one update; a tile updates each element of a region once.
 
         Example:
             i = tj.thread_id()
@@ -988,14 +988,14 @@ atomic: _Atomic
 
 class _Cp_async:
     def commit(self) -> None:
-        """the copies started since the last one are a group
+        """Make the copies that this thread started since the last commit a group.
 
         Example:
             tj.cta.copy_async(tj.alloc_shared((32, 8), tj.float32), A[0:32, 0:8])
             tj.cp_async.commit()
         """
     def wait(self, n: int) -> None:
-        """waits until at most groups groups are unfinished
+        """Wait until at most n of the groups that this thread committed are unfinished.
 
         Example:
             tj.cp_async.commit()
@@ -1006,14 +1006,14 @@ cp_async: _Cp_async
 
 class _Bulk:
     def wait_read(self, n: int) -> None:
-        """waits until at most groups of this thread's groups have yet to read their source
+        """Wait until at most n groups of bulk copies of this thread have yet to read their source.
 
         Example:
             tj.bulk.wait_read(0)
             tj.cta_sync()
         """
     def wait(self, n: int) -> None:
-        """waits until at most groups of this thread's groups have yet to write
+        """Wait until at most n groups of bulk copies of this thread are unfinished.
 
         Example:
             tj.bulk.wait_read(1)
@@ -1024,70 +1024,70 @@ bulk: _Bulk
 
 class _Fast:
     def exp2(self, x: _Value) -> _Value:
-        """2 to the power x, as the hardware approximates it
+        """2 to the power x, as the hardware approximates it.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.exp2(x)
         """
     def exp(self, x: _Value) -> _Value:
-        """e to the power x, as the hardware approximates it
+        """e to the power x, as the hardware approximates it.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.exp(x)
         """
     def log2(self, x: _Value) -> _Value:
-        """logarithm to base 2, as the hardware approximates it
+        """logarithm to base 2, as the hardware approximates it.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.log2(x)
         """
     def log(self, x: _Value) -> _Value:
-        """natural logarithm, as the hardware approximates it
+        """natural logarithm, as the hardware approximates it.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.log(x)
         """
     def sin(self, x: _Value) -> _Value:
-        """sine, as the hardware approximates it
+        """sine, as the hardware approximates it.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.sin(x)
         """
     def cos(self, x: _Value) -> _Value:
-        """cosine, as the hardware approximates it
+        """cosine, as the hardware approximates it.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.cos(x)
         """
     def tanh(self, x: _Value) -> _Value:
-        """hyperbolic tangent, as the hardware approximates it
+        """hyperbolic tangent, as the hardware approximates it.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.tanh(x)
         """
     def sqrt(self, x: _Value) -> _Value:
-        """square root, as the hardware approximates it
+        """square root, as the hardware approximates it.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.sqrt(x)
         """
     def rsqrt(self, x: _Value) -> _Value:
-        """1 / sqrt(x), as the hardware approximates it
+        """1 / sqrt(x), as the hardware approximates it.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
             y = tj.fast.rsqrt(x)
         """
     def reciprocal(self, x: _Value) -> _Value:
-        """1 / x, as the hardware approximates it
+        """1 / x, as the hardware approximates it.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
@@ -1097,7 +1097,7 @@ class _Fast:
     def div(self, x: float, y: float) -> Scalar: ...
     @overload
     def div(self, x: Tile | float, y: Tile | float) -> Tile:
-        """x / y, as the hardware approximates it
+        """x / y, as the hardware approximates it.
 
         Example:
             x = tj.cta.load(A[0:32, 0:8])
@@ -1107,259 +1107,259 @@ class _Fast:
 fast: _Fast
 
 def alloc_shared(shape: int | Sequence[int], dtype: DType | DTypeLike, layout: TileLayout | None = None, swizzle: Literal["32B", "64B", "128B"] | Swizzle | None = None) -> Region:
-    """shared memory
+    """Allocate shared memory.
 
     Example:
         x = tj.alloc_shared((32, 8), tj.float32)
         tj.cta.copy(x, A[0:32, 0:8])
     """
 def alloc_local(shape: int | Sequence[int], dtype: DType | DTypeLike, layout: TileLayout | None = None) -> Tile:
-    """registers
+    """Allocate a tile in registers.
 
     Example:
         x = tj.alloc_local((8,), tj.float32)
         tj.thread.copy(x, A[0, 0:8])
     """
 def alloc_tmem(shape: int | Sequence[int], dtype: DType | DTypeLike, layout: TileLayout | None = None) -> Region:
-    """tensor memory
+    """Allocate tensor memory; needs sm_100a or sm_103a or sm_110a.
 
     Example:
         x = tj.alloc_tmem((128, 8), tj.float32)
         y = x[0:128, 0:4]
     """
 def assume_in_bounds(region: Region) -> Region:
-    """the region, known not to pass its tensor's edge
+    """Return the region, assumed to lie within its tensor; accesses are not masked.
 
     Example:
         i = tj.cta_id(0)
         x = tj.cta.load(tj.assume_in_bounds(A.tile((32, 8), (i, 0))))
     """
 def alloc_barrier(arrivals: int = 1, stages: int | None = None) -> _Barrier:
-    """a barrier in shared memory, or several of them, b[i]
+    """Allocate a barrier in shared memory, or several, b[i]; needs sm_90 or newer.
 
     Example:
         b = tj.alloc_barrier(arrivals=4)
         tj.warp.arrive(b)
     """
 def alloc_ring(stages: int, producers: int = 1, consumers: int = 1, multicast: int | None = None) -> _Ring:
-    """stages that producers fill and consumers empty, of two barriers each; ring[i] is step i
+    """Allocate a ring of stages that producers fill and consumers empty; ring[i] is step i, which uses stage i % stages; needs sm_90 or newer.
 
     Example:
         ring = tj.alloc_ring(2)
         ring[0].acquire()
     """
 def named_barrier(id: int, threads: int) -> _NamedBarrier:
-    """one of a CTA's barriers by its number, for some of its warps
+    """Return a barrier of the CTA by its number, for some of its warps.
 
     Example:
         A[tj.thread_id(), 0] = 1.0
         tj.named_barrier(1, 128).sync()
     """
 def set_registers(n: int) -> None:
-    """how many registers each thread of the warpgroup has from here on, of the CTA's pool
+    """Set the number of registers that each thread of the warpgroup has from here on.
 
     Example:
         if tj.warpgroup_id() == 0:
             tj.set_registers(24)
     """
 def cta_id(axis: int = 0) -> Scalar:
-    """index of this CTA in the grid, along an axis
+    """Return the index of this CTA in the grid along an axis.
 
     Example:
         i = tj.cta_id(0)
         A[i, 0] = 1.0
     """
 def num_ctas(axis: int = 0) -> Scalar:
-    """CTAs of the grid, along an axis
+    """Return the number of CTAs in the grid along an axis.
 
     Example:
         i = tj.num_ctas(0)
         A[i, 0] = 1.0
     """
 def thread_id() -> Scalar:
-    """index of this thread in its CTA
+    """Return the index of this thread in its CTA.
 
     Example:
         i = tj.thread_id()
         A[i, 0] = 1.0
     """
 def num_threads() -> int:
-    """threads of a CTA, known at compile time
+    """Return the number of threads in a CTA, at compile time.
 
     Example:
         i = tj.cta_id(0) * tj.num_threads() + tj.thread_id()
         A[i, 0] = 1.0
     """
 def lane_id() -> Scalar:
-    """index of this thread in its warp
+    """Return the index of this thread in its warp.
 
     Example:
         i = tj.lane_id()
         A[i, 0] = 1.0
     """
 def warp_id() -> Scalar:
-    """index of this warp in its CTA
+    """Return the index of this warp in its CTA.
 
     Example:
         i = tj.warp_id()
         A[i, 0] = 1.0
     """
 def warpgroup_id() -> Scalar:
-    """index of this warpgroup in its CTA
+    """Return the index of this warpgroup in its CTA.
 
     Example:
         i = tj.warpgroup_id()
         A[i, 0] = 1.0
     """
 def static_range(start: int, stop: int | None = None, step: int | None = None) -> range:
-    """as range, but unrolled: the index is known at compile time
+    """Return a range whose loop is unrolled; the index is known at compile time.
 
     Example:
         for k in tj.static_range(8):
             A[0, k] = 1.0
     """
 def elect() -> bool:
-    """whether this is the one thread of its warp that is elected
+    """Return True in exactly one thread of each warp.
 
     Example:
         if tj.elect():
             A[tj.warp_id(), 0] = 1.0
     """
 def cat(a: Tile, b: Tile, axis: int) -> Tile:
-    """two tiles side by side along an axis
+    """Concatenate two tiles along an axis.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.cat(x, x, axis=1)
     """
 def split(x: Tile, parts: int, axis: int) -> tuple[Tile, ...]:
-    """a tuple of equal parts of a tile along an axis
+    """Split a tile into equal parts along an axis.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         left, right = tj.split(x, 2, axis=1)
     """
 def reduce(x: _Same, axis: int | tuple[int, ...] | None, combine: Callable[..., Any], keepdims: bool = False) -> _Same:
-    """elements of a tile, or of a tuple of tiles, combined along axes by a function, in their order
+    """Combine the elements of a tile, or of a tuple of tiles, along axes by a function, in their order.
 
     Example:
         def last(a, b): return tj.where(b != 0.0, b, a)
         x = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)
     """
 def load_acquire(place: Region | _Gather, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> Scalar:
-    """an element, whose last release is acquired: what was done before it comes before what follows
+    """Load an element with acquire semantics: accesses before the release that stored it are visible after this load.
 
     Example:
         ready = tj.load_acquire(H[0, 0])
         later = tj.load_acquire(H[0, 1], scope="sys")
     """
-def store_release(place: Region | _Gather, value: float | Tile, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> None:
-    """writes an element; who acquires it sees what this thread did before
+def store_release(place: Region | _Gather, value: float, scope: Literal["cta", "cluster", "gpu", "sys"] = 'gpu') -> None:
+    """Store an element with release semantics: a thread that acquires it sees the earlier accesses of this thread.
 
     Example:
         if tj.thread_id() == 0:
             tj.store_release(H[0, 0], 1)
     """
 def load_volatile(place: Region | _Gather) -> Scalar:
-    """an element, read anew each time
+    """Load an element from memory at every call; loads of it are never merged.
 
     Example:
         x = tj.load_volatile(H[0, 0])
         y = tj.load_volatile(H[0, 0])
     """
 def fence(scope: Literal["cta", "cluster", "gpu", "sys"]) -> None:
-    """orders this thread's accesses for those that learn of them by a flag
+    """Order this thread's accesses for the threads of a scope that synchronize with it through a flag.
 
     Example:
         A[tj.thread_id(), 0] = 1.0
         tj.fence("gpu")
     """
 def cta_sync() -> None:
-    """waits for all threads of the CTA; orders their memory accesses
+    """Wait for all threads of the CTA and order their memory accesses.
 
     Example:
         A[tj.thread_id(), 0] = 1.0
         tj.cta_sync()
     """
 def warp_sync() -> None:
-    """waits for all lanes of the warp; orders their memory accesses
+    """Wait for all threads of the warp and order their memory accesses.
 
     Example:
         A[tj.thread_id(), 0] = 1.0
         tj.warp_sync()
     """
 def warpgroup_sync() -> None:
-    """waits for the 128 threads that name $barrier
+    """Wait for all threads of the warpgroup and order their memory accesses.
 
     Example:
         A[tj.thread_id(), 0] = 1.0
         tj.warpgroup_sync()
     """
 def cluster_sync() -> None:
-    """waits for all threads of the cluster; orders their memory accesses
+    """Wait for all threads of the cluster and order their memory accesses.
 
     Example:
         A[tj.thread_id(), 0] = 1.0
         tj.cluster_sync()
     """
 def grid_sync() -> None:
-    """waits for all threads of a cooperative launch; orders their memory accesses
+    """Wait for all threads of the grid and order their memory accesses; needs cooperative=True.
 
     Example:
         A[tj.thread_id(), 0] = 1.0
         tj.grid_sync()
     """
 def shuffle(x: float, lane: int) -> Scalar:
-    """the value of another lane of the warp
+    """Return the value of x in another lane of the warp.
 
     Example:
         i = tj.thread_id()
         x = tj.shuffle(A[i, 0], 1)
     """
 def shuffle_xor(x: float, mask: int) -> Scalar:
-    """the value of the lane whose index differs in the bits of a mask
+    """Return the value of x in the lane whose index is this lane's XOR mask.
 
     Example:
         i = tj.thread_id()
         x = tj.shuffle_xor(A[i, 0], 1)
     """
 def shuffle_up(x: float, distance: int) -> Scalar:
-    """the value of the lane some lanes below, or its own where there is none
+    """Return the value of x in the lane `distance` lower, or this lane's x if no such lane exists.
 
     Example:
         i = tj.thread_id()
         x = tj.shuffle_up(A[i, 0], 1)
     """
 def shuffle_down(x: float, distance: int) -> Scalar:
-    """the value of the lane some lanes above, or its own where there is none
+    """Return the value of x in the lane `distance` higher, or this lane's x if no such lane exists.
 
     Example:
         i = tj.thread_id()
         x = tj.shuffle_down(A[i, 0], 1)
     """
 def vote_any(condition: bool | Scalar) -> bool:
-    """whether any lane's predicate holds
+    """Return True if the condition holds in any lane of the warp.
 
     Example:
         i = tj.thread_id()
         x = tj.vote_any(A[i, 0] > 0)
     """
 def vote_all(condition: bool | Scalar) -> bool:
-    """whether every lane's predicate holds
+    """Return True if the condition holds in every lane of the warp.
 
     Example:
         i = tj.thread_id()
         x = tj.vote_all(A[i, 0] > 0)
     """
 def vote_ballot(condition: bool | Scalar) -> Scalar:
-    """bit i is lane i's predicate
+    """Return a uint32 whose bit i is the condition of lane i.
 
     Example:
         i = tj.thread_id()
         x = tj.vote_ballot(A[i, 0] > 0)
     """
 def uniform(x: float, scope: Any) -> Scalar:
-    """the value, which all threads of the scope hold
+    """Return x, which must be equal in all threads of the scope; checked builds test that.
 
     Example:
         i = tj.thread_id()
@@ -1369,7 +1369,7 @@ def uniform(x: float, scope: Any) -> Scalar:
 def add(x: float, y: float) -> Scalar: ...
 @overload
 def add(x: Tile | float, y: Tile | float) -> Tile:
-    """x + y; integers wrap
+    """x + y; integers wrap.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1379,7 +1379,7 @@ def add(x: Tile | float, y: Tile | float) -> Tile:
 def sub(x: float, y: float) -> Scalar: ...
 @overload
 def sub(x: Tile | float, y: Tile | float) -> Tile:
-    """x - y; integers wrap
+    """x - y; integers wrap.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1389,7 +1389,7 @@ def sub(x: Tile | float, y: Tile | float) -> Tile:
 def mul(x: float, y: float) -> Scalar: ...
 @overload
 def mul(x: Tile | float, y: Tile | float) -> Tile:
-    """x * y; integers wrap
+    """x * y; integers wrap.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1399,21 +1399,21 @@ def mul(x: Tile | float, y: Tile | float) -> Tile:
 def fma(x: float, y: float, z: float) -> Scalar: ...
 @overload
 def fma(x: Tile | float, y: Tile | float, z: Tile | float) -> Tile:
-    """x * y + z, rounded once in the type in which it computes
+    """x * y + z, rounded once in the type in which it computes.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fma(x, x, x)
     """
 def neg(x: _Value) -> _Value:
-    """-x; integers wrap
+    """-x; integers wrap.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.neg(x)
     """
 def abs(x: _Value) -> _Value:
-    """|x|; the least integer stays itself
+    """|x|; the least integer stays itself.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1423,28 +1423,28 @@ def abs(x: _Value) -> _Value:
 def div(x: float, y: float) -> Scalar: ...
 @overload
 def div(x: Tile | float, y: Tile | float) -> Tile:
-    """x / y, correctly rounded; of integers in float32
+    """x / y, correctly rounded; of integers in float32.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.div(x, x)
     """
 def floor(x: _Value) -> _Value:
-    """the greatest whole number that isn't greater
+    """the greatest whole number that isn't greater.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.floor(x)
     """
 def ceil(x: _Value) -> _Value:
-    """the least whole number that isn't less
+    """the least whole number that isn't less.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.ceil(x)
     """
 def round(x: _Value) -> _Value:
-    """the nearest whole number, ties to even
+    """the nearest whole number, ties to even.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1454,7 +1454,7 @@ def round(x: _Value) -> _Value:
 def floordiv(x: float, y: float) -> Scalar: ...
 @overload
 def floordiv(x: Tile | float, y: Tile | float) -> Tile:
-    """x // y rounds down; of integers by zero 0, an error in checked builds where x and y are scalars
+    """x // y rounds down; of integers by zero 0, an error in checked builds where x and y are scalars.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1464,14 +1464,14 @@ def floordiv(x: Tile | float, y: Tile | float) -> Tile:
 def mod(x: float, y: float) -> Scalar: ...
 @overload
 def mod(x: Tile | float, y: Tile | float) -> Tile:
-    """x % y, with the sign of y; of integers by zero as //
+    """x % y, with the sign of y; of integers by zero as //.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.mod(x, x)
     """
 def relu(x: _Value) -> _Value:
-    """x where x > 0, else 0; nan stays nan
+    """x where x > 0, else 0; nan stays nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1481,7 +1481,7 @@ def relu(x: _Value) -> _Value:
 def maximum(x: float, y: float) -> Scalar: ...
 @overload
 def maximum(x: Tile | float, y: Tile | float) -> Tile:
-    """the greater; nan if either is nan
+    """the greater; nan if either is nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1491,7 +1491,7 @@ def maximum(x: Tile | float, y: Tile | float) -> Tile:
 def minimum(x: float, y: float) -> Scalar: ...
 @overload
 def minimum(x: Tile | float, y: Tile | float) -> Tile:
-    """the less; nan if either is nan
+    """the less; nan if either is nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1501,28 +1501,28 @@ def minimum(x: Tile | float, y: Tile | float) -> Tile:
 def clamp(x: float, low: float, high: float) -> Scalar: ...
 @overload
 def clamp(x: Tile | float, low: Tile | float, high: Tile | float) -> Tile:
-    """minimum(maximum(x, lo), hi)
+    """minimum(maximum(x, low), high).
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.clamp(x, x, x)
     """
 def sqrt(x: _Value) -> _Value:
-    """square root, correctly rounded
+    """square root, correctly rounded.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.sqrt(x)
     """
 def rsqrt(x: _Value) -> _Value:
-    """1 / sqrt(x)
+    """1 / sqrt(x).
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.rsqrt(x)
     """
 def reciprocal(x: _Value) -> _Value:
-    """1 / x, correctly rounded
+    """1 / x, correctly rounded.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1532,63 +1532,63 @@ def reciprocal(x: _Value) -> _Value:
 def hypot(x: float, y: float) -> Scalar: ...
 @overload
 def hypot(x: Tile | float, y: Tile | float) -> Tile:
-    """sqrt(x**2 + y**2), without overflow on the way
+    """sqrt(x**2 + y**2), without overflow on the way.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.hypot(x, x)
     """
 def exp(x: _Value) -> _Value:
-    """e to the power x
+    """e to the power x.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.exp(x)
     """
 def exp2(x: _Value) -> _Value:
-    """2 to the power x
+    """2 to the power x.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.exp2(x)
     """
 def sigmoid(x: _Value) -> _Value:
-    """1 / (1 + exp(-x))
+    """1 / (1 + exp(-x)).
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.sigmoid(x)
     """
 def silu(x: _Value) -> _Value:
-    """x / (1 + exp(-x)); nan at -inf
+    """x / (1 + exp(-x)); nan at -inf.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.silu(x)
     """
 def tanh(x: _Value) -> _Value:
-    """hyperbolic tangent
+    """hyperbolic tangent.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.tanh(x)
     """
 def expm1(x: _Value) -> _Value:
-    """exp(x) - 1, exact near 0
+    """exp(x) - 1, exact near 0.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.expm1(x)
     """
 def log(x: _Value) -> _Value:
-    """natural logarithm
+    """natural logarithm.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.log(x)
     """
 def log2(x: _Value) -> _Value:
-    """logarithm to base 2
+    """logarithm to base 2.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1598,35 +1598,35 @@ def log2(x: _Value) -> _Value:
 def pow(x: float, y: float) -> Scalar: ...
 @overload
 def pow(x: Tile | float, y: Tile | float) -> Tile:
-    """x to the power y; of integers it wraps, and for negative y is 1 / x**-y toward zero, of 0 too
+    """x to the power y; of integers it wraps, and for negative y is 1 / x**-y toward zero, of 0 too.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.pow(x, x)
     """
 def softplus(x: _Value) -> _Value:
-    """log(1 + exp(x))
+    """log(1 + exp(x)).
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.softplus(x)
     """
 def log1p(x: _Value) -> _Value:
-    """log(1 + x), exact near 0
+    """log(1 + x), exact near 0.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.log1p(x)
     """
 def sin(x: _Value) -> _Value:
-    """sine of x radians
+    """sine of x radians.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.sin(x)
     """
 def cos(x: _Value) -> _Value:
-    """cosine of x radians
+    """cosine of x radians.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1636,91 +1636,91 @@ def cos(x: _Value) -> _Value:
 def atan2(y: float, x: float) -> Scalar: ...
 @overload
 def atan2(y: Tile | float, x: Tile | float) -> Tile:
-    """the angle of the point (x, y) in radians, from -pi to pi
+    """the angle of the point (x, y) in radians, from -pi to pi.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.atan2(x, x)
     """
 def erf(x: _Value) -> _Value:
-    """error function
+    """error function.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.erf(x)
     """
 def gelu(x: _Value) -> _Value:
-    """x/2 * (1 + erf(x / sqrt(2))); nan at -inf
+    """x/2 * (1 + erf(x / sqrt(2))); nan at -inf.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.gelu(x)
     """
 def fast_exp2(x: _Value) -> _Value:
-    """2 to the power x, as the hardware approximates it
+    """2 to the power x, as the hardware approximates it.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_exp2(x)
     """
 def fast_exp(x: _Value) -> _Value:
-    """e to the power x, as the hardware approximates it
+    """e to the power x, as the hardware approximates it.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_exp(x)
     """
 def fast_log2(x: _Value) -> _Value:
-    """logarithm to base 2, as the hardware approximates it
+    """logarithm to base 2, as the hardware approximates it.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_log2(x)
     """
 def fast_log(x: _Value) -> _Value:
-    """natural logarithm, as the hardware approximates it
+    """natural logarithm, as the hardware approximates it.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_log(x)
     """
 def fast_sin(x: _Value) -> _Value:
-    """sine, as the hardware approximates it
+    """sine, as the hardware approximates it.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_sin(x)
     """
 def fast_cos(x: _Value) -> _Value:
-    """cosine, as the hardware approximates it
+    """cosine, as the hardware approximates it.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_cos(x)
     """
 def fast_tanh(x: _Value) -> _Value:
-    """hyperbolic tangent, as the hardware approximates it
+    """hyperbolic tangent, as the hardware approximates it.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_tanh(x)
     """
 def fast_sqrt(x: _Value) -> _Value:
-    """square root, as the hardware approximates it
+    """square root, as the hardware approximates it.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_sqrt(x)
     """
 def fast_rsqrt(x: _Value) -> _Value:
-    """1 / sqrt(x), as the hardware approximates it
+    """1 / sqrt(x), as the hardware approximates it.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_rsqrt(x)
     """
 def fast_reciprocal(x: _Value) -> _Value:
-    """1 / x, as the hardware approximates it
+    """1 / x, as the hardware approximates it.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1730,14 +1730,14 @@ def fast_reciprocal(x: _Value) -> _Value:
 def fast_div(x: float, y: float) -> Scalar: ...
 @overload
 def fast_div(x: Tile | float, y: Tile | float) -> Tile:
-    """x / y, as the hardware approximates it
+    """x / y, as the hardware approximates it.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.fast_div(x, x)
     """
 def bitwise_not(x: _Value) -> _Value:
-    """~x; of bool_ its negation
+    """~x; of bool_ its negation.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
@@ -1747,7 +1747,7 @@ def bitwise_not(x: _Value) -> _Value:
 def bitwise_and(x: float, y: float) -> Scalar: ...
 @overload
 def bitwise_and(x: Tile | float, y: Tile | float) -> Tile:
-    """x & y
+    """x & y.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
@@ -1757,7 +1757,7 @@ def bitwise_and(x: Tile | float, y: Tile | float) -> Tile:
 def bitwise_or(x: float, y: float) -> Scalar: ...
 @overload
 def bitwise_or(x: Tile | float, y: Tile | float) -> Tile:
-    """x | y
+    """x | y.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
@@ -1767,7 +1767,7 @@ def bitwise_or(x: Tile | float, y: Tile | float) -> Tile:
 def bitwise_xor(x: float, y: float) -> Scalar: ...
 @overload
 def bitwise_xor(x: Tile | float, y: Tile | float) -> Tile:
-    """x ^ y
+    """x ^ y.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
@@ -1777,7 +1777,7 @@ def bitwise_xor(x: Tile | float, y: Tile | float) -> Tile:
 def left_shift(x: float, y: float) -> Scalar: ...
 @overload
 def left_shift(x: Tile | float, y: Tile | float) -> Tile:
-    """x << y; 0 where y isn't in 0 .. bits-1
+    """x << y; 0 where y isn't in 0 .. bits-1.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
@@ -1787,28 +1787,28 @@ def left_shift(x: Tile | float, y: Tile | float) -> Tile:
 def right_shift(x: float, y: float) -> Scalar: ...
 @overload
 def right_shift(x: Tile | float, y: Tile | float) -> Tile:
-    """x >> y; x < 0 ? -1 : 0 where y isn't in 0 .. bits-1
+    """x >> y; x < 0 ? -1 : 0 where y isn't in 0 .. bits-1.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
         y = tj.right_shift(x, x)
     """
 def popcount(x: _Value) -> _Value:
-    """how many bits of x are 1
+    """how many bits of x are 1.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
         y = tj.popcount(x)
     """
 def clz(x: _Value) -> _Value:
-    """how many bits above the highest 1 are 0; all bits of 0
+    """how many bits above the highest 1 are 0; all bits of 0.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
         y = tj.clz(x)
     """
 def brev(x: _Value) -> _Value:
-    """the bits of x in the opposite order
+    """the bits of x in the opposite order.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8]).astype(tj.int32)
@@ -1818,7 +1818,7 @@ def brev(x: _Value) -> _Value:
 def equal(x: float, y: float) -> Scalar: ...
 @overload
 def equal(x: Tile | float, y: Tile | float) -> Tile:
-    """x == y
+    """x == y.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1828,7 +1828,7 @@ def equal(x: Tile | float, y: Tile | float) -> Tile:
 def not_equal(x: float, y: float) -> Scalar: ...
 @overload
 def not_equal(x: Tile | float, y: Tile | float) -> Tile:
-    """x != y; true of nan
+    """x != y; true of nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1838,7 +1838,7 @@ def not_equal(x: Tile | float, y: Tile | float) -> Tile:
 def less(x: float, y: float) -> Scalar: ...
 @overload
 def less(x: Tile | float, y: Tile | float) -> Tile:
-    """x < y
+    """x < y.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1848,7 +1848,7 @@ def less(x: Tile | float, y: Tile | float) -> Tile:
 def less_equal(x: float, y: float) -> Scalar: ...
 @overload
 def less_equal(x: Tile | float, y: Tile | float) -> Tile:
-    """x <= y
+    """x <= y.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1858,7 +1858,7 @@ def less_equal(x: Tile | float, y: Tile | float) -> Tile:
 def greater(x: float, y: float) -> Scalar: ...
 @overload
 def greater(x: Tile | float, y: Tile | float) -> Tile:
-    """x > y
+    """x > y.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1868,14 +1868,14 @@ def greater(x: Tile | float, y: Tile | float) -> Tile:
 def greater_equal(x: float, y: float) -> Scalar: ...
 @overload
 def greater_equal(x: Tile | float, y: Tile | float) -> Tile:
-    """x >= y
+    """x >= y.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
         y = tj.greater_equal(x, x)
     """
 def logical_not(x: _Value) -> _Value:
-    """not x
+    """not x.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1885,7 +1885,7 @@ def logical_not(x: _Value) -> _Value:
 def logical_and(x: float, y: float) -> Scalar: ...
 @overload
 def logical_and(x: Tile | float, y: Tile | float) -> Tile:
-    """x and y
+    """x and y.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1895,7 +1895,7 @@ def logical_and(x: Tile | float, y: Tile | float) -> Tile:
 def logical_or(x: float, y: float) -> Scalar: ...
 @overload
 def logical_or(x: Tile | float, y: Tile | float) -> Tile:
-    """x or y
+    """x or y.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1905,7 +1905,7 @@ def logical_or(x: Tile | float, y: Tile | float) -> Tile:
 def where(condition: float, x: float, y: float) -> Scalar: ...
 @overload
 def where(condition: Tile | float, x: Tile | float, y: Tile | float) -> Tile:
-    """y where the condition x holds, else z
+    """x where the condition holds, else y.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1915,7 +1915,7 @@ def where(condition: Tile | float, x: Tile | float, y: Tile | float) -> Tile:
 def sum(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: the sum; bool_ and integers under 32 bits are combined in int32, which the result has, other integers wrap in their type, float16 and bfloat16 are combined in float32 and rounded once
+    """over axes of a tile: the sum; accumulated in int32, the type of the result, for bool_ and integers under 32 bits, in float32 and rounded once for float16 and bfloat16, else in the element type, where integers wrap.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1925,7 +1925,7 @@ def sum(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DType
 def max(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def max(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: the greatest; nan if any is nan
+    """over axes of a tile: the greatest; nan if any is nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1935,7 +1935,7 @@ def max(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
 def min(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: the least; nan if any is nan
+    """over axes of a tile: the least; nan if any is nan.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1945,7 +1945,7 @@ def min(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
 def prod(x: Tile, axis: None = None, dtype: DType | DTypeLike | None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def prod(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTypeLike | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: the product; bool_ and integers under 32 bits are combined in int32, which the result has, other integers wrap in their type, float16 and bfloat16 are combined in float32 and rounded once
+    """over axes of a tile: the product; accumulated in int32, the type of the result, for bool_ and integers under 32 bits, in float32 and rounded once for float16 and bfloat16, else in the element type, where integers wrap.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1955,7 +1955,7 @@ def prod(x: Tile, axis: int | tuple[int, ...] | None = None, dtype: DType | DTyp
 def any(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def any(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: whether any isn't zero
+    """over axes of a tile: whether any isn't zero.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1965,7 +1965,7 @@ def any(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
 def all(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def all(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: whether none is zero
+    """over axes of a tile: whether none is zero.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1975,7 +1975,7 @@ def all(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fal
 def argmax(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def argmax(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: where the first nan is, else the first of the greatest, as int32
+    """over axes of a tile: where the first nan is, else the first of the greatest, as int32.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])
@@ -1985,7 +1985,7 @@ def argmax(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = 
 def argmin(x: Tile, axis: None = None, keepdims: Literal[False] = False) -> Scalar: ...
 @overload
 def argmin(x: Tile, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tile:
-    """over axes of a tile: where the first nan is, else the first of the least, as int32
+    """over axes of a tile: where the first nan is, else the first of the least, as int32.
 
     Example:
         x = tj.cta.load(A[0:32, 0:8])

@@ -43,7 +43,7 @@ MISTAKES = (
             "id, rank, size"),
     Mistake("x = a.in_cta(1)", KernelTypeError, "no attribute in_cta", "a.in_cta", RING0),
     Mistake("tj.warp.arrive(full, cta=1)", KernelTypeError, "arrive with cta= is not available", "cta=1",
-            "a release reaches the others"),
+            "a release reaches the other CTAs"),
     Mistake("r = tj.alloc_ring(2, multicast=4)", KernelTypeError, "axis 4 of the cluster", "4", "three axes"),
     Mistake(f"{COPY}, barrier=ring[0], multicast=1)", KernelTypeError,
             "multicast=1, but ring has multicast=0: a stage must be free in all", "1", "multicast=1)"),
@@ -53,7 +53,7 @@ MISTAKES = (
     Mistake(f"{COPY}, barrier=full, multicast=0)", KernelTypeError, "but full has no multicast=", "0", RING0),
     Mistake(f"{COPY}, barrier=ring[0].empty, multicast=0)", KernelTypeError,
             "a copy reports to a step, not to ring.empty", "0", "barrier=ring[i]"),
-    Mistake(f"{COPY}, multicast=0)", KernelTypeError, "multicast= without barrier=", "0", "barrier=ring[i]"),
+    Mistake(f"{COPY}, multicast=0)", KernelTypeError, "multicast= needs barrier=", "0", "barrier=ring[i]"),
     Mistake(f"{COPY}, barrier=ring[0], multicast=3)", KernelTypeError, "multicast= is 0 or 1 or 2; got 3", "3",
             "leave"),
     Mistake(f"{COPY}, barrier=ring[0], multicast=n)", KernelTypeError, "must be known at compile time", "n",
@@ -69,7 +69,7 @@ MISTAKES = (
     Mistake("if tj.warp_id() == 0:\n        tj.cluster_sync()", DispatchError, "cluster_sync at", "tj.warp_id() == 0",
             "move it out of the branch"),
     Mistake("tj.cta.commit(ring[0])", KernelTypeError, "4 CTAs release it, and only such a copy keeps more than two",
-            "tj.cta.commit", "copy with multicast= in front of it", (4, 1)),
+            "tj.cta.commit", "copy with multicast= before it", (4, 1)),
     Mistake("tj.cluster_sync()", ResourceError, "needs sm_90|they need sm_90|no barriers in shared memory",
             "", "sm_90", (2, 1), "sm_80"),
 )
@@ -103,7 +103,7 @@ SHARED = """def k(A, B):
 COPIED = "tj.warp.copy_async(s[t.stage], A[i * 16 : i * 16 + 16, 0:64], barrier=t, multicast=0)"
 CARET = f"""    {COPIED}
     {'^' * len(COPIED)}
-help: in all CTAs that share a copy it names the same region and the same place: compute both from what these CTAs \
+help: all CTAs that share a copy must name the same region and destination: compute both from what these CTAs \
 have in common, such as the id of their cluster, and not from their own ids or ranks"""
 #: what stands in place of what; what is said
 DIFFERENT = {

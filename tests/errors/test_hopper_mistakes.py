@@ -128,12 +128,12 @@ MISTAKES: dict[str, Mistake] = {
             without(LOADED, "tj.cta.arrive(full)\n", ""), "tj.cta.copy_async(b",
             "tj.cta.arrive(full)\ntj.cta.copy_async(b",
         ),
-        AsyncHazardError, "is told of more bytes when all else of phase 0 has come or is on its way",
-        "tj.cta.copy_async(b[0], B[0:64, 0:64], barrier=full)", "start the copy in front of the last arrival",
+        AsyncHazardError, "expects more bytes when all else of phase 0 has arrived or is in flight",
+        "tj.cta.copy_async(b[0], B[0:64, 0:64], barrier=full)", "start the copy before the last arrival",
     ),
     "nobody arrives": Mistake(
         without(LOADED, "tj.cta.arrive(full)"), DeadlockError, "it is in phase 0: 0 of 1 arrivals", "full.wait(0)",
-        "producers commit",
+        "producers must commit",
     ),
     "the same phase twice": Mistake(
         LOADED + "tj.cta.copy_async(a[0], A[0:64, 64:128], barrier=full)\ntj.cta.arrive(full)\nfull.wait(0)\n" + SHOWN,
@@ -141,7 +141,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "each warp arrives": Mistake(
         without(LOADED, "tj.cta.arrive", "tj.warp.arrive"), AsyncHazardError,
-        "gets an arrival more than the 1 of phase 0", "tj.warp.arrive(full)", "make the barrier for as many arrivals",
+        "gets one arrival more than the 1 of phase 0", "tj.warp.arrive(full)", "initialize the barrier with",
     ),
     "each warp copies the same": Mistake(
         without(without(LOADED, "tj.cta.", "tj.warp."), "alloc_barrier()", "alloc_barrier(4)"), AsyncHazardError,
@@ -149,24 +149,24 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "one barrier, made anew in each turn": Mistake(
         "for k in range(3):\n    full = tj.alloc_barrier()\n    tj.cta.arrive(full)\n    full.wait(0)",
-        AsyncHazardError, "is waited for in phase 0, but is in phase 2", "full.wait(0)", "count the same steps, from 0",
+        AsyncHazardError, "is waited for in phase 0, but is in phase 2", "full.wait(0)", "count the same phases",
     ),
     "a barrier instead of a step": Mistake(
-        PREPARED + "tj.warp.commit(full)", KernelTypeError, "commit takes a step of a ring; products that report to a "
-        "barrier are those of sm_100a", "full", "tj.warp.arrive(b)",
+        PREPARED + "tj.warp.commit(full)", KernelTypeError, "commit takes a step of a ring; products on sm_100a "
+        "or sm_103a or sm_110a report to a barrier", "full", "tj.warp.arrive(b)",
     ),
     "arrivals known at run time": Mistake(
         "b = tj.alloc_barrier(arrivals=tj.cta_id(0))", KernelTypeError, "the number of arrivals", "tj.cta_id(0)",
         "use a literal, a captured constant",
     ),
     "a hardware barrier that isn't there": Mistake(
-        "tj.named_barrier(9, 128).sync()", ResourceError, "there are 1 to 7", "tj.named_barrier(9, 128).sync()",
-        "tj.alloc_barrier(), are as many as you like",
+        "tj.named_barrier(9, 128).sync()", ResourceError, "barriers are 1 to 7", "tj.named_barrier(9, 128).sync()",
+        "use a barrier in shared memory, tj.alloc_barrier()",
     ),
     # rings
     "a consumer that doesn't count": Mistake(
         RING.rpartition("        i += 1\n")[0], AsyncHazardError, "ring.full[0] is waited for in phase 0, but is in "
-        "phase 2", "ring[i].wait()", "count the same steps, from 0", threads=64,
+        "phase 2", "ring[i].wait()", "count the same phases, from 0", threads=64,
     ),
     "a stage overwritten": Mistake(
         without(RING, "        ring[i].acquire()\n", ""), RaceError, "race in shared memory",
@@ -178,7 +178,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "fewer steps are consumed": Mistake(
         without(RING, "else:\n    for k in range(4)", "else:\n    for k in range(1)"), DeadlockError,
-        "waits for phase 0 of mbarrier ring.empty[1]", "ring[i].acquire()", "consumers release, once a step",
+        "waits for phase 0 of mbarrier ring.empty[1]", "ring[i].acquire()", "consumers release, once per step",
         threads=64,
     ),
     "a step that is kept": Mistake(
@@ -230,11 +230,12 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "rows that end between two steps of 16 bytes": Mistake(
         STORED, DispatchError, "rows of D end at a multiple of 4 bytes; TMA writes whole chunks of 16",
-        "tj.wg.copy_async(D[0:64, 0:64], a[0])", "store what hangs over the edge by copy", given=ragged,
+        "tj.wg.copy_async(D[0:64, 0:64], a[0])", "store the tiles at the edge by copy", given=ragged,
     ),
     "half a row of the swizzle": Mistake(
         without(LOADED, "a[0], A[0:64, 0:64]", "a[0, :, 0:32], A[0:64, 0:32]"), DispatchError,
-        "columns 32 wide; a 128B row holds 64", "tj.cta.copy_async(a[0, :, 0:32]", "take whole rows of the swizzle",
+        "the tile is 32 columns wide; a 128B row holds 64", "tj.cta.copy_async(a[0, :, 0:32]",
+        "take whole rows of the swizzle",
     ),
     "a store that nobody waits for": Mistake(
         STORED, AsyncHazardError, "exits before its TMA store was waited for", "tj.wg.copy_async(D[0:64, 0:64], a[0])",
@@ -260,7 +261,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a barrier without its name": Mistake(
         without(LOADED, "A[0:64, 0:64], barrier=full", "A[0:64, 0:64], full"), KernelTypeError,
-        "a scalar is needed here; this is a barrier", "full", "by its parameter's name: barrier=",
+        "a scalar is needed here; this is a barrier", "full", "by keyword: barrier=",
     ),
     "a count of arrivals": Mistake(
         without(PREPARED, "alloc_barrier()", "alloc_barrier(count=1)"), KernelTypeError, "has no parameter count",
@@ -277,11 +278,11 @@ MISTAKES: dict[str, Mistake] = {
     "a loop over a ring": Mistake(
         without(RING, FILLED, "for k, t in enumerate(ring):\n        t.acquire()"),
         KernelTypeError, "enumerate takes tuples; this is a ring of 2 stages", "ring",
-        "for i in range(n), and in each turn t = ring[i]",
+        "for i in range(n), with t = ring[i]",
     ),
     "the length of a ring": Mistake(
         without(RING, FILLED, FILLED.replace("4", "len(ring)")),
-        KernelTypeError, "a ring of 2 stages has no length", "len(ring)", "in each turn t = ring[i]",
+        KernelTypeError, "a ring of 2 stages has no length", "len(ring)", "with t = ring[i]",
     ),
     "a ring as a condition": Mistake(
         RING + "while ring:\n    i += 1", KernelTypeError, "this is a ring of 2 stages", "ring", "ring[i].stage",
@@ -310,16 +311,16 @@ MISTAKES: dict[str, Mistake] = {
         "tj.wgmma.layout_c(64, 64)", "its parameters: shape; a shape is a tuple",
     ),
     "several steps at once": Mistake(
-        without(RING, "ring[i].acquire()", "ring[0:2].acquire()"), KernelTypeError, "has one index", "ring[0:2]",
+        without(RING, "ring[i].acquire()", "ring[0:2].acquire()"), KernelTypeError, "takes one index", "ring[0:2]",
         "ring[i]",
     ),
     "a group of products is closed": Mistake(
         f"{LOADED}{PRODUCT}\ntj.wgmma.commit()", KernelTypeError, "tj.wgmma has no attribute commit",
-        "tj.wgmma.commit", "tj.wgmma.wait(0): each gemm_async is a group by itself",
+        "tj.wgmma.commit", "tj.wgmma.wait(0): each gemm_async is a group of its own",
     ),
     "a group of products by its PTX name": Mistake(
         f"{LOADED}{PRODUCT}\ntj.wgmma.commit_group()", KernelTypeError, "tj.wgmma has no attribute commit_group",
-        "tj.wgmma.commit_group", "tj.wgmma.wait(0): each gemm_async is a group by itself",
+        "tj.wgmma.commit_group", "tj.wgmma.wait(0): each gemm_async is a group of its own",
     ),
     "a wait for a group of stores": Mistake(
         STORED + "tj.bulk.wait_group(0)", KernelTypeError, "tj.bulk has no attribute wait_group", "tj.bulk.wait_group",
@@ -327,11 +328,11 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a group of stores is closed": Mistake(
         STORED + "tj.bulk.commit()", KernelTypeError, "tj.bulk has no attribute commit", "tj.bulk.commit",
-        "tj.bulk.wait(0): each copy_async is a group by itself",
+        "tj.bulk.wait(0): each copy_async is a group of its own",
     ),
     "a fence that is put in": Mistake(
         without(STORED, "tj.warpgroup_sync()", "tj.fence_async()"), KernelTypeError, "tilejit has no fence_async",
-        "tj.fence_async", "tj.cta_sync(): fences",
+        "tj.fence_async", "tj.cta_sync(): the compiler inserts the fences",
     ),
     "a module for TMA": Mistake(
         PREPARED + "tj.tma.load(a[0], A[0:64, 0:64], full)", KernelTypeError, "tilejit has no tma", "tj.tma",
@@ -344,7 +345,7 @@ MISTAKES: dict[str, Mistake] = {
     "more registers than there are": Mistake(
         "if tj.warpgroup_id() == 0:\n    tj.set_registers(32)\nelse:\n    tj.set_registers(240)", ResourceError,
         "32 + 240 + 240 registers are 512; a CTA of 384 threads starts with 3 × 168 = 504", "tj.set_registers(240)",
-        "let warpgroups that only copy have 24", threads=384,
+        "give warpgroups that only copy 24", threads=384,
     ),
 }
 

@@ -29,7 +29,7 @@ SYNTAX_CASES = [
     ("«import os»", "import", "at the top of the module"),
     ("«from os import path»", "import", "at the top of the module"),
     ("«async def f():»\n    pass", "an async function", "write def"),
-    ("if («y := n») > 0:\n    A[0, 0] = 1", "an assignment expression :=", "on a line of its own"),
+    ("if («y := n») > 0:\n    A[0, 0] = 1", "an assignment expression :=", "in a separate statement"),
     ("x = «{1, 2}»", "a set", "write a tuple"),
     ("x = «{1: 2}»", "a dict", "tuples"),
     ("x = «[1, 2]»", "a list", "write a tuple"),
@@ -49,26 +49,26 @@ SYNTAX_CASES = [
     ("«k(A, B, n)»", "k is a kernel", "make it a @tj.function"),
     ("«k[1]»(A, B, n)", "k is a kernel: a kernel can't launch another", "make it a @tj.function"),
     ("«k[(1, 1), 32]»(A, B, n)", "k is a kernel: a kernel can't launch another", "make it a @tj.function"),
-    ("x = «np.exp(A[0, 0])»", "np.exp can't be called in a kernel", "there is tj.exp; or compute it outside"),
+    ("x = «np.exp(A[0, 0])»", "np.exp can't be called in a kernel", "write tj.exp; or compute it outside"),
     ("x = «np.linalg.norm(A)»", "np.linalg.norm can't be called in a kernel", "compute it outside"),
     ("«a, *b» = 1, 2", "* can't be used in an assignment", "name every item"),
     ("x = tj.exp(«*n»)", "* and **", "write the arguments out"),
     ("x = «plain(n)»", "plain Python function", "@tj.function"),
     ("x = «3j»", "3j", "floats"),
-    ("x = «range(3)»", "a range is for loops only", "for i in range(...)"),
-    ("return «3»", "a kernel returns nothing", "into an array argument"),
+    ("x = «range(3)»", "range is only for loops", "for i in range(...)"),
+    ("return «3»", "kernels return no value", "to an array argument"),
 ]
 
 TYPE_CASES = [
     ("x = «'abc'.upper»()", "'abc' has no attribute upper", "compute it outside"),
-    ('x = f"{«n»}"', "known at compile time; this is a scalar of int32", ""),
+    ('x = f"{«n»}"', "f-strings take only compile-time values; this is a scalar of int32", ""),
     ("x = 1 if n in «WORDS» else 2", "WORDS is a list; a kernel captures numbers", "make it a tuple"),
     ("«x, y» = (1, 2, 3)", "2 names for a tuple of 3", "give each item a name"),
-    ("«x, y» = n", "a scalar of int32 can't be unpacked", "one name"),
+    ("«x, y» = n", "only a tuple can be unpacked; this is a scalar of int32", "one name"),
     ("print(«A»)", "print takes scalars and text; this is a global region", "index it"),
-    ("«math.sin(n)»", "sin runs when the kernel is compiled", "tj.sin"),
-    ("x = «missing» + 1", "there is no name missing", "define it at the top of the module"),
-    ("limitt = 1\nA[0, 0] = «limit»", "there is no name limit", "did you mean limitt?"),
+    ("«math.sin(n)»", "sin runs at compile time", "tj.sin"),
+    ("x = «missing» + 1", "missing is not defined", "define it at the top of the module"),
+    ("limitt = 1\nA[0, 0] = «limit»", "limit is not defined", "did you mean limitt?"),
     ("A[0, 0] = «x»\nx = 1", "x has no value yet", "before"),
     ("A[0, 0] = «tj.cta_idd»(0)", "no cta_idd", "did you mean cta_id?"),
     ("A[0, 0] = «A.shap»[0]", "shap", "shape"),
@@ -76,26 +76,26 @@ TYPE_CASES = [
     ("A[0, 0] = «WORDS»[0]", "WORDS is a list", "tuple"),
     ("A[0, 0] = len(«QUEUE»)", "QUEUE is a deque; a kernel captures numbers", "make it a tuple"),
     ("A[0, 0] = «WEIGHTS»[0]", "is an array", "argument"),
-    ("A[0, 0] = «len(n)»", "when the kernel is compiled", "compile-time values"),
+    ("A[0, 0] = «len(n)»", "len runs at compile time", "compile-time values"),
     ("A[0, 0] = «n if n > 0 else A»", "the value is", ""),
-    ("print(f'{«n»}')", "f-string", "by itself"),
+    ("print(f'{«n»}')", "f-string", "pass the value to print"),
     ("f = 3\n«f()»", "can't be called", ""),
     ("«A[0, 0], x» = n", "unpacked", ""),
     ("«A[0, 0], x» = tj.cta_id()", "unpacked", "tj.cta_id(0), tj.cta_id(1)"),
     ("A[0, 0] = tj.sum(«n»)", "sum reduces a local tile; this is a scalar of int32", "min(a, b)"),
-    ("«tj.grid_wait»()", "tilejit.grid_wait, which waits for the kernel before, is not available", "leave it out"),
+    ("«tj.grid_wait»()", "tilejit.grid_wait, which waits for the previous kernel, is not available", "leave it out"),
     ("«tj.cumsum»(A, 0)", "is not available in this version", "dir(tilejit) lists"),
-    ("tj.atomic.max(«A[0, 0]», 1.0)", "there is no atomic max of float32", "int32, int64, uint32, uint64"),
-    ("tj.atomic.cas(«A[0, 0]», 1.0, 2.0)", "there is no atomic cas of float32", "A.view(tj.int32)"),
+    ("tj.atomic.max(«A[0, 0]», 1.0)", "atomic max does not support float32", "int32, int64, uint32, uint64"),
+    ("tj.atomic.cas(«A[0, 0]», 1.0, 2.0)", "atomic cas does not support float32", "A.view(tj.int32)"),
     ("tj.load_acquire(«A[0]»)", "the place must be one element", "A[i, j]"),
-    ("tj.atomic.add(«A[0]», 1.0)", "has an extent that is known only at run time", "take a part of static extent"),
+    ("tj.atomic.add(«A[0]», 1.0)", "has a run-time extent", "take a part of static extent"),
     ("tj.atomic.add(A[0, 0], «A[0]»)", "one element takes a scalar", "x[i, j]"),
-    ("«tj.atomic.add(A[0, 0], 1.0, order='strong')»", "no order 'strong'", "acq_rel"),
-    ("x = tj.shuffle(«A[0]», 3)", "tj.shuffle takes a thread's own value", "x.registers"),
+    ("«tj.atomic.add(A[0, 0], 1.0, order='strong')»", "'strong' is not a memory order", "acq_rel"),
+    ("x = tj.shuffle(«A[0]», 3)", "tj.shuffle takes a scalar of the thread", "x.registers"),
     ("x = tj.shuffle(n, «A[0, 0]»)", "lane must be an integer", "int(x)"),
-    ("x = tj.uniform(n, «tj.thread»)", "no threads hold one value over tj.thread", "tj.warp"),
+    ("x = tj.uniform(n, «tj.thread»)", "tj.thread is no scope of several threads", "tj.warp"),
     ("x = tj.uniform(«A[0, 0]», tj.cta)", "tj.uniform takes an integer or a bool_", "tj.uniform(x > 0"),
-    ("«tj.grid_sync()»", "waits for CTAs that may start only when others have ended", "cooperative=True"),
+    ("«tj.grid_sync()»", "would wait for CTAs that can't start until others have ended", "cooperative=True"),
     ("x = «tj.cta.coppy»(A, B)", "tj.cta has no attribute coppy", "did you mean copy?"),
     ("x = «tj.cta_id(5)»", "axis 5 of the grid", "three axes"),
     ("x = «helper(1, 2)»", "helper takes at most 1 argument; got 2", "its parameters: x"),
@@ -114,7 +114,7 @@ TYPE_CASES = [
     ("x = «A[0, 0] + 'text'»", "got the constant 'text'", "give a number"),
     ("x = «tj.exp('a')»", "exp takes scalars and local tiles; got the constant 'a'", "give a number"),
     ("x = «tj.exp(n, n)»", "tj.exp takes at most 1 argument; got 2", "its parameters: x"),
-    ("x = «pow(n, 2)»", "pow runs when the kernel is compiled", "**"),
+    ("x = «pow(n, 2)»", "pow runs at compile time", "**"),
     ("x = «'abc'[3]»", "index 3 is outside a string of 3", "from 0 to 2"),
     ("x = «(1, 2)[::0]»", "the step of a slice can't be 0", "leave it out"),
     ("x = «'abc'[::0]»", "the step of a slice can't be 0", "leave it out"),
@@ -130,20 +130,20 @@ TYPE_CASES = [
     ("tj.cta.copy(B[0:8, 0:8:«2»], A[0:8, 0:8:2])", "a slice's step must be 1", "B.at(tj.cta.indices((N,), 0) * step)"),
     ("tj.cta.copy(B[«8:0», 0:8], A[8:0, 0:8])", "this slice has extent -8", "don't count from the end"),
     ("«tj.cta.copy(B[0:8, 0:8], A[0:8, 0:4])»", "the destination has (8, 8), the source (8, 4)", "slice the larger"),
-    ("tj.cta.copy(«B[0:8]», A[0:8])", "dimension 1 of B has an extent that is known only at run time", "tj.spec(...)"),
+    ("tj.cta.copy(«B[0:8]», A[0:8])", "dimension 1 of B has a run-time extent", "tj.spec(...)"),
     (
         "s = tj.alloc_shared((8, 8), tj.float16)\n«tj.cta.copy(s, A[0:8, 0:8])»",
         "the destination is float16, the source float32", "x.astype(tj.float16)",
     ),
     (
         "s = tj.alloc_shared((8, 8), tj.float32)\ntj.cta.copy(s[«4:12», 0:8], A[0:8, 0:8])",
-        "[4 : 12] leaves dimension 0 of s, whose extent is 8", "only regions of global tensors may pass the edge",
+        "[4 : 12] leaves dimension 0 of s, whose extent is 8", "regions of global tensors may extend past the edge",
     ),
     ("s = tj.alloc_shared((8, 8), tj.float32)\nx = s[«8», 0]", "index 8 is outside dimension 0 of s, whose extent", ""),
     ("s = tj.alloc_shared((8, 8), tj.float32)\nx = s[«-1», 0]", "indices don't count from the end", "s.shape[0] - 1"),
     (
         "s = tj.alloc_shared((8, 8), tj.float32)\n«s[tj.lane_id() + 8, 0]» = 1.0",
-        "dimension 0 of s has 8 elements; 1 from 8 or more lie outside", "only regions of global tensors",
+        "dimension 0 of s has 8 elements; accessing 1 from 8 or more is out", "only regions of global tensors",
     ),
     ("A[«-1», 0] = 0", "index -1", "A.shape[0] - 1"),
     ("x = tj.cta.load(A[0, «-2»:])", "index -2 is outside: indices don't count from the end", "A.shape[1] - 2"),
@@ -155,13 +155,13 @@ TYPE_CASES = [
     ("«A[0, 0:32]» = tj.cta.load(B[0, 0:32])", "single elements", "write tj.cta.store(A[0, 0:32], tile)"),
     ("«A[0, 0:32]» = B[0, 0:32]", "single elements", "write tj.cta.copy(A[0, 0:32], tile)"),
     ("x = tj.warp.load(A[0:8, 0:8])\n«x[0:4]» = x[4:8]", "single elements", "rebind the name"),
-    ("x = tj.warp.load(A[0:8, 0:8])\n«x[0:4]» += 1", "single elements", "make a buffer with tj.alloc_local"),
+    ("x = tj.warp.load(A[0:8, 0:8])\n«x[0:4]» += 1", "single elements", "allocate a buffer with tj.alloc_local"),
     ("x = tj.warp.load(A[0, 0:64])\ntj.warp.fill(«x», 0)", "result of an expression", "alloc_local"),
     ("x = tj.warp.load(A[0, 0:64])\nA[0, 0] = «x[3]»", "spread over the threads", "registers"),
     ("x = «A @ B»", "@ takes local tiles; got a global region", "x = tj.cta.load(region)"),
     (
         "x = tj.warp.load(A[0, 0:64])\ny = tj.cta.load(B[0, 0:64])\nz = «x + y»",
-        "add of a tile of a cta and one of a warp: each of the 2 warps has its own", "make both on one scope",
+        "add of a tile of a cta and one of a warp: each of the 2 warps has its own", "create both on one scope",
     ),
     (
         "x = tj.warp.load(A[0, 0:64])\n«tj.cta.store(B[0, 0:64], x)»",
@@ -183,11 +183,11 @@ TYPE_CASES = [
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = «tj.cat(x, x[:, 0:4], 0)»",
-        "tiles of shape (4, 8) and (4, 4) don't stand side by side along axis 0", "other extents must be equal",
+        "can't concatenate tiles of shape (4, 8) and (4, 4) along axis 0", "other extents must be equal",
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = tj.split(x, 2, «2»)",
-        "there is no axis 2 in a tile of 2 dimensions", "from -2 to 1",
+        "axis 2 is outside a tile of 2 dimensions", "-2 to 1",
     ),
     (
         "x = tj.cta.load(A[0:4, 0:8])\ny = tj.split(x, «3», 1)",
@@ -221,15 +221,15 @@ TYPE_CASES = [
     ("x = tj.cta.load(A[0, 0:8])\ny = «x @ x»", "multiplies matrices, (M, K) by (K, N); got (8,) by (8,)", "[:, None]"),
     (
         "x = tj.cta.load(A[0:4, 0:8])\nif n > 0:\n    x = tj.warp.load(A[0:4, 0:8])\ny = «x» + 1",
-        "a tile of a warp where line", "make both on one scope",
+        "a tile of a warp where line", "create both on one scope",
     ),
     ("x = tj.cta.indices((8, 8), axis=«n»)", "the axis must be known at compile time", "literal"),
     ("x = tj.warp.load(A[0, 0:64])\nif «x > 1»:\n    A[0, 0] = 1", "a condition must be a scalar", "&"),
     (
         "r = tj.alloc_local(4, A.dtype)\nfor i in range(n):\n    A[0, 0] = r.registers[«i»]",
-        "compile-time constants", "static_range",
+        "compile-time indices", "static_range",
     ),
-    ("tj.cp_async.wait(«-1»)", "-1 groups", "wait"),
+    ("tj.cp_async.wait(«-1»)", "-1 unfinished groups", "wait"),
     ("tj.cp_async.wait(«n»)", "known at compile time", "literal"),
     ("x = not «tj.warp.copy»", "a condition must be a scalar; this is tj.warp.copy", "call it"),
     ("s = tj.alloc_shared(«(8, n)», tj.float32)", "must be known at compile time", "tj.constexpr"),
@@ -240,26 +240,26 @@ TYPE_CASES = [
     ("tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8], variant=«3»)", "variant= takes str; got 3", ""),
     ("tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8], «filll=3»)", "filll", "fill"),
     ("«tj.warp.copy(A[0, 0:32])»", "tj.warp.copy needs src", "dst, src"),
-    ("tj.warp.copy(«A», A)", "known only at run time", "tj.spec"),
+    ("tj.warp.copy(«A», A)", "has a run-time extent", "tj.spec"),
     ("tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8], «nonsense=1»)", "tj.warp.copy has no parameter nonsense", "require_bits"),
     ("«tj.cta.sqrt(B[0:8, 0:8], A[0:8, 0:4])»", "shapes (8, 8) and (8, 4) don't broadcast", "x[:, None]"),
     ("«tj.cta.add(B[0:8, 0:8], A[0:8, 0:8])»", "tj.cta.add needs b", "dst, a, b"),
-    ("x = tj.cta.load(A[0:8, 0:8])\n«v, i» = tj.max(x, axis=1)", "can't be unpacked", "tj.argmax(x)"),
+    ("x = tj.cta.load(A[0:8, 0:8])\n«v, i» = tj.max(x, axis=1)", "only a tuple can be unpacked", "tj.argmax(x)"),
     ("x = tj.cta.load(A[0:8, 0:8])\ntj.cta.store(B[0:8, 0:8], «1.0», mask=x > 0)", "store takes a local tile",
-     "with a mask store tj.cta.full(shape, value, dtype)"),
+     "with a mask, store tj.cta.full(shape, value, dtype)"),
     ("tj.cta.store(B[0:64, 0:64], «A[0:64, 0:64]»)", "store takes a local tile", "copy(dst, src)"),
-    ("tj.cta.load(B[0:64, 0:64], «A[0:64, 0:64]»)", "a layout must be known", "by copy(dst, src)"),
+    ("tj.cta.load(B[0:64, 0:64], «A[0:64, 0:64]»)", "a layout must be known", "with copy(dst, src)"),
     ("x = A[0, 0].astype(tj.float8_e4m3fn)\ny = «x + x»", "fp8 is storage; cast it first", "astype"),
     ("s = tj.alloc_shared((8, 8), tj.float8_e4m3fn)\n«tj.cta.add(s, s, s)»", "fp8 is storage; cast it first", "astype"),
     ("x = tj.float8_e4m3fn(n)\nA[0, 0] = «x + 1»", "fp8 is storage…float32", ""),
-    ("for i in range(n):\n    pass\nA[0, 0] = «i»", "behind its loop", "copy it"),
+    ("for i in range(n):\n    pass\nA[0, 0] = «i»", "after its loop", "copy it"),
     ("if n > 0:\n    x = n\ny = «x»", "x has a value on one path only…line {1}", "before the branch, or on both sides"),
     (
         "for i in range(n):\n    x = n\ny = «x»",
-        "x may have no value here…only inside the loop of line {0}", "before the loop",
+        "x may have no value here…only the loop of line {0} assigns it", "before the loop",
     ),
     ("for i in «tj.static_range(n)»:\n    pass", "must be known at compile time", "tj.constexpr"),
-    ("for i in «tj.static_range(100000)»:\n    pass", "out 100000 times; the limit is 4096", "range(...)"),
+    ("for i in «tj.static_range(100000)»:\n    pass", "unrolls 100000 iterations; the limit is 4096", "range(...)"),
     ("for i in «range(n, 3, 0)»:\n    pass", "range with a step of 0", "other than 0"),
     ("«tj.static_assert(False, 'this')»", "static_assert failed: this", "condition"),
     ("tj.static_assert(«n > 0»)", "static_assert needs a condition that is known at compile time", "use assert"),
@@ -268,15 +268,15 @@ TYPE_CASES = [
 LAYOUT_CASES = [
     (
         "s = tj.alloc_shared((8, 8), tj.float32, layout=«S[(8, 8) : (1, 1)]»)",
-        "S[(8, 8) : (1, 1)] puts several elements of shape (8, 8) in one place", "a place of its own",
+        "S[(8, 8) : (1, 1)] maps several elements of shape (8, 8) to one place", "a place of its own",
     ),
     (
         "r = tj.alloc_local((32, 8), tj.float32, layout=«S[(32, 8) : (1 @ laneid, 0)]»)",
-        "puts several elements of shape (32, 8) in one place", "a place of its own",
+        "maps several elements of shape (32, 8) to one place", "a place of its own",
     ),
     (
         "s = tj.alloc_shared((32, 8), tj.float32, layout=«LANES»)",
-        "has thread axes; shared memory is one memory for all threads", "memory strides only",
+        "has thread axes, but shared memory is common to all threads", "memory strides only",
     ),
     (
         "r = tj.alloc_local((8,), tj.float32, layout=«S[8 : -1]»)",
@@ -308,7 +308,7 @@ LAYOUT_CASES = [
 DISPATCH_CASES = [
     (
         "r = tj.alloc_local((8, 8), tj.float32)\n«tj.cta.copy(r, A[0:8, 0:8])»",
-        "r has no thread axes: it is each thread's own, and a cta has 64 threads", "tj.thread",
+        "r has no thread axes: each thread has its own; a cta has 64 threads", "tj.thread",
     ),
     (
         "r = tj.alloc_local((128, 4), tj.float32, layout=S[(128, 4) : (1 @ tx, 1)])\n"
@@ -334,7 +334,7 @@ DIVERGENT_CASES = [
     ("if «tj.lane_id() == 0»:\n    tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8])", "warp.copy at .*:{1} needs all .* warp"),
     ("if «tj.lane_id() == 0»:\n    pass\nelse:\n    tj.cta_sync()", "cta_sync at .*:{3} needs all .* cta"),
     ("if «tj.lane_id() % 2»:\n    tj.warp_sync()", "warp_sync at .*:{1} needs all .* warp"),
-    ("«for i in range(tj.thread_id()):»\n    tj.cta_sync()", "cta_sync at .*:{1} .* the loop isn't taken alike"),
+    ("«for i in range(tj.thread_id()):»\n    tj.cta_sync()", "cta_sync at .*:{1} .* the loop isn't uniform"),
     ("if «tj.thread_id() > 5»:\n    return\ntj.cta_sync()", "cta_sync at .*:{2} .*`return` in the `if`"),
     (
         "for i in range(4):\n    if «tj.thread_id() > i»:\n        break\n    tj.cta_sync()",
@@ -472,7 +472,7 @@ for i in tj.static_range(4096):
 
 def test_unrolled_loops_within_each_other_have_one_limit():
     error, marked = refused(kernel_text(UNROLLED), default_arguments())
-    check(error, marked, TYPE, "unrolled loops within each other write out more than 16,384 rounds", "range(...)")
+    check(error, marked, TYPE, "nested unrolled loops have more than 16,384 iterations", "range(...)")
 
 
 def test_unrolled_loops_one_after_the_other_are_not_counted_together():
@@ -504,7 +504,7 @@ def test_what_the_help_says_of_different_layouts_can_be_done(tiles, refusing, me
 
 def test_what_the_help_says_of_a_number_of_each_thread_can_be_done():
     error, _ = refused(kernel_text("x = A[0, tj.thread_id() % 4] + 1\ny = tj.sum(x)"), default_arguments())
-    written = r"of a scalar x of each thread (r = .*\)), (r\.registers\[0\] = x), and (tj\.sum\(r\))$"
+    written = r"for a scalar x per thread write (r = .*\)), (r\.registers\[0\] = x), and (tj\.sum\(r\))$"
     steps = re.search(written, error.hint)
     assert steps is not None
     made, given, summed = steps.groups()
@@ -519,7 +519,7 @@ def test_a_tile_of_each_thread_beside_one_of_many_isn_t_sent_from_scope_to_scope
         kernel_text(f"{PRIVATE}y = {spread}\n«tj.{scope}.copy(r, y)»"), default_arguments()
     )
     words = f"{scope}.copy of r, a tile of a thread, and y, one of a cta"
-    check(error, marked, TYPE, words, "give r a layout with thread axes")
+    check(error, marked, TYPE, words, "allocate r with a layout= that has thread axes")
     through = "s = tj.alloc_shared((4, 8), tj.float32)\ntj.cta.store(s, y)\ntj.cta_sync()\nr = tj.thread.load(s)"
     namespace, _ = execute(kernel_text(f"y = {spread}\n{through}"))
     namespace["k"].compile(*default_arguments(), target="sm_90a")

@@ -24,14 +24,14 @@ PRODUCT = "tj.wg.gemm_async(acc, a, b, accumulate=False"
 
 #: a line -> what is said of it, where, and what there is
 WORDS = {
-    "tj.warp.arrive(full, cta=1)": ("arrive with cta= is not available", "cta=1", "a release reaches the others"),
+    "tj.warp.arrive(full, cta=1)": ("arrive with cta= is not available", "cta=1", "a release reaches the other CTAs"),
     "b = a.in_cta(1)": ("no attribute in_cta", "a.in_cta", "tj.alloc_ring(..., multicast=0)"),
     f"{LOAD}, multicast=0)": ("multicast=0, but full has no multicast=", "multicast=0", "tj.alloc_ring(..., multicast"),
     f"{LOAD}, cache='evict_first')": ("copy_async with cache= is not", "cache='evict_first'", "copy, load and store"),
     "tj.cta.copy_async(A[0:64, 0:64], a, reduce='add')": ("with reduce= is not", "reduce='add'", "tj.atomic.add"),
-    "tj.grid_wait()": ("which waits for the kernel before, is not", "tj.grid_wait", "follow each other"),
-    "tj.grid_trigger()": ("which lets the next kernel start, is not", "tj.grid_trigger", "follow each other"),
-    "m = tj.TensorMap(A)": ("a tensor map that others have made, is not", "tj.TensorMap", "the launch makes the maps"),
+    "tj.grid_wait()": ("which waits for the previous kernel, is not", "tj.grid_wait", "run in order"),
+    "tj.grid_trigger()": ("which lets the next kernel start, is not", "tj.grid_trigger", "run in order"),
+    "m = tj.TensorMap(A)": ("a tensor map that the caller made, is not", "tj.TensorMap", "the launch makes the maps"),
     "x = tj.rand(1, 2)": ("uniform random numbers, is not available", "tj.rand", "pass an array of random numbers"),
     "tj.warp.commit(full)": ("not available in this version", "full", "arrive at a barrier by tj.warp.arrive(b)"),
     f"{PRODUCT}, scale_a=a)": ("takes no scale_a; one is given", PRODUCT, ""),

@@ -67,8 +67,8 @@ def test_a_step_is_a_stage_and_how_often_it_was_used() -> None:
 
 REFUSED = [
     ("tj.alloc_barrier(arrivals=«n»)", "the number of arrivals that complete a phase must be known", ""),
-    ("tj.alloc_barrier(arrivals=«0»)", "is at least 1; got 0", ""),
-    ("tj.alloc_ring(«0»)", "the number of stages is at least 1", ""),
+    ("tj.alloc_barrier(arrivals=«0»)", "must be at least 1; got 0", ""),
+    ("tj.alloc_ring(«0»)", "the number of stages must be at least 1", ""),
     ("tj.warp.copy(«b», A[0:32])", "must be a buffer or a region; this is a barrier", ""),
     ("tj.warp.copy(x, «b»)", "must be a buffer or a region; this is a barrier", ""),
     ("«x[0] = b»", "this is a barrier", ""),
@@ -86,7 +86,7 @@ REFUSED = [
     ("tj.warp.release(«ring»)", "release takes a step of a ring; this is a ring of 3 stages", "ring[i]"),
     ("tj.warp.arrive(«ring[0]»)", "a step has two barriers", "commit(t)"),
     ("tj.warp.arrive(b, «cta=0»)", "arrive with cta= is not available in this version", "this CTA"),
-    ("tj.alloc_ring(2, multicast=«3»)", "axis 3 of the cluster; there are 0, 1 and 2", "three axes"),
+    ("tj.alloc_ring(2, multicast=«3»)", "axis 3 of the cluster", "three axes"),
     ("tj.alloc_ring(2, multicast=«n»)", "the axis must be known at compile time", ""),
     ("b.wait(«1.5»)", "1.5 is not an integer", ""),
 ]
@@ -119,10 +119,10 @@ def test_a_step_of_either_path_is_no_value() -> None:
 def test_an_arrival_needs_its_whole_scope_and_one_barrier() -> None:
     with pytest.raises(DispatchError, match="warp.arrive.*needs all threads of its warp"):
         kernel("if tj.lane_id() == 0:", "    tj.warp.arrive(b)")
-    with pytest.raises(DispatchError, match="which barrier of many it is may differ"):
+    with pytest.raises(DispatchError, match="its index in many may differ"):
         kernel("tj.warpgroup.arrive(many[tj.warp_id()])")
     copy = "copy_async(x, tj.assume_in_bounds(A[0:32]), barrier=many[tj.lane_id() % 4])"
-    with pytest.raises(DispatchError, match="warp.copy_async reports to one barrier.*which barrier of many it is may"):
+    with pytest.raises(DispatchError, match="warp.copy_async reports to one barrier.*its index in many may"):
         kernel(f"tj.warp.{copy}")
     kernel("tj.warp.arrive(many[tj.warp_id()])", "tj.thread.arrive(many[tj.lane_id() % 4])", f"tj.thread.{copy}")
     kernel("if tj.lane_id() == 0:", "    b.wait(n)")
@@ -140,17 +140,18 @@ def test_named_barriers_are_of_whole_warps_and_seven() -> None:
         "tj.named_barrier(1, 64).sync()", "tj.named_barrier(7, 128).arrive()", "tj.named_barrier(n, 96).sync()"
     )
     assert made[:2] == ["instruction bar.sync.n <- 1, 64", "instruction bar.arrive.n <- 7, 128"]
-    assert any(line.startswith("assert ") and "barrier {0} by its number; there are 1 to 7" in line for line in made)
+    message = "barrier {0} by its number; named barriers are 1 to 7"
+    assert any(line.startswith("assert ") and message in line for line in made)
     assert not any(line.startswith("assert") for line in shown("tj.named_barrier(1 + tj.warp_id() % 2, 128).sync()"))
     for line in ("tj.named_barrier(0, 64)", "tj.named_barrier(8, 64)", "tj.named_barrier(tj.lane_id() + 8, 64)"):
-        with pytest.raises(ResourceError, match="by its number; there are 1 to 7"):
+        with pytest.raises(ResourceError, match="by its number; named barriers are 1 to 7"):
             kernel(line)
     for count in (0, 48, 160):
-        with pytest.raises(KernelTypeError, match=f"{count} threads of a CTA of 128 meet at a barrier; whole warps do"):
+        with pytest.raises(KernelTypeError, match=f"{count} threads can't synchronize at a named barrier of a CTA"):
             kernel(f"tj.named_barrier(1, {count})")
     with pytest.raises(DispatchError, match=r"named_barrier\(...\).sync.*needs all threads of its warp"):
         kernel("if tj.lane_id() < 3:", "    tj.named_barrier(1, 128).sync()")
-    with pytest.raises(DispatchError, match="takes one barrier for a whole warp"):
+    with pytest.raises(DispatchError, match="takes one barrier for its whole warp"):
         kernel("tj.named_barrier(1 + tj.lane_id() % 2, 128).sync()")
 
 
@@ -172,10 +173,10 @@ BY_TWO = ("if tj.warpgroup_id() > 0:", *(f"    {line}" for line in RELEASE))
 MISCOUNTED = [
     (BY_TWO, {}, "2 warpgroups release each step of ring, which was allocated for 1: the", "consumers=2"),
     (RELEASE, {"consumers": 2}, "3 warpgroups release each step of ring, which was allocated for 2", "consumers=3"),
-    (BY_TWO, {"consumers": 3}, "2 warpgroups release each step of ring, which was allocated for 3: nobody who", ""),
+    (BY_TWO, {"consumers": 3}, "2 warpgroups release each step of ring, which was allocated for 3: threads", ""),
     (
         ("if tj.warp_id() == 0:", "    for k in range(n):", "        tj.warp.commit(ring[k])"), {"producers": 2},
-        "1 warp commits each step of ring, which was allocated for 2: nobody who waits", "producers=1",
+        "1 warp commits each step of ring, which was allocated for 2: threads that wait", "producers=1",
     ),
     (("if tj.warp_id() == 0 and n > 3:", "    tj.warp.commit(ring[n])"), {"producers": 2}, "1 warp commits", ""),
     (("tj.warp.commit(ring[n])",), {"producers": 2}, "12 warps commit each step", "producers=12"),

@@ -136,7 +136,7 @@ WRONG = {
     ),
     "too many results": (
         "«def f(a, b):»\n    return a, b", "tj.reduce(x, 1, f)",
-        "f returns a tuple of 2; it must return one value, as the tile has",
+        "f returns a tuple of 2; it must return one value",
     ),
     "too few results": (
         "«def f(a, b):»\n    return a[0]", "tj.reduce((x, x), 1, f)",
@@ -144,66 +144,66 @@ WRONG = {
     ),
     "no result": (
         "«def f(a, b):»\n    c = a + b", "tj.reduce(x, 1, f)",
-        "f returns nothing; it must return one value, as the tile has",
+        "f returns nothing; it must return one value",
     ),
     "a load": (
         "def f(a, b):\n    return a + «A[0, 0]»", "tj.reduce(x, 1, f)",
-        "f combines two values; a load of A can't stand in it",
+        "f combines two values; it can't contain a load of A",
     ),
     "a store": (
         "def f(a, b):\n    «A[0, 0]» = a\n    return b", "tj.reduce(x, 1, f)",
-        "f combines two values; a store can't stand in it",
+        "f combines two values; it can't contain a store",
     ),
     "a loop": (
         "def f(a, b):\n    «for i in range(n):»\n        a = a + b\n    return a", "tj.reduce(x, 1, f)",
-        "f combines two values; a loop can't stand in it",
+        "f combines two values; it can't contain a loop",
     ),
     "an endless loop": (
         "def f(a, b):\n    «while a < b:»\n        a = a + b\n    return a", "tj.reduce(x, 1, f)",
-        "f combines two values; a loop can't stand in it",
+        "f combines two values; it can't contain a loop",
     ),
     "a print": (
         "def f(a, b):\n    «print(a)»\n    return b", "tj.reduce(x, 1, f)",
-        "f combines two values; a print can't stand in it",
+        "f combines two values; it can't contain a print",
     ),
     "an assert": (
         "def f(a, b):\n    «assert a < b»\n    return b", "tj.reduce(x, 1, f)",
-        "f combines two values; an assert can't stand in it",
+        "f combines two values; it can't contain an assert",
     ),
     "a barrier": (
         "def f(a, b):\n    «tj.cta_sync()»\n    return b", "tj.reduce(x, 1, f)",
-        "f combines two values; a barrier can't stand in it",
+        "f combines two values; it can't contain a barrier",
     ),
     "a shuffle": (
         "def f(a, b):\n    return a + «tj.shuffle_xor(b, 1)»", "tj.reduce(x, 1, f)",
-        "f combines two values; what several lanes do together can't stand in it",
+        "f combines two values; it can't contain an operation of several lanes",
     ),
     "an atomic operation": (
         "def f(a, b):\n    «tj.atomic.add(A[0, 0], a)»\n    return b", "tj.reduce(x, 1, f)",
-        "f combines two values; an atomic operation can't stand in it",
+        "f combines two values; it can't contain an atomic operation",
     ),
     "a promise": (
         "def f(a, b):\n    return b if «tj.uniform(a > b, tj.warp)» else a", "tj.reduce(x, 1, f)",
-        "f combines two values; tj.uniform can't stand in it",
+        "f combines two values; it can't contain tj.uniform",
     ),
     "a tile operation": (
         "def f(a, b):\n    «tj.cta.fill(B[0:4, 0:4], 1.0)»\n    return b", "tj.reduce(x, 1, f)",
-        "f combines two values; a tile operation can't stand in it",
+        "f combines two values; it can't contain a tile operation",
     ),
     "an allocation": (
         "def f(a, b):\n    s = «tj.alloc_shared((8,), tj.float32)»\n    return b", "tj.reduce(x, 1, f)",
-        "f combines two values; an allocation can't stand in it",
+        "f combines two values; it can't contain an allocation",
     ),
     "a run-time value": (
         "def f(a, b):\n    «return a + b * n»", "tj.reduce(x, 1, f)",
-        "f combines two values; n, which is known only when the kernel runs, can't stand in it",
+        "f combines two values; it can't contain n, a run-time value of the kernel",
     ),
     "a thread's number": (
         "def f(a, b):\n    return a + tj.float32(«tj.thread_id()»)", "tj.reduce(x, 1, f)",
-        "f combines two values; thread_id, which differs between threads or CTAs, can't stand in it",
+        "f combines two values; it can't contain thread_id, which differs between threads or CTAs",
     ),
     "an axis that isn't there": (
-        "def f(a, b):\n    return a + b", "tj.reduce(x, «2», f)", "there is no axis 2 in a tile of 2 dimensions",
+        "def f(a, b):\n    return a + b", "tj.reduce(x, «2», f)", "axis 2 is outside a tile of 2 dimensions",
     ),
     "tiles of two shapes": (
         "def f(a, b):\n    return a", "«tj.reduce((x, tj.cta.zeros((32, 4), tj.float32)), 1, f)»",

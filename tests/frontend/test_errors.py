@@ -34,7 +34,7 @@ def test_layouts_that_meet_are_named_in_full_and_the_help_changes_one(join: str,
     if lines[0] != lines[1]:
         layouts.reverse()
     (a, b), (line_a, line_b) = layouts, lines
-    words = f"is in layout {a} where line {line_a} gives it, and in layout {b} where line {line_b} does"
+    words = f"is in layout {a} where line {line_a} assigns it, and in layout {b} where line {line_b} does"
     assert words in str(caught.value)
     assert "layout=" in (caught.value.hint or "")
     assert "astype" not in (caught.value.hint or "")

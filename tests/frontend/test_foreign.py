@@ -86,7 +86,7 @@ MISSING = [
     ("i = blockIdx.y", "write tj.cta_id(1)"),
     ("i = cuda.blockIdx.z", "write tj.cta_id(2)"),
     ("i = cuda.blockDim.x", "write tj.num_threads()"),
-    ("i = threadIdx.x", "write tj.thread_id(): a CTA's threads have one index"),
+    ("i = threadIdx.x", "write tj.thread_id(): the threads of a CTA have one index"),
     ("__syncthreads()", "write tj.cta_sync()"),
     ("cuda.syncthreads()", "write tj.cta_sync()"),
     ("tj.syncthreads()", "write tj.cta_sync()"),
@@ -96,10 +96,10 @@ MISSING = [
     ("i = cuda.grid(1)", "write tj.cta_id(0) * tj.num_threads() + tj.thread_id()"),
     ("s = cuda.shared.array((8, 8), tj.float32)", "write tj.alloc_shared(shape, dtype)"),
     ("x = tl.load(A)", "write tj.cta.load(A.tile(shape, (i, j)))"),
-    ("x = tj.load(A)", "call it on the threads that carry it out: tj.cta.load"),
+    ("x = tj.load(A)", "call it on the scope that executes it: tj.cta.load"),
     ("x = expf(A[0])", "write tj.exp"),
     ("x = np.sqrt(A[0])", "tj.sqrt"),
-    ("x = sqrt(A[0])", "at run time there is tj.sqrt"),
+    ("x = sqrt(A[0])", "at run time, write tj.sqrt"),
     ("x = A[0:8].sum()", "tj.sum(x)"),
     ("x = A[0].to(tj.float16)", "write x.astype(dtype)"),
     ("i = tj.cta_id.y", "call it: tj.cta_id(1)"),
@@ -107,7 +107,7 @@ MISSING = [
     ("x = tj.exp.x", "call it: tj.exp(x)"),
     ("i = cuda.popc(A[0])", "write tj.popcount(x)"),
     ("i = __clz(A[0])", "tj.clz"),
-    ("i = __ffs(A[0])", "write 32 - tj.clz(x & -x): of 32 bits"),
+    ("i = __ffs(A[0])", "write 32 - tj.clz(x & -x): for 32 bits"),
     ("tj.atomic.inc(A[0], 1)", "write tj.atomic.add(A[i, j], 1)"),
     ("cuda.atomic.add(A, 0, 1)", "write tj.atomic.add(A[i, j], value)"),
     ("x = fabsf(A[0])", "tj.abs(x)"),
@@ -116,7 +116,7 @@ MISSING = [
     ("x = tj.mma_sync(A, A)", "write a @ b"),
     ("x = wp.tile_load(A, 4)", "write tj.cta.load(A.tile(shape, (i, j)))"),
     ("x = tl.float32(A[0])", "write tj.float32"),
-    ("x = tl.gather(A, 0)", "elements of a tile by a tile of indices: not available in this version"),
+    ("x = tl.gather(A, 0)", "the elements of a tile at a tile of indices: not available in this version"),
     ("x = np.cumsum(A[0])", "not available in this version"),
     ("x = np.sign(A[0])", "tj.where(x > 0, 1, tj.where(x < 0, -1, x))"),
     ("i = other.load(A)", "assign it, or define it at the top of the module"),
@@ -161,7 +161,7 @@ def test_so_are_names_of_a_library_that_is_imported(statement: str, hint: str) -
 
 
 def test_a_range_stands_in_for_loops_only() -> None:
-    with pytest.raises(tj.KernelSyntaxError, match="a range is for loops only"):
+    with pytest.raises(tj.KernelSyntaxError, match="range is only for loops"):
         tile_ir("def k(A):\n    r = range(4)\n", array())
 
 

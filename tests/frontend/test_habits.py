@@ -88,7 +88,7 @@ WRITTEN = [
     ("x = X + 3", "X[i : i + N]"),
     ("x = X[tj.cta.indices((128,), 0)]", "tj.cta.load(X.at(indices))"),
     (f"{LOADED}x[x < 0.5] = 0", "tj.where(condition, x, y)"),
-    (f"{LOADED}y = x[tj.cta.indices((64,), 0), 0:8]", "put x in shared memory"),
+    (f"{LOADED}y = x[tj.cta.indices((64,), 0), 0:8]", "copy x to shared memory"),
     (f"{LOADED}y = x.sum()", "tj.sum(x)"),
     (f"{LOADED}y = tj.mean(x)", "tj.sum(x) / n"),
     (f"{LOADED}y = tj.var(x)", "tj.sum((x - tj.sum(x) / n) ** 2) / n"),
@@ -102,11 +102,11 @@ WRITTEN = [
     ("y = A.tile(64, 128, n)", "write each as a tuple: .tile((rows, columns), (i, j))"),
     ("y = A.tile(*A.shape, n, 0)", "write each as a tuple: .tile((rows, columns), (i, j))"),
     (f"{LOADED}y = x.numel()", "write x.size"),
-    ("y = A.at(tj.cta.indices(8, 0), tj.cta.indices(8, 0))", "columns are a slice: A.at(rows)[:, 0:N]"),
+    ("y = A.at(tj.cta.indices(8, 0), tj.cta.indices(8, 0))", "slice the columns: A.at(rows)[:, 0:N]"),
     ("tj.atomic.add(I, n + 1, 2)", "write tj.atomic.add(I[n + 1], 2)"),
     ("tj.atomic.cas(I, n, 0, 1)", "write tj.atomic.cas(I[n], 0, 1)"),
-    ("tj.atomic.add(I[0], 1.5)", "write int(1.5) to cut the fraction off"),
-    ("I[n] = 0.5", "write int(0.5) to cut the fraction off"),
+    ("tj.atomic.add(I[0], 1.5)", "write int(1.5) to truncate it"),
+    ("I[n] = 0.5", "write int(0.5) to truncate it"),
     ("s = 0.0\n    for k in range(n):\n        s += tj.cta.load(A[0:8, 0:8])",
      "begin with a tile: s = tj.cta.full((8, 8), 0.0, tj.float32)"),
     ("s = -tj.inf\n    for k in range(n):\n        s = tj.maximum(s, tj.cta.load(A[0:8, 0:8]))",
@@ -128,10 +128,10 @@ WRITTEN = [
     ("x = tj.cta.zeros(4, tj.float32)\n    for k in range(n):\n        x = tj.cat(x, x, 0)", "keep one shape"),
     (f"{LOADED}y = x if n > 0 else 0.0", "write tj.cta.full((64, 128), 0.0, tj.float32)"),
     (f"{LOADED}y = x ^ 2", "a power is x ** y"),
-    ('print("x=%f" % X[0])', "text is for print('x =', x)"),
+    ('print("x=%f" % X[0])', "only print takes text: print('x =', x)"),
     ("X[tj.cta.indices((8,), 0)] = 1.0", "tj.cta.store(X.at(indices), x)"),
-    ("X[tj.thread_id] = 1.0", "call it, and index with what it gives"),
-    ("if X:\n        X[0] = 1.0", "whether it is passed is X is not None"),
+    ("X[tj.thread_id] = 1.0", "call it, and index with the result"),
+    ("if X:\n        X[0] = 1.0", "test for the argument: X is not None"),
     ("s = tj.alloc_shared((64,), tj.float32)\n    s.fill(0)", "tj.cta.fill(s, ...)"),
     (f"{LOADED}x.registers[0] = 3", "rebind the name: x = tj.where(condition, value, x)"),
     ("with X:\n        pass", "leave it out"),
@@ -139,7 +139,7 @@ WRITTEN = [
     ("x = tj.cta.load(X[0:64])\n    y = x.view(tj.int16)", "tj.cta.load(A.view(tj.int16)[...])"),
     ("y = X[0].view(tj.int16)", ".astype(dtype) converts the value"),
     (f"{LOADED}y = tj.max(x, 0.5)", "tj.maximum(a, b)"),
-    ("def f(x):\n        y = x\n    X[0] = f(1.0)", "None is what a function without return gives"),
+    ("def f(x):\n        y = x\n    X[0] = f(1.0)", "a function without return gives None"),
     ("def f(x):\n        if x > 0:\n            return x\n    X[0] = f(X[1])", "on every path"),
     ("acc = tj.cta.zeros((16, 8), tj.float32)\n    tj.cta.fill(acc, 1)", "acc += a @ b"),
     ("y = X[n : n + 64].view((8, 8))", "X: tj.Tensor = tj.spec(shape, dtype)"),
@@ -169,7 +169,7 @@ def test_a_decorator_between_a_kernel_and_its_def_is_told_to_stand_above() -> No
 
         return call
 
-    with pytest.raises(tj.KernelSyntaxError, match="@tj.kernel stands right above the def"):
+    with pytest.raises(tj.KernelSyntaxError, match="put @tj.kernel right above the def"):
 
         @tj.kernel
         @logged
@@ -181,7 +181,7 @@ def test_a_spec_as_an_annotation_is_told_to_be_a_default() -> None:
     def k(A: tj.spec((64, 16), tj.float32)):  # type: ignore[valid-type]
         A[0, 0] = 1
 
-    with pytest.raises(KernelTypeError, match="what pins a parameter's type is its default") as caught:
+    with pytest.raises(KernelTypeError, match="its default pins the type of a parameter") as caught:
         tj.kernel(k)
     assert "A: tj.Tensor = tj.spec((64, 16), tj.float32)" in (caught.value.hint or "")
 

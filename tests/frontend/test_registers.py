@@ -53,7 +53,7 @@ def test_a_pool_that_is_too_small_is_refused(counts: tuple[int, ...], threads: i
     assert error.value.span is not None and "set_registers" in error.value.span.text
 
 
-ABSENT = "648 where the branch of warpgroup 0 isn't taken; a CTA of 384 threads starts with 3 × 168 = 504"
+ABSENT = "648 if the branch of warpgroup 0 isn't taken; a CTA of 384 threads starts with 3 × 168 = 504"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_what_run_time_decides_counts_as_it_takes_the_most(lines: tuple[str, ...
     with pytest.raises(ResourceError) as error:
         kernel(*lines)
     assert error.value.message.endswith(refusal)
-    assert error.value.hint is not None and "branch on tj.warpgroup_id() alone" in error.value.hint
+    assert error.value.hint is not None and "branch only on tj.warpgroup_id()" in error.value.hint
 
 
 def test_of_two_branches_the_one_that_asks_for_more_counts() -> None:
@@ -199,8 +199,8 @@ REFUSED = [
     (("tj.set_registers(«n»)",), "the number of registers must be known"),
     (("tj.set_registers(«28»)",), "28 registers; a thread has 24 to 256, in steps of 8"),
     (("tj.set_registers(«16»)",), "16 registers"),
-    (("if tj.warpgroup_id() == 0:", "    A[0] = 1.0", "    «tj.set_registers(24)»"), "is the first statement"),
-    (("for i in range(n):", "    «tj.set_registers(24)»"), "and not in a loop"),
+    (("if tj.warpgroup_id() == 0:", "    A[0] = 1.0", "    «tj.set_registers(24)»"), "must be the first statement"),
+    (("for i in range(n):", "    «tj.set_registers(24)»"), "outside loops"),
     (
         ("w = tj.warpgroup_id()", "if w < 2:", "    tj.set_registers(24)", "if w > 0:", "    tj.set_registers(32)"),
         "warpgroup 1 sets its registers twice",

@@ -79,7 +79,7 @@ def test_constexpr_arguments_are_bounded_too() -> None:
 
 
 def test_a_loop_over_a_long_tuple_is_refused() -> None:
-    with pytest.raises(KernelTypeError, match="writes its body out 5000 times; the limit is 4096"):
+    with pytest.raises(KernelTypeError, match="unrolls 5000 iterations; the limit is 4096"):
         tile_ir("def k(A):\n    for x in (1,) * 5000:\n        A[0] = x\n", array())
 
 

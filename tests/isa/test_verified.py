@@ -160,30 +160,30 @@ def one(name: str, *inputs: Item, outputs: tuple[Vector, ...] = (), span: Span |
 
 def test_an_unknown_name_is_told_its_neighbours() -> None:
     (message,) = one("mma.no.such.thing")
-    assert message == "no instruction is called 'mma.no.such.thing'"
+    assert message == "unknown instruction 'mma.no.such.thing'"
     (message,) = one("cp.async.comit")
-    assert message.startswith("no instruction is called 'cp.async.comit'; there is cp.async.commit")
+    assert message.startswith("unknown instruction 'cp.async.comit'; did you mean cp.async.commit")
 
 
 def test_what_is_wrong_is_said_with_need_and_fact() -> None:
     place, registers = Vector(SHARED, build.const(0, int32), 4), Vector(LOCAL, build.const(0, int32), 3)
     assert one("ldmatrix.x4", place, outputs=(registers,)) == [
-        "ldmatrix.x4: tiles is 4 registers of 32 bits; 1 results missing"
+        "ldmatrix.x4: tiles must be 4 registers of 32 bits; 1 results missing"
     ]
     assert one("ldmatrix.x1", registers, outputs=(replace(registers, width=1),)) == [
-        "ldmatrix.x1: row is a place of 16 bytes in shared memory; got 3 x int32 of other_local, which is local"
+        "ldmatrix.x1: row must be a place of 16 bytes in shared memory; got 3 x int32 of other_local (local)"
     ]
     assert one("cp.async.wait", Special("lane_id")) == [
-        "cp.async.wait: groups is a constant of 32 bits; got scalar of int32"
+        "cp.async.wait: groups must be a constant of 32 bits; got scalar of int32"
     ]
-    assert one("cp.async.wait") == ["cp.async.wait: groups is a constant of 32 bits; 1 operands missing"]
+    assert one("cp.async.wait") == ["cp.async.wait: groups must be a constant of 32 bits; 1 operands missing"]
 
 
 def test_a_wait_returns_the_registers_that_it_takes() -> None:
     first, second = (Vector(LOCAL, Const(k, int32), 2) for k in (0, 2))
     assert one("tcgen05.wait.ld", first, outputs=(first,)) == []
     (message,) = one("tcgen05.wait.ld", first, outputs=(second,))
-    assert "aren't those that it returns" in message
+    assert "must be the same registers in outputs and inputs" in message
 
 
 def test_a_violation_is_remembered_by_no_cache() -> None:

@@ -333,15 +333,15 @@ NARROW = [np.int8, np.uint8, np.int16, np.uint16, ml_dtypes.float8_e5m2, np.bool
 @pytest.mark.parametrize("dtype", NARROW, ids=name)
 def test_types_without_an_update_are_refused(dtype):
     kind = {"bool": "bool_"}.get(np.dtype(dtype).name, np.dtype(dtype).name)
-    refused(f"no atomic add of {kind}", add, dtype)
-    refused(f"no atomic max of {kind}", maximum, dtype)
+    refused(f"atomic add does not support {kind}", add, dtype)
+    refused(f"atomic max does not support {kind}", maximum, dtype)
     if np.dtype(dtype).itemsize == 1:
-        refused(f"no atomic cas of {kind}", swap, dtype)
+        refused(f"atomic cas does not support {kind}", swap, dtype)
 
 
 def test_floats_have_no_extremes_and_no_compare_and_swap():
-    refused("no atomic max of float32", maximum, np.float32)
-    refused("no atomic cas of float64", swap, np.float64)
+    refused("atomic max does not support float32", maximum, np.float32)
+    refused("atomic cas does not support float64", swap, np.float64)
 
 
 def test_a_place_is_one_element_that_others_see():
@@ -358,7 +358,7 @@ def test_a_place_is_one_element_that_others_see():
     def tile(X: tj.Tensor):
         tj.atomic.add(X[0, 0], tj.warp.load(X[0:4, 0:4], layout=tj.S[(4, 4) : (4 @ tj.laneid, 1 @ tj.laneid)]))
 
-    refused("no other thread sees r", local)
+    refused("other threads can't access r", local)
     refused("must be a buffer or a region", number)
     refused("one element takes a scalar", tile)
 
@@ -384,8 +384,8 @@ def test_orders_scopes_and_arguments_that_there_arent_are_refused():
     def wide(X: tj.Tensor):
         tj.atomic.add(X[0, 0], 2**40)
 
-    refused("no order 'seq_cst'", order)
-    refused("no scope 'warp'", scope)
+    refused("'seq_cst' is not a memory order", order)
+    refused("'warp' is not a memory scope", scope)
     refused("needs sm_90", cluster, error=tj.DispatchError, target="sm_80")
     refused("needs desired", few)
     refused("doesn't fit in int32", wide)

@@ -133,7 +133,7 @@ def test_a_scope_that_there_isnt_is_refused():
     def too_new(Y: tj.Tensor):
         tj.store_release(Y[0], 1, scope="cluster")
 
-    refused(wrong, tj.KernelTypeError, "no scope 'warp'")
+    refused(wrong, tj.KernelTypeError, "'warp' is not a memory scope")
     refused(too_new, tj.DispatchError, "needs sm_90", target="sm_80")
 
 
@@ -148,4 +148,4 @@ def test_a_flag_is_one_element_that_others_see():
         tj.store_release(r[0], 1)
 
     refused(region, tj.KernelTypeError, "one element")
-    refused(local, tj.KernelTypeError, "no other thread sees r")
+    refused(local, tj.KernelTypeError, "other threads can't access r")

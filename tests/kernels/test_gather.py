@@ -230,21 +230,21 @@ def test_an_index_past_the_tiles_shape_or_the_arrays_edge_is_never_examined() ->
 
 LOADED = "    i = tj.cta.load(I[0:8])\n"
 BAD = [
-    (LOADED + "    tj.cta.load(X.at(i.astype(tj.float32)))", "an index of .at is a local tile or a scalar of integers"),
+    (LOADED + "    tj.cta.load(X.at(i.astype(tj.float32)))", "the index of .at must be a local tile or a scalar"),
     ("    tj.cta.load(X.at(1.5))", "an index must be an integer; this is the constant 1.5"),
     ("    tj.cta.load(X.at(I[0:8]))", "this is a global region of shape (8) and int32"),
     ("    tj.cta.load(X.at(-1)[0:4])", "index -1 is outside: indices don't count from the end"),
-    (LOADED + "    tj.cta.load(X.at(i, axis=2))", "there is no axis 2 in a tile of 2 dimensions"),
-    (LOADED + "    tj.cta.load(X[2:6].at(i)[:, 0:4])", "of a whole dimension; dimension 0 of X is cut"),
+    (LOADED + "    tj.cta.load(X.at(i, axis=2))", "axis 2 is outside a tile of 2 dimensions"),
+    (LOADED + "    tj.cta.load(X[2:6].at(i)[:, 0:4])", "this region has a part of dimension 0 of X"),
     (LOADED + "    tj.cta.load(X.at(i)[0:4, 0:4])", "dimension 0 of a gathered region of shape (8, ?)"),
     (LOADED + "    tj.cta.load(X.at(i)[:, 0:4, 0])", "2 indices for 1 dimension of X"),
-    (LOADED + "    tj.cta.load(X.at(i))", "dimension 1 of X has an extent that is known only at run time"),
-    (LOADED + "    tj.cta.load(i.at(i))", ".at is of global and shared memory; this is a local tile"),
+    (LOADED + "    tj.cta.load(X.at(i))", "dimension 1 of X has a run-time extent"),
+    (LOADED + "    tj.cta.load(i.at(i))", ".at takes global or shared memory; this is a local tile"),
     (LOADED + "    tj.cta.copy(X[0:8, 0:4], X.at(i)[:, 0:4])", "the source can't be a gathered region of shape (8, 4)"),
     (LOADED + "    y = X.at(i)[:, 0:4] + 1", "a gathered region of shape (8, 4)"),
     (LOADED + "    tj.cta.store(X.at(i)[:, 0:4], tj.cta.zeros((4, 8), X.dtype))", "the destination has (8, 4)"),
     (LOADED + "    tj.warp.load(X.at(i)[:, 0:4])", "warp.copy of "),
-    ("    tj.cta.load(X.at(I[tj.thread_id()])[0:4])", "its index may differ from thread to thread"),
+    ("    tj.cta.load(X.at(I[tj.thread_id()])[0:4])", "its index may differ between threads"),
 ]
 
 

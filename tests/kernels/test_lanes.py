@@ -174,7 +174,7 @@ def test_a_value_that_all_hold_may_decide_about_a_barrier(scope, dtype, where):
 def test_that_all_hold_a_value_is_checked(scope, turn, schedule):
     x = np.full((3, 128), 2, np.int64)
     x[turn, 70] += 1 << 40
-    with pytest.raises(tj.SimulationError, match=f"another in another thread of the {scope}"):
+    with pytest.raises(tj.SimulationError, match=f"differs in another thread of the {scope}"):
         tj.simulate(agreed, 1, x, np.zeros(128, np.int32), scope=scope, schedule=schedule)
 
 
@@ -214,8 +214,8 @@ def test_a_value_is_said_to_agree_over_a_scope_that_comes_there():
         X[0, 0] = tj.int32(tj.uniform(tj.float32(X[1, 1]), tj.cta))
 
     refused("tj.uniform.*needs all threads of its warp", in_a_branch, tj.DispatchError)
-    refused("no threads hold one value over tj.thread", one_thread)
-    refused("no threads hold one value over 'block'", misspelt)
+    refused("tj.thread is no scope of several threads", one_thread)
+    refused("'block' is no scope of several threads", misspelt)
     refused("takes an integer or a bool_; this is float32", of_floats)
 
 
@@ -251,7 +251,7 @@ def test_values_are_a_threads_own():
     def tile(X: tj.Tensor):
         X[0, 0] = tj.int32(tj.vote_any(X[0:4]))
 
-    refused("takes a thread's own value", region)
+    refused("takes a scalar of the thread", region)
     refused("lane must be an integer", lane)
     refused("a condition must be a scalar", tile)
 

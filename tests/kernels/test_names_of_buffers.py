@@ -362,7 +362,7 @@ def test_places_that_differ_in_more_are_refused_with_both_lines(other: str, what
 
 def test_threads_that_chose_otherwise_don_t_load_together() -> None:
     error = refused("q = s if tj.lane_id() < 16 else t  # here\nx = tj.cta.load(q)", tj.DispatchError)
-    assert "isn't taken alike by the whole cta" in error.message
+    assert "isn't uniform across the cta" in error.message
 
 
 @tj.kernel(threads=1)

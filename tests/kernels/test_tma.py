@@ -126,10 +126,10 @@ def test_a_store_in_front_of_its_tensor_is_told_where_it_stands() -> None:
     """A GPU ends the kernel there; without checks the simulator finds the instruction."""
     a = np.zeros((16, 64), np.float16)
     # of three stores one isn't proved to begin inside
-    assert str(stored.compile(a, 0).lane_ir).count("in front of it: ") == 1
+    assert str(stored.compile(a, 0).lane_ir).count("but not before the start") == 1
     simulate(stored, 1, a, 12)
     assert a[:8].all() and a[12:].all() and not a[8:12].any()
-    with pytest.raises(OutOfBoundsError, match="begins at -4 along dimension 0 of A, in front of it") as caught:
+    with pytest.raises(OutOfBoundsError, match="begins at -4 in dimension 0 of A: it may extend past") as caught:
         simulate(stored, 1, a, -4)
     assert caught.value.span is not None and "tj.warp.copy_async(A[n : n + 8" in caught.value.span.text
     assert "tj.cta.copy" in str(caught.value.hint)

@@ -169,7 +169,7 @@ WRONG = {
     "writes less than it says": (emitting("less", skip_the_first_round), "runs: AssertionError"),
     "names a missing instruction": (
         emitting("missing", name_a_missing_instruction),
-        "runs: .*\n.*no instruction is called .copy.no.such.thing",
+        "runs: .*\n.*unknown instruction .copy.no.such.thing",
     ),
     "ties": (replace(copy_gmem_smem.VARIANT, name="twin"), "ties_with_none: AssertionError: .*gmem_smem and twin"),
     "raises": (replace(copy_gmem_smem.VARIANT, name="raises", plan=raising), "answers: KeyError: 'no such layout'"),

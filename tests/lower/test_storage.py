@@ -86,7 +86,7 @@ TMEM_LAYOUT = TileLayout.from_iters([(128, 1, "TLane"), (40, 1, "TCol")])
 P, Q = (Buffer(name, "tmem", float32, (128, 40), TMEM_LAYOUT, 4) for name in "pq")
 A, B = shared("a", 1024, 1024), shared("b", 100, 16)
 SOUND = placed(kernel(A, B, P, Q, body=[Sync("warpgroup")]))
-ASKED = "b asks for multiples of 16 bytes"
+ASKED = "b needs multiples of 16 bytes"
 BY_NAME = {p.name: p for p in SOUND.memory}
 
 
@@ -100,25 +100,25 @@ def broken(*changed: MemoryPlacement, without: str = "") -> list[str]:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (at("b", STATIC, 1008, 112, 16), "a and b overlap in static memory, from 1008 on"),
+        (at("b", STATIC, 1008, 112, 16), "a and b overlap in static memory from 1008"),
         (at("b", STATIC, 1032, 100, 16), f"{ASKED}; its place is at byte 1032, aligned to 16"),
         (at("b", STATIC, 1024, 100, 8), f"{ASKED}; its place is at byte 1024, aligned to 8"),
         (at("b", STATIC, 1024, 100, 0), f"{ASKED}; its place is at byte 1024, aligned to 0"),
-        (at("b", STATIC, 1024, 99, 16), "b takes 100 bytes; its place has 99"),
-        (at("b", STATIC, -16, 16, 16), "a place begins in front of its memory"),
-        (at("b", DYNAMIC, 1024, 100, 16), "shared memory is all static or all dynamic"),
+        (at("b", STATIC, 1024, 99, 16), "b needs 100 bytes; its place has 99"),
+        (at("b", STATIC, -16, 16, 16), "a place starts before its memory"),
+        (at("b", DYNAMIC, 1024, 100, 16), "shared memory must be all static or all dynamic"),
         (at("b", STATIC, 49152, 100, 16), "49,252 bytes of shared memory are static; at most 49,152 can be"),
         (at("b", DYNAMIC, 232448, 100, 16), "232,548 bytes of shared memory; sm_100a has 232,448 for a CTA"),
-        (at("b", "global", 0, 100, 16), "b lives in unknown 'global'"),
-        (at("b", TMEM, 80, 100), "b has a place in tmem memory, and is no buffer there"),
-        (at("c", STATIC, 2048, 4, 16), "c has a place in static memory, and is no buffer there"),
-        (at("q", TMEM, 39, 40), "p and q overlap in tmem memory, from 39 on"),
-        (at("q", TMEM, 40, 39), "q takes 40 columns; its place has 39"),
+        (at("b", "global", 0, 100, 16), "b is in unknown place 'global'"),
+        (at("b", TMEM, 80, 100), "b has a place in tmem memory, but isn't a buffer there"),
+        (at("c", STATIC, 2048, 4, 16), "c has a place in static memory, but isn't a buffer there"),
+        (at("q", TMEM, 39, 40), "p and q overlap in tmem memory from 39"),
+        (at("q", TMEM, 40, 39), "q needs 40 columns; its place has 39"),
         (at("q", TMEM, 480, 40), "520 columns of tensor memory; a CTA has 512"),
-        (at("warpgroup", BARRIER, 7, 2), "barriers 7 to 8 of warpgroup: those from 8 to 15 are for scopes"),
-        (at("warpgroup", BARRIER, 15, 2), "barriers 15 to 16 of warpgroup: those from 8 to 15 are for scopes"),
-        (at("warp", BARRIER, 10, 2), "'warp' has no barriers by number"),
-        (at("nobody", BARRIER, 10, 2), "'nobody' has no barriers by number"),
+        (at("warpgroup", BARRIER, 7, 2), "barriers 7 to 8 of warpgroup: scopes can use those from 8 to 15"),
+        (at("warpgroup", BARRIER, 15, 2), "barriers 15 to 16 of warpgroup: scopes can use those from 8 to 15"),
+        (at("warp", BARRIER, 10, 2), "'warp' has no numbered barriers"),
+        (at("none", BARRIER, 10, 2), "'none' has no numbered barriers"),
     ],
 )
 def test_what_is_wrong_with_a_place_is_said(changed: MemoryPlacement, message: str) -> None:
@@ -132,7 +132,7 @@ def test_where_there_are_places_each_buffer_has_one(name: str) -> None:
 
 def test_places_are_no_matter_of_tile_level() -> None:
     (violation,) = verify(SOUND, "tile")
-    assert violation.message == "where buffers live is decided at lane level"
+    assert violation.message == "buffers can be placed only at lane level"
 
 
 def test_another_place_needs_no_other_statement() -> None:

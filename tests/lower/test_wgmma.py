@@ -37,7 +37,7 @@ from tilejit.layout import TileLayout, layout_c, swizzled_atom_layout, warpgroup
 from tilejit.lower import lower
 from tilejit.lower.ask import OperandSpec, dispatch, operand
 from tilejit.lower.engine import Verdict
-from tilejit.lower.pending import carry
+from tilejit.lower.pending import add_wait_registers
 from tilejit.lower.plans import SharedFactor
 from tilejit.lower.proof import prove
 from tilejit.lower.variants.gemm_async_wgmma import InMemory, Plan
@@ -293,7 +293,7 @@ def test_products_lower_to_their_golden_lane_ir(name: str, golden: Golden) -> No
     text = to_text(op) + "  instruction wgmma.wait <- 0\n"
     tile = replace(op, body=(*op.body, Instruction("wgmma.wait", (), (Const(0, int32),))))
     assert to_text(tile) == text
-    lane = carry(lower(tile, target("sm_90a")).kernel)
+    lane = add_wait_registers(lower(tile, target("sm_90a")).kernel)
     golden.check(f"gemm_async/{name}.tile", joined("sm_90a", text, to_text(lane)))
 
 
@@ -472,7 +472,7 @@ def test_without_old_sums_none_need_be_there() -> None:
 
 
 def test_whether_a_product_adds_is_the_same_for_all_its_threads() -> None:
-    with pytest.raises(DispatchError, match="does one thing for its whole warpgroup, but accumulate may differ"):
+    with pytest.raises(DispatchError, match="takes one value of accumulate for its whole warpgroup, but it may differ"):
         made("tj.wg.gemm_async(acc, a, b, accumulate=tj.lane_id() > 3)\ntj.wgmma.wait(0)")
     with pytest.raises(DispatchError, match="needs all threads of its warpgroup"):
         made("if tj.warp_id() == 0:\n    tj.wg.gemm_async(acc, a, b)\ntj.wgmma.wait(0)")
@@ -480,7 +480,7 @@ def test_whether_a_product_adds_is_the_same_for_all_its_threads() -> None:
         made("tj.wg.gemm_async(acc, a, b)\nif tj.warp_id() == 0:\n    tj.wgmma.wait(0)")
 
 
-@pytest.mark.parametrize(("groups", "words"), [("8", "0 to 7"), ("-1", "can't be unfinished"), ("n", "constant")])
+@pytest.mark.parametrize(("groups", "words"), [("8", "0 to 7"), ("-1", "-1 unfinished groups"), ("n", "constant")])
 def test_the_number_of_groups_is_a_small_constant(groups: str, words: str) -> None:
     with pytest.raises(KernelTypeError, match=words):
         made(f"tj.wg.gemm_async(acc, a, b)\ntj.wgmma.wait({groups})")

@@ -154,7 +154,7 @@ REPORTED = {
         "16 bytes more than were expected"),
     "11 more bytes are expected": Bug(
         edited(PRODUCT, BYTES, f"_, [%r17], {programs.A_BYTES + programs.B_BYTES + 16};"), DEADLOCK,
-        "16 bytes missing: no operation in flight names it"),
+        "16 bytes missing; no operation in flight signals it"),
     "12 barrier of another stage": Bug(several(
         PRODUCT, (A_LOAD, A_LOAD.replace("[%r17]", "[%r30]")), OTHER_FULL), HAZARD, "TMA load|mbarrier"),
     "12 barrier of another stage for a part": Bug(several(

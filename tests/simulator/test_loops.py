@@ -252,7 +252,7 @@ def test_a_loop_that_no_path_leaves_is_endless_whatever_it_counts(ends_by):
         assert [x.rule for x in report.findings] == ["race", "deadlock"]
         return
     body = body.replace("st.global.u32 [%x4], %r1;", "")
-    with pytest.raises(DeadlockError, match="endless loop: no way leads out of it\nthread 0 .* and 31 more run at"):
+    with pytest.raises(DeadlockError, match="endless loop: it has no exit\nthread 0 .* and 31 more run at"):
         simulate(body, *arrays, block=64)
 
 

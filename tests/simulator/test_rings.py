@@ -215,7 +215,7 @@ def test_a_barriers_bytes_are_its_own(access):
 
 def test_barriers_are_used_behind_their_initialisation():
     ring = Ring()
-    with pytest.raises(RaceError, match="is used with nothing that orders that") as error:
+    with pytest.raises(RaceError, match="is used without being ordered after its initialization") as error:
         played(ring, changed(ring.text(), "READY: bar.sync 0;", "READY:"))
     assert "mbarrier.init" in str(error.value)
 

@@ -1,4 +1,4 @@
-"""The text of the reference page: what the package says of its public names and of the language, in one place."""
+"""The generator of the reference page, from the docstrings of public names and the records of the language."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ REFERENCE = GUIDE / "reference.md"
 
 HEADER = """# Reference
 
-All names, made from the library's own records and docstrings: `help(tj.cta.copy)` shows the same in Python. A test
-keeps this page true. `import tilejit as tj`, and in the examples also `import numpy as np` and
+All public names, generated from docstrings and from the library's records; `help(tj.cta.copy)` shows the same text. A
+test compares this page with them. The examples assume `import tilejit as tj`, `import numpy as np` and
 `from tilejit import S, laneid`.
 """
 
-#: heading -> the modules of `tilejit._PUBLIC` whose names stand below it
+#: heading -> the modules of `tilejit._PUBLIC` whose names are listed under it
 HOST: dict[str, tuple[str, ...]] = {
     "Kernels and launches": ("jit", "launches", "compiled", "ahead", "precompile", "tuning"),
     "Devices and arrays": ("runtime.devices", "runtime.arrays"),
@@ -48,7 +48,50 @@ HOST: dict[str, tuple[str, ...]] = {
     "Asking the dispatcher": ("lower.ask",),
 }
 
-#: class -> those of its members that users need; of other classes all that have docstrings
+#: heading -> the text below it
+NOTES = {
+    "Parameters and helpers": (
+        "An annotation of `tj.Tensor` makes a parameter an array and `tj.constexpr` makes it a compile-time value, "
+        "which is part of the signature. All other parameters are scalars, whose type is part of the signature and "
+        "whose value is not: a launch with another value runs the same compiled kernel. An element type such as "
+        "`tj.int32` fixes the type of a scalar. `int` means int32, or int64 if the value needs it, `float` means "
+        "float32, and `bool` bool_; a Python number for a parameter without an annotation gets the same types, and a "
+        "NumPy scalar keeps its own. A launch converts the argument to the type of the parameter. It raises "
+        "LaunchError for a float where an integer is needed and for an integer that the type can't hold, and warns "
+        "(PrecisionWarning) if float32 rounds a number with which the kernel computes in float64."
+    ),
+    "Functions of each element": (
+        "**Promotion.** The kinds of types are ordered: bool_, integers, floats. An operation on two types computes "
+        "in the type of the higher kind, and within a kind in the wider type; float16 with bfloat16 computes in "
+        "float32. Signed with unsigned integers compute in the narrowest signed type that holds both; for uint64 "
+        "with a signed type there is none, which is a KernelTypeError. Comparisons of signed with unsigned values "
+        "are exact, `&`, `|` and `^` compute in the unsigned type of the larger width, and shifts in the type of the "
+        "left operand. Unlike NumPy, an integer never widens a float: int32 with float32 gives float32, and int64 "
+        "with float16 gives float16. A literal has no type of its own and takes that of the other operand, if its "
+        "kind is not higher: `x + 1.0` of an integer x gives float32. A literal that the type can't hold is a "
+        "KernelTypeError. A scalar takes the type of a tile in the same way, and wraps. Without another operand a "
+        "literal is int32, float32 or bool_. `/` of integers gives float32, arithmetic on bool_ gives int32, and "
+        "float8 values must be converted before arithmetic."
+    ),
+    "Reductions": (
+        "Sums and products of bool_ and of integers under 32 bits are accumulated in int32, which is also the type "
+        "of the result. Those of float16 and bfloat16 are accumulated in float32 and rounded once, to the type of "
+        "the tile. All other types are accumulated in their own type, in which integers wrap. `dtype=` sets the type "
+        "of the result; elements are then accumulated as elements of that type are."
+    ),
+}
+
+#: exception -> its causes; classes without a name in `tj`
+OTHER_ERRORS = {
+    "tilejit.runtime.workers.WorkerError": "A `TilejitError`: a process that compiles has ended, or was stopped.",
+    "tilejit.tuning.search.EmptyGrid": "A `LaunchError`: a launch that is timed has a grid without CTAs.",
+    "AttributeError": "A module, a namespace, a scope or a kernel has no such name, or an object is immutable.",
+    "TypeError": "`len` of a `DeviceArray` of rank 0; an argument of `tilejit.testing` that isn't an element type.",
+    "ValueError": "An argument of `tilejit.testing` out of range; `np.asarray` of a `DeviceArray` with `copy=False`.",
+    "ImportError": "A strategy of `tilejit.testing` needs hypothesis, which isn't installed.",
+}
+
+#: class -> the members that users need; for other classes, all members with docstrings
 MEMBERS: dict[str, tuple[str, ...]] = {
     "Kernel": ("compile", "explain", "precompile", "signatures"),
     "Compiled": (
@@ -60,7 +103,7 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     "DeviceArray": ("copy_from", "device", "dtype", "free", "nbytes", "ndim", "numpy", "shape", "size", "strides"),
 }
 
-#: class -> its members: what calls give that has no name in `tj`
+#: class of results without a name in `tj` -> its members
 RESULTS: dict[type, tuple[str, ...]] = {
     Verdict: ("declines", "draw", "plan", "span", "variant"),
     Explanation: ("notes", "rows"),
@@ -70,26 +113,25 @@ RESULTS: dict[type, tuple[str, ...]] = {
     Trial: ("config", "median"),
 }
 
-#: module -> what it has for users
+#: module -> its contents for users
 MODULES = {
-    "tilejit.testing": "strategies of hypothesis for layouts, types and arrays, and a kernel against NumPy",
-    "tilejit.simulator": "the simulator for PTX of any compiler",
+    "tilejit.testing": "hypothesis strategies for layouts, types and arrays, and comparisons of a kernel with NumPy",
+    "tilejit.simulator": "the simulator, for PTX of any compiler",
 }
 
 INDENTED_BY = " " * 4
-#: characters of a default that a signature shows
+#: the most characters of a default in a signature
 LONGEST_DEFAULT = 60
 
 
 def reference() -> str:
-    """The whole page."""
     sections = (_host, _words, _operations, _results, _errors, _modules, _environment, _command_line)
     body = "\n".join(part for section in sections for part in section())
     return f"{HEADER}\n{_contents(body)}\n{body}".rstrip("\n") + "\n"
 
 
 def _contents(body: str) -> str:
-    """Each section with links to what stands in it."""
+    """Return the table of contents: each section with links to its subsections."""
     lines: list[str] = []
     headings = re.findall(r"^(##|###) (.*)$", without_code(body), re.MULTILINE)
     for (marks, title), anchor in zip(headings, anchors([title for _, title in headings]), strict=True):
@@ -107,7 +149,7 @@ def without_code(text: str) -> str:
 
 
 def anchors(titles: list[str]) -> list[str]:
-    """As code hosts make them of headings: letters are small, and what was there before gets a number."""
+    """Return the anchors that code hosts derive from headings: lower case, with a number for a repeated one."""
     plain = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
     before = [plain[:k].count(anchor) for k, anchor in enumerate(plain)]
     return [f"{anchor}-{count}" if count else anchor for anchor, count in zip(plain, before, strict=True)]
@@ -116,8 +158,9 @@ def anchors(titles: list[str]) -> list[str]:
 def _host() -> Iterator[str]:
     for heading, modules in HOST.items():
         yield f"## {heading}\n"
+        yield from [_note(heading)] if heading in NOTES else ()
         names = sorted((name for module in modules for name in tj._PUBLIC[module]), key=_order)
-        # of what there are several of, one is enough
+        # one entry describes all types, and one all axes
         types, axes = ([name for name in names if isinstance(getattr(tj, name), kind)] for kind in (DType, Axis))
         yield from (_public(name) for name in names if name not in (*types, *axes))
         rows = [(f"`tj.{n}`", t.kind, t.bits, f"`{t.numpy}`") for n, t in ((n, getattr(tj, n)) for n in types)]
@@ -127,13 +170,16 @@ def _host() -> Iterator[str]:
             yield f"### Axes\n\n{listed}.\n\n{_prose(inspect.getdoc(Axis) or '')}"
 
 
+def _note(heading: str) -> str:
+    return textwrap.fill(NOTES[heading], 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
 def _order(name: str) -> tuple[bool, str]:
-    """Functions before classes."""
     return isinstance(getattr(tj, name), type), name.lower()
 
 
 def _public(name: str, home: object = tj, prefix: str = "tj.") -> str:
-    """A public name of the host: how it is called, its docstring, its example, its members."""
+    """Return the entry of a public name of the host: its signature, docstring, example and members."""
     value = getattr(home, name)
     parts = [f"### {prefix}{name}\n"]
     if isinstance(value, float):
@@ -150,7 +196,7 @@ def _public(name: str, home: object = tj, prefix: str = "tj.") -> str:
 
 
 def _signature(value: Callable[..., object]) -> str:
-    """Parameters with their defaults; the types stand in the stub."""
+    """Return the parameters with their defaults; their types are in the stub."""
     if isinstance(value, Intrinsic) or not callable(value):
         return str(inspect.signature(value))
     try:
@@ -175,7 +221,7 @@ def _default(value: object) -> str:
 
 
 def _members(cls: type) -> str:
-    """What a class has for users, in a table."""
+    """Return a table of the members of a class."""
     needed = MEMBERS.get(cls.__name__) if getattr(tj, cls.__name__, None) is cls else RESULTS.get(cls)
     rows: list[tuple[str, str]] = []
     for name in [name for name in dir(cls) if not name.startswith("_")] if needed is None else needed:
@@ -184,28 +230,31 @@ def _members(cls: type) -> str:
         if doc or needed is not None:
             called = _signature(getattr(cls, name)) if isinstance(member, _CALLED) else ""
             rows.append((f"`.{name}{called}`", _escaped((doc or "").split("\n\n")[0].replace("\n", " "))))
-    told = [row for row in rows if row[1]]
+    described = [row for row in rows if row[1]]
     also = ", ".join(name for name, doc in rows if not doc)
-    return "\n".join([*([_table(("member", "is"), told)] if told else ()), *([f"Also {also}.\n"] if also else ())])
+    table = [_table(("member", "is"), described)] if described else []
+    return "\n".join([*table, *([f"Also {also}.\n"] if also else ())])
 
 
 _CALLED = FunctionType, classmethod, staticmethod
 
 
 def _words() -> Iterator[str]:
-    """What is called in kernels without a scope: one by one, and elementwise functions and reductions as tables."""
+    """Yield the calls without a scope: one by one, but elementwise functions and reductions in tables."""
     words = intrinsics()
     plain = [w for n, w in words.items() if isinstance(w, Intrinsic) and n not in ELEMENTWISE and n not in REDUCTIONS]
     yield "## Words of kernels\n"
     yield from map(_word, plain)
     yield "## Functions of each element\n"
-    yield "Of scalars and of tiles: `y = tj.exp(x)`. `tj.cta.exp(dst, src)` writes a place, on each scope.\n"
+    yield "They take scalars and tiles: `y = tj.exp(x)`. `tj.cta.exp(dst, src)` writes to `dst`, on each scope.\n"
+    yield _note("Functions of each element")
     for family in FAMILIES:
         records = [record for record in vars(family).values() if isinstance(record, Elementwise)]
         yield f"### {family.__name__.rpartition('.')[2].replace('_', ' ').capitalize()}\n"
         yield _table(("call", "meaning", "takes and gives", "error"), map(_elementwise, records))
     yield "## Reductions\n"
-    yield "Over all axes they give a scalar: `tj.max(x)`. `tj.cta.max(dst, src, axis)` writes a place, on each scope.\n"
+    yield "Over all axes they give a scalar: `tj.max(x)`. `tj.cta.max(dst, src)` writes to `dst`, on each scope.\n"
+    yield _note("Reductions")
     rows = [(f"`tj.{name}{words[name].__signature__}`", _escaped(words[name].meaning)) for name in REDUCTIONS]
     yield _table(("call", "meaning"), rows)
     for space in (w for w in words.values() if isinstance(w, Namespace) and w.name != "fast"):
@@ -227,8 +276,9 @@ def _called(word: Intrinsic) -> str:
 
 
 def _sentence(text: str, names: Iterable[str] = ()) -> str:
-    """names: of parameters, which stay as they are."""
-    begun = text if text.partition(" ")[0] in names else text[:1].upper() + text[1:]
+    """names: of parameters, which keep their case."""
+    first = re.match(r"\w*", text)
+    begun = text if first and first[0] in names else text[:1].upper() + text[1:]
     return f"{begun.removesuffix('.')}."
 
 
@@ -256,10 +306,10 @@ def _elementwise(record: Elementwise) -> tuple[str, ...]:
 
 
 def _operations() -> Iterator[str]:
-    """What is called on a scope; functions of each element and reductions are tables above."""
+    """Yield the operations on a scope, except elementwise functions and reductions."""
     scopes = ", ".join(" or ".join(f"`tj.{n}`" for n in (scope.name, *scope.aliases)) for scope in SCOPES.values())
     yield "## Operations on a scope\n"
-    yield f"The threads of a scope carry an operation out together: {scopes}.\n"
+    yield f"The threads of a scope execute an operation together: {scopes}.\n"
     for name, call in CALLS.items():
         if name in ELEMENTWISE or name in REDUCTIONS:
             continue
@@ -274,8 +324,8 @@ def _operations() -> Iterator[str]:
 
 
 def _results() -> Iterator[str]:
-    """Classes whose objects users get and never make."""
-    yield "## What calls give\n"
+    """Yield the classes of results, which users don't construct."""
+    yield "## Results of calls\n"
     for cls in RESULTS:
         yield "\n".join([f"### {cls.__name__}\n", _prose(inspect.getdoc(cls) or ""), _members(cls)])
 
@@ -286,6 +336,8 @@ def _errors() -> Iterator[str]:
         error = getattr(tj, name)
         base = "" if error is TilejitError else f"A `{error.__bases__[0].__name__}`. "
         yield f"### tj.{name}\n\n{base}{_prose(inspect.getdoc(error) or '')}"
+    rows = [(f"`{name}`", causes) for name, causes in OTHER_ERRORS.items()]
+    yield f"### Other exceptions\n\n{_table(('class', 'raised for'), rows)}"
 
 
 def _modules() -> Iterator[str]:
@@ -301,7 +353,7 @@ def _modules() -> Iterator[str]:
 def _environment() -> Iterator[str]:
     yield "## Environment variables\n"
     rows = [(f"`{v.name}`", v.values, v.meaning, v.unset) for v in VARIABLES]
-    yield _table(("variable", "values", "meaning", "where it isn't set"), rows)
+    yield _table(("variable", "values", "meaning", "if unset"), rows)
 
 
 def _command_line() -> Iterator[str]:
@@ -322,9 +374,9 @@ def _command_line() -> Iterator[str]:
 
 
 def _prose(doc: str) -> str:
-    """A docstring as Markdown: parameters as a list, what is indented as it is, and its example as code."""
+    """Convert a docstring to Markdown: parameters to a list, indented text and the example to code."""
     text, _, example = doc.partition("Example:\n")
-    # what stands between fences is code already
+    # text between fences is code already
     pieces = re.split(r"^(```.*?^```)$", text.strip(), flags=re.DOTALL | re.MULTILINE)
     blocks = ([piece] if k % 2 else map(_paragraph, piece.strip().split("\n\n")) for k, piece in enumerate(pieces))
     parts = [*(block for each in blocks for block in each), _code(textwrap.dedent(example).strip()) if example else ""]
@@ -338,7 +390,7 @@ def _paragraph(block: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text in which Markdown sees nothing but what stands between backticks."""
+    """Escape Markdown, except between backticks."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(p if p.startswith("`") else re.sub(r"([*<|\[\]])", r"\\\1", p) for p in parts)
 

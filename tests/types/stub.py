@@ -119,7 +119,7 @@ def _function(call: Intrinsic, *receiver: str) -> str:
 
 def _docstring(call: Intrinsic) -> str:
     example = textwrap.indent("\n".join(["", "Example:", *(f"    {e}" for e in call.example.splitlines())]), "    ")
-    return f'\n    """{call.meaning}\n{example}\n    """'
+    return f'\n    """{call.meaning}.\n{example}\n    """'
 
 
 def _listed(parameters: Iterable[CallParameter]) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""From a kernel's Python source to tile IR, by reading it once for each signature.
+"""Translation of a kernel's Python source to tile IR, once per signature.
 
-Here is what a launch asks for. `kernel.build` makes the tile IR; nothing that it needs is imported before.
+This package exports what a launch needs; `kernel.build`, which emits the IR, is imported only to compile.
 """
 
 from .captures import captures, changes, functions, token

@@ -1,7 +1,7 @@
-"""Values in kernels as type checkers see them: annotations of parameters, of helpers' parameters and results.
+"""The types of values in kernels, for type checkers: annotations of parameters and of helpers.
 
-Nothing makes objects of these classes: a kernel is read, not run. Types say what kind of value it is and which members
-it has; shapes and element types are checked when the kernel is compiled.
+Kernels are translated and never executed, so these classes have no instances. They say what kind of value a name holds
+and which members it has; shapes and element types are checked when the kernel is compiled.
 """
 
 # mypy: disable-error-code="empty-body, misc, no-overload-impl, override"
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ..layout import TileLayout
 
     class ElementType(type, DType):
-        """What `tj.float32` is: an element type, an annotation of scalars, and a conversion."""
+        """The type of `tj.float32` and the others: an element type, an annotation of scalars, and a conversion."""
 
-        # a variable that begins so may hold any scalar later
+        # Any, because a variable that starts with this value may hold any scalar later
         @overload
         def __call__(cls, value: float) -> Any: ...
         @overload
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         def __eq__(cls, other: object) -> bool: ...
         def __hash__(cls) -> int: ...
 
-    #: whatever takes a number takes a scalar of a kernel too: Python's `min`, `range`, slices, tuples' indices
+    #: a scalar of a kernel is valid wherever Python takes a number: `min`, `range`, slices, indices of tuples
     _Number = int
     Index: TypeAlias = int | slice | EllipsisType | None
     Indices: TypeAlias = Index | tuple[Index, ...]
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class Scalar(_Number):
-    """Annotation of a run-time number in a `@tj.function`: what ids, extents, elements and reductions give.
+    """Annotation of a run-time number, such as an id, an extent, an element or the result of a reduction.
 
     Example:
         @tj.function
@@ -53,18 +53,18 @@ class Scalar(_Number):
 
     @property
     def dtype(self) -> ElementType:
-        """Its element type."""
+        """The element type."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Converted."""
+        """Return the value converted to `dtype`; fp8 saturates unless `saturate` is False."""
 
     def view(self, dtype: DType | DTypeLike) -> Scalar:
-        """Its bits as another type of the same width."""
+        """Return the same bits as another type of the same width."""
 
     if TYPE_CHECKING:
         def __index__(self) -> int: ...
         def __hash__(self) -> int: ...
-        # with a tile the tile's operators answer
+        # with a tile on the other side, the tile's operators apply
         def __neg__(self) -> Scalar: ...
         def __pos__(self) -> Scalar: ...
         def __invert__(self) -> Scalar: ...
@@ -102,9 +102,9 @@ class Scalar(_Number):
 if TYPE_CHECKING:
 
     class TypedScalar(Scalar, metaclass=ElementType):
-        """What `tj.float32` and the others are classes of: numbers of a type that is known."""
+        """The base of the classes of `tj.float32` and the others: numbers of a known type."""
 
-        # some checkers ask the metaclass what a call gives, others this
+        # some checkers take the type of a call from the metaclass, others from here
         @overload
         def __new__(cls, value: float, /) -> Any: ...
         @overload
@@ -112,10 +112,10 @@ if TYPE_CHECKING:
 
 
 class Region:
-    """Annotation of memory that has a place: a tensor, what `tj.alloc_shared` and `tj.alloc_tmem` give, parts of them.
+    """Annotation of memory: a tensor, shared or tensor memory, or a part of one.
 
-    `x[i, j]` is an element, and `x[i, j] = value` converts the value to its type as C does: a float that is known only
-    at run time loses its fraction in memory of integers.
+    `x[i, j]` is an element. `x[i, j] = value` converts the value to the element type as C does: a float that is known
+    only at run time is truncated when an integer is stored.
 
     Example:
         @tj.function
@@ -125,74 +125,74 @@ class Region:
 
     @property
     def shape(self) -> tuple[Scalar, ...]:
-        """Its extents."""
+        """The extents, in elements."""
 
     @property
     def size(self) -> Scalar:
-        """How many elements it has."""
+        """The number of elements."""
 
     def __len__(self) -> int:
-        """Its first extent."""
+        """Return the first extent."""
 
     @property
     def strides(self) -> tuple[Scalar, ...]:
-        """The steps from an element to the next, along each dimension, in elements."""
+        """The distance from one index to the next in each dimension, in elements."""
 
     @property
     def dtype(self) -> ElementType:
-        """Its element type."""
+        """The element type."""
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """The number of dimensions."""
 
     @property
     def layout(self) -> TileLayout:
-        """Its layout, which tensors with strides that are known only at launch don't have."""
+        """The layout; only whole buffers whose strides are known at compile time have one."""
 
     @property
     def T(self) -> Region:
-        """The dimensions in the opposite order; nothing is moved."""
+        """The region with its dimensions reversed; no data is moved."""
 
     @overload
     def __getitem__(self, index: int | tuple[int, ...], /) -> RegionElement | Any: ...
     @overload
     def __getitem__(self, index: Indices, /) -> Region: ...
     def __getitem__(self, index: Indices, /) -> Region:
-        """An element, or the region that slices name; an integer drops a dimension."""
+        """Return an element or a region; each integer in the index drops a dimension."""
 
     def __setitem__(self, index: Indices, value: float | Tile | Region, /) -> None:
-        """Stores an element."""
+        """Store a scalar to an element."""
 
     def tile(self, shape: int | Sequence[int], index: int | Sequence[int]) -> Region:
-        """The index-th tile of a shape; past the edge of a tensor it reads as fill and isn't written."""
+        """Return the tile at `index` in a grid of tiles of `shape`; elements past a tensor's edge are masked."""
 
     def at(self, index: Tile | int, axis: int = 0) -> Gather:
-        """The rows that a tile of indices names: a place for load, store and `tj.atomic`."""
+        """Return the rows that a tile of indices names along `axis`, for load, store and `tj.atomic`."""
 
     def permute(self, *axes: int) -> Region:
-        """The dimensions in another order; nothing is moved."""
+        """Return the region with its dimensions reordered; no data is moved."""
 
     @overload
     def view(self, shape: int | Sequence[int] | DType | DTypeLike, layout: TileLayout | None = None) -> Region: ...
     @overload
     def view(self, *shape: int) -> Region: ...
     def view(self, *shape: Any, layout: TileLayout | None = None) -> Region:
-        """The same memory with another shape and layout, or as another element type."""
+        """Return the same memory with another shape and layout, or as another element type."""
 
     @overload
     def reshape(self, shape: int | Sequence[int]) -> Region: ...
     @overload
     def reshape(self, *shape: int) -> Region: ...
     def reshape(self, *shape: Any) -> Region:
-        """The same memory in another shape, elements in row-major order; one extent may be -1."""
+        """Return the same memory in another shape, in row-major order; one extent may be -1."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """An element, converted."""
+        """Return an element converted to `dtype`; fp8 saturates unless `saturate` is False."""
 
 
 class Tensor(Region):
-    """Annotation of an array parameter; its default may be a `tj.spec(...)` that pins the type.
+    """Annotation of an array parameter; a default of `tj.spec(...)` pins its type.
 
     Example:
         @tj.kernel(threads=32)
@@ -203,40 +203,40 @@ class Tensor(Region):
 
 
 class RegionElement(Scalar, Region):
-    """What an index of integers names: an element as a value or as a place, or a region of fewer dimensions."""
+    """The result of an index of integers: an element as a value or a place, or a region of fewer dimensions."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Scalar:
-        """Converted."""
+        """Return the element converted to `dtype`; fp8 saturates unless `saturate` is False."""
 
 
 class Gather:
-    """What `.at` gives: rows named by a tile of indices."""
+    """The result of `.at`: rows of memory that a tile of indices names."""
 
     @property
     def shape(self) -> tuple[Scalar, ...]:
-        """Its extents: the index's, then those of the other dimensions."""
+        """The extents: those of the index, then those of the other dimensions."""
 
     @property
     def size(self) -> Scalar:
-        """How many elements it has."""
+        """The number of elements."""
 
     def __len__(self) -> int:
-        """Its first extent."""
+        """Return the first extent."""
 
     @property
     def dtype(self) -> ElementType:
-        """Its element type."""
+        """The element type."""
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """The number of dimensions."""
 
     def __getitem__(self, index: Indices, /) -> Gather:
-        """A part of it."""
+        """Return a part of each row; the dimensions of the index stay whole."""
 
 
 class Tile:
-    """Annotation of a tile in registers: what `tj.alloc_local`, `s.load` and expressions of tiles give.
+    """Annotation of a tile in registers, from `tj.alloc_local`, a load or an expression of tiles.
 
     Example:
         @tj.function
@@ -246,75 +246,75 @@ class Tile:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extents."""
+        """The extents, in elements."""
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
 
     def __len__(self) -> int:
-        """Its first extent."""
+        """Return the first extent."""
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Of a tile without thread axes: steps in elements."""
+        """The strides in elements; a KernelTypeError for a tile that is spread over threads."""
 
     @property
     def dtype(self) -> ElementType:
-        """Its element type."""
+        """The element type."""
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """The number of dimensions."""
 
     @property
     def layout(self) -> TileLayout:
-        """Its layout; asking for it fixes that of an open tile."""
+        """The layout; reading it fixes the layout of a tile that has none yet."""
 
     @property
     def scope(self) -> Any:
-        """The threads that own it, as in `x.scope.copy(...)`."""
+        """The scope whose threads own the tile, as in `x.scope.copy(...)`."""
 
     @property
     def registers(self) -> Tile:
-        """The calling thread's own part, as one dimension."""
+        """The calling thread's elements, as a tile of one dimension; indices must be known at compile time."""
 
     @property
     def T(self) -> Tile:
-        """The dimensions in the opposite order."""
+        """The tile with its dimensions reversed."""
 
     @overload
     def __getitem__(self, index: int | tuple[int, ...], /) -> TileElement: ...
     @overload
     def __getitem__(self, index: Indices, /) -> Tile: ...
     def __getitem__(self, index: Indices, /) -> Tile:
-        """An element, or a part; None adds a dimension of 1."""
+        """Return an element or a part of the tile; None adds a dimension of extent 1."""
 
     def __setitem__(self, index: Indices, value: float | Tile | Region, /) -> None:
-        """Stores an element of what `tj.alloc_local` gave."""
+        """Store a scalar to an element; the tile must come from `tj.alloc_local`."""
 
     def astype(self, dtype: DType | DTypeLike, saturate: bool = True) -> Tile:
-        """Converted; fp8 saturates as hardware does, or overflows as in ml_dtypes."""
+        """Return the tile converted to `dtype`; fp8 saturates, or overflows as in ml_dtypes if `saturate` is False."""
 
     @overload
     def reshape(self, shape: int | Sequence[int]) -> Tile: ...
     @overload
     def reshape(self, *shape: int) -> Tile: ...
     def reshape(self, *shape: Any) -> Tile:
-        """The elements in row-major order, in another shape; one extent may be -1."""
+        """Return the elements in another shape, in row-major order; one extent may be -1."""
 
     def permute(self, *axes: int) -> Tile:
-        """The dimensions in another order."""
+        """Return the tile with its dimensions reordered."""
 
     @overload
     def view(self, shape: int | Sequence[int] | DType | DTypeLike, layout: TileLayout | None = None) -> Tile: ...
     @overload
     def view(self, *shape: int) -> Tile: ...
     def view(self, *shape: Any, layout: TileLayout | None = None) -> Tile:
-        """The same registers with another shape and layout, or as another element type."""
+        """Return the same registers with another shape and layout, or as another element type."""
 
     def tile(self, shape: int | Sequence[int], index: int | Sequence[int]) -> Tile:
-        """The index-th part of a shape."""
+        """Return the part at `index` in a grid of tiles of `shape`."""
 
     if TYPE_CHECKING:
         def __hash__(self) -> int: ...
@@ -356,41 +356,41 @@ class Tile:
 
 
 class TileElement(Scalar, Tile):
-    """What an index of integers names in a tile: an element, or a part of fewer dimensions."""
+    """The result of an index of integers into a tile: an element, or a part of fewer dimensions."""
 
 
 class Barrier:
-    """What `tj.alloc_barrier` gives: a barrier in shared memory, or several of them."""
+    """The result of `tj.alloc_barrier`: one or several barriers in shared memory."""
 
     def __getitem__(self, index: int, /) -> Barrier:
-        """One of several."""
+        """Return one of several barriers."""
 
     def wait(self, n: int) -> None:
-        """Waits until phase n is complete, counted from 0; returns at once for n below 0."""
+        """Wait until phase n is complete; phases count from 0, and a negative n returns at once."""
 
     def test(self, n: int) -> bool:
-        """Whether phase n is complete."""
+        """Return True if phase n is complete."""
 
     def expect(self, bytes: int) -> None:
-        """Has the present phase await so many bytes of copies besides; each thread that comes here does."""
+        """Add bytes of copies that the current phase waits for; every thread that calls this adds them."""
 
 
 class NamedBarrier:
-    """What `tj.named_barrier` gives: one of the CTA's barriers by its number."""
+    """The result of `tj.named_barrier`: a barrier of the CTA by its number."""
 
     def sync(self) -> None:
-        """Waits for all of its threads; orders their memory accesses."""
+        """Wait for all threads of the barrier, and order their memory accesses."""
 
     def arrive(self) -> None:
-        """Counts as some of its threads, and goes on."""
+        """Arrive without waiting."""
 
 
 class RingStep:
-    """What `ring[i]` gives: use i of a ring's stages."""
+    """The result of `ring[i]`: step i, which uses stage `i % stages` of the ring."""
 
     @property
     def stage(self) -> Scalar:
-        """Which of the ring's stages it uses."""
+        """The index of the stage that the step uses."""
 
     @property
     def full(self) -> Barrier:
@@ -401,14 +401,14 @@ class RingStep:
         """The barrier at which consumers arrive."""
 
     def acquire(self) -> None:
-        """Waits until consumers are done with the stage's last use."""
+        """Wait until consumers have released the previous use of the stage."""
 
     def wait(self) -> None:
-        """Waits until producers have filled the stage."""
+        """Wait until producers have filled the stage."""
 
 
 class Ring:
-    """What `tj.alloc_ring` gives: stages that producers fill and consumers empty."""
+    """The result of `tj.alloc_ring`: stages that producers fill and consumers empty."""
 
     def __getitem__(self, index: int, /) -> RingStep:
-        """RingStep i, which uses stage i % stages."""
+        """Return step i, which uses stage `i % stages`."""

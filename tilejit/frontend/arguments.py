@@ -1,4 +1,4 @@
-"""Matching a call's arguments with the parameters that it names."""
+"""Binding of a call's arguments to parameters."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from .values import Constant, Value
 
 __all__ = ["Arguments", "Handler", "bind", "is_none", "optional", "with_one_shape"]
 
-#: parameter's name -> the expression that a call gives for it
+#: parameter name -> the expression that the call passes for it
 Arguments = dict[str, ast.expr]
 
-#: what a call of an intrinsic gives, from its arguments
+#: translates a call of an intrinsic, from its arguments
 Handler = Callable[[Context, ast.Call, Arguments], Value]
 
-
-#: parameter that isn't there yet -> what to write instead
+#: parameter that is not implemented yet -> the hint
 NOT_YET = {
-    "cta": "arrive at a barrier of this CTA; of a ring with multicast= a release reaches the others",
-    "cache": "copy, load and store take it: copies that go on by themselves have no hint of caches",
-    "reduce": "add by tj.atomic.add(place, tile), from registers",
+    "cta": "arrive at a barrier of this CTA; of a ring with multicast= a release reaches the other CTAs",
+    "cache": "copy, load and store take it: asynchronous copies have no cache hints",
+    "reduce": "add a tile in registers with tj.atomic.add(place, tile)",
 }
 
-
-#: a parameter of Triton's or PyTorch's -> ours
+#: parameter of Triton or PyTorch -> the one here
 ELSEWHERE = {
     "other": "fill",
     "count": "arrivals",
@@ -47,9 +45,9 @@ ELSEWHERE = {
 def bind(
     ctx: Context, node: ast.Call, what: str, parameters: tuple[str, ...], required: int, value: str = ""
 ) -> Arguments:
-    """The arguments' expressions by parameter name; a parameter that gets no argument is left out.
+    """Return the argument expressions by parameter name; a parameter without an argument is left out.
 
-    required: how many of the first parameters must be given. value: the function that gives what this one writes.
+    required: how many of the leading parameters have no default. value: the function that returns what `what` writes.
     """
     for argument in node.args:
         if type(argument) is ast.Starred:
@@ -77,7 +75,7 @@ def bind(
         if keyword.arg in expressions:
             raise ctx.type_error(keyword, f"{what} gets {keyword.arg} twice", "give it once")
         expressions[keyword.arg] = keyword.value
-    # those by position are the first ones
+    # positional arguments fill the leading parameters
     missing = [name for name in parameters[len(node.args) : required] if name not in expressions]
     if missing:
         hint = f"its parameters: {', '.join(parameters)}"
@@ -92,7 +90,7 @@ def _starred(ctx: Context, argument: ast.AST) -> Exception:
 
 
 def with_one_shape(node: ast.Call) -> ast.Call:
-    """A call whose extents may stand side by side, as NumPy's, with a tuple of them: `x.reshape(8, 8)`."""
+    """Return the call with several positional extents, as in `x.reshape(8, 8)`, packed into one tuple."""
     if len(node.args) < 2 or any(isinstance(argument, ast.Starred) for argument in node.args):
         return node
     shape = ast.copy_location(ast.Tuple(node.args, ast.Load()), node.args[0])
@@ -105,7 +103,7 @@ def _count(parameters: tuple[str, ...]) -> str:
 
 
 def optional(ctx: Context, argument: ast.expr | None) -> Value | None:
-    """The argument's value; None where there is no argument, or it is None."""
+    """Evaluate an optional argument; None if it is missing or None."""
     if argument is None:
         return None
     value = ctx.evaluate(argument)
@@ -113,5 +111,5 @@ def optional(ctx: Context, argument: ast.expr | None) -> Value | None:
 
 
 def is_none(value: Value) -> bool:
-    """Whether a value is Python's None."""
+    """True if the value is Python's None."""
     return isinstance(value, Constant) and value.value is None

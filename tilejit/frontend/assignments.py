@@ -1,4 +1,4 @@
-"""Assignments: to names, to the names of a tuple, to elements of memory."""
+"""Assignments to names, to tuples of names, and to elements of memory."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .context import Context
 from .joins import can_take
 from .operators import binary
 from .products import accumulated
-from .scalars import convert, weak_type
+from .scalars import convert
 from .singles import as_scalar
-from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope
+from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number, owner_scope, weak_type
 
 __all__ = ["annotated", "assign", "assign_to", "augmented", "named"]
 
 
 def assign(ctx: Context, node: ast.Assign) -> bool:
-    """`target = value`."""
+    """Translate `target = value`."""
     name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
     value = ctx.evaluate_for(name, node.value)
     for target in node.targets:
@@ -31,7 +31,7 @@ def assign(ctx: Context, node: ast.Assign) -> bool:
 
 
 def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
-    """`target: annotation = value`; a type converts a scalar."""
+    """Translate `target: annotation = value`; an element type converts a scalar."""
     if node.value is None:
         raise ctx.syntax_error(node, "a declaration without a value can't be used in a kernel", "assign a value")
     name = node.target.id if isinstance(node.target, ast.Name) else None
@@ -44,7 +44,7 @@ def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
 
 
 def augmented(ctx: Context, node: ast.AugAssign) -> bool:
-    """`target += value` and the like."""
+    """Translate `target += value` and the other augmented assignments."""
     if isinstance(node.target, ast.Subscript):
         memory = regions.unloaded(ctx, node.target)
         _check_place(ctx, node.target, memory, node)
@@ -62,7 +62,7 @@ def augmented(ctx: Context, node: ast.AugAssign) -> bool:
 
 
 def _augmented(ctx: Context, node: ast.AugAssign, old: Value) -> Value:
-    """The new value of a name; a product that is added to a tile is summed in its registers."""
+    """Return the new value of a name; `tile += a @ b` accumulates in the tile's registers."""
     added = node.value
     is_product = isinstance(node.op, ast.Add) and isinstance(added, ast.BinOp) and isinstance(added.op, ast.MatMult)
     if is_product and isinstance(old, Memory) and old.is_local:
@@ -73,7 +73,7 @@ def _augmented(ctx: Context, node: ast.AugAssign, old: Value) -> Value:
 
 
 def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
-    """Give a name, the names of a tuple, or an element its value."""
+    """Assign a value to a name, a tuple of names, or an element."""
     if isinstance(target, ast.Name):
         value = named(ctx, target, target.id, _in_loops_type(ctx, target, value))
         ctx.bind(target.id, Binding(value, ctx.span(target)))
@@ -93,7 +93,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """A number, or a tile of one, as a name holds it that a loop carries and that was a literal: in the loop's type."""
+    """Convert a number to the loop-wide type of its name, if the name started as a literal before the loop."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value
@@ -111,7 +111,7 @@ def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
 
 
 def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
-    """The value as a name holds it: computed once."""
+    """Return the value that the name is bound to, after emitting a `Let` for a computed scalar."""
     if isinstance(value, Scalar):
         is_computed = not isinstance(value.expr, walk.LEAVES)
         return Scalar(ctx.let(name, value.expr, ctx.span(node)), value.weak) if is_computed else value
@@ -122,10 +122,10 @@ def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
 
 def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
     if not isinstance(value, Items):
-        hint = "use one name; an index along each axis is tj.cta_id(0), tj.cta_id(1)"
+        hint = "use one name; the index along each axis is tj.cta_id(0), tj.cta_id(1)"
         if isinstance(value, Memory):
-            hint = "use one name; tj.split(x, 2, axis) gives parts of a tile, tj.argmax(x) where its maximum is"
-        raise ctx.type_error(target, f"{describe(value)} can't be unpacked; a tuple can", hint)
+            hint = "use one name; tj.split(x, 2, axis) splits a tile, tj.argmax(x) finds its maximum"
+        raise ctx.type_error(target, f"only a tuple can be unpacked; this is {describe(value)}", hint)
     if ast.Starred in map(type, target.elts):
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")
     if len(value.items) != len(target.elts):
@@ -138,7 +138,7 @@ def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
 
 
 def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value | ast.AugAssign) -> None:
-    """Refuse to assign to anything but an element. value: what is assigned, or the augmented assignment."""
+    """Refuse to assign to anything but an element. value: the assigned value, or the augmented assignment."""
     if isinstance(memory, Items):
         raise ctx.type_error(node, "a tuple can't be changed", "make a new tuple, or use tj.alloc_local")
     if not isinstance(memory, Memory):
@@ -153,7 +153,7 @@ def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value 
 
 
 def _instead(place: str, memory: Memory, value: Value | ast.AugAssign) -> str:
-    """The call that writes a region, a tile in registers or memory. place: the region's text."""
+    """Return the call that writes a whole region. place: the source text of the region."""
     scope = owner_scope(memory.buffer) if memory.is_local else CTA.name
     if isinstance(value, ast.AugAssign):
         written = ast.unparse(value)

@@ -1,4 +1,4 @@
-"""`tj.atomic.add(place, value)` and its like: updates of elements that no other thread comes between."""
+"""The calls of `tj.atomic`: atomic updates of elements and regions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .arguments import Arguments, Handler, optional
 from .context import Context
 from .operands import placed
 from .ordered import memory_scope, need_shared
-from .scalars import held, truth
+from .scalars import condition, held
 from .singles import as_scalar, scalar_of
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
 from .words import ATOMICS
@@ -48,7 +48,7 @@ def _atomic(name: str) -> Handler:
 
 
 def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments) -> None:
-    """Refuses an array and an index side by side, as Numba has them: a number stands where the order should."""
+    """Refuse an array and an index as separate arguments, as in Numba, where a number would be the memory order."""
     order = arguments.get("order")
     value = optional(ctx, order)
     if order not in node.args or (isinstance(value, Constant) and isinstance(value.value, str)):
@@ -61,7 +61,6 @@ def _need_indexed(ctx: Context, node: ast.Call, name: str, arguments: Arguments)
 
 
 def _of_element(ctx: Context, node: ast.Call, name: str, region: Region, values: list[Expr], order: str) -> Scalar:
-    """The update of one element by the calling thread."""
     span = ctx.span(node)
     var = Var(ctx.unique(f"{region.buffer.root.name}.before"), region.dtype, span=span, data=region.dtype is int64)
     ctx.emit(Atomic(ATOMICS[name], Element(region.buffer, region.starts, span), tuple(values), order, var, span))
@@ -72,7 +71,7 @@ def _of_region(
     ctx: Context, node: ast.Call, name: str, place: dict[str, Region | Expr], values: list[Memory | Expr],
     mask: Memory | Expr | None, order: str,
 ) -> Value:
-    """The update of each element, by the threads that own the tiles; by each thread where there is none."""
+    """Emit the update of a region by the owners of the tiles, or by each thread if no operand is a tile."""
     region, span = place["place"], ctx.span(node)
     assert isinstance(region, Region)
     tiles_given = [each for each in (*values, mask) if isinstance(each, Memory)]
@@ -99,11 +98,13 @@ def _of_region(
 
 
 def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | Expr:
-    """What an element is updated by: a tile's elements, or one value for all."""
+    """Return the operand of an update: a tile, or one value for all elements."""
     value = as_scalar(ctx, node, ctx.evaluate(node))
     if not isinstance(value, Memory):
         expr = held(ctx, node, value, region.dtype).expr
-        return _negated(expr) if name == "sub" else expr
+        if name == "sub":
+            expr = build.op("neg", expr) if expr.dtype.is_float else build.sub(build.const(0, expr.dtype), expr)
+        return expr
     if not region.shape:
         raise ctx.type_error(node, f"one element takes a scalar; this is {describe(value)}", "index it, as in x[i, j]")
     tile = tiles.local_tile(ctx, node, f"atomic.{name}", value)
@@ -113,14 +114,13 @@ def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | 
 
 
 def _mask(ctx: Context, argument: ast.expr | None) -> Memory | Expr | None:
-    """Which elements are updated, as a tile or for all; None where all are."""
+    """Return the mask as a tile or a scalar; None if every element is updated."""
     value = optional(ctx, argument)
     if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
         return None
     if isinstance(value, Memory):
         return tiles.local_tile(ctx, argument, "mask=", value)
-    holds = truth(ctx, argument, value)
-    return build.const(holds, bool_) if isinstance(holds, bool) else holds
+    return condition(ctx, argument, value)
 
 
 def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
@@ -128,24 +128,19 @@ def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
     if has_type(op, dtype):
         return
     having = ", ".join(t.name for t in DTYPES.values() if has_type(op, t))
-    hint = f"there is one of {having}"
+    hint = f"it supports {having}"
     if dtype.is_float and dtype.bits in (32, 64) and op == "cas":
         hint += f"; compare the bits: A.view(tj.int{dtype.bits})"
-    raise ctx.type_error(node, f"there is no atomic {name} of {dtype}", hint)
-
-
-def _negated(value: Expr) -> Expr:
-    """What is added for a value that is subtracted; of unsigned integers it wraps around."""
-    return build.op("neg", value) if value.dtype.is_float else build.sub(build.const(0, value.dtype), value)
+    raise ctx.type_error(node, f"atomic {name} does not support {dtype}", hint)
 
 
 def _order(ctx: Context, node: ast.Call, argument: ast.expr | None) -> str:
     value = optional(ctx, argument)
     order = "relaxed" if value is None else ctx.constant(value, node, "the order")
     if order not in _ORDERS:
-        raise ctx.type_error(node, f"there is no order {order!r}", f"one of {', '.join(_ORDERS)}")
+        raise ctx.type_error(node, f"{order!r} is not a memory order", f"write one of {', '.join(_ORDERS)}")
     return str(order)
 
 
-#: name -> what a call of it gives: the elements from before
+#: name -> its handler, which returns the old values
 ATOMIC_CALLS: dict[str, Handler] = {f"atomic.{name}": _atomic(name) for name in ATOMICS}

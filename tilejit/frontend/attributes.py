@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, EnumMeta
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..dtypes import DType
-from ..ir.nodes import Strided
+from ..ir.nodes import Expr, Strided
 from ..layout import TileLayout
 from ..ops.tile import CALLS
 from ..scopes import CTA, SCOPES
 from ..wording import guessed
-from . import barriers, extents, foreign, vocabulary
+from . import barriers, foreign, vocabulary
 from . import memory as mem
 from .context import Context
 from .fixing import fixed_layout
 from .names import captured
 from .regions import strides_of
+from .scalars import fold, operate
 from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Value, describe, owner_scope
 
-__all__ = ["OF_MEMORY", "OF_ROWS", "OF_SCALAR", "attribute"]
+__all__ = ["OF_MEMORY", "OF_ROWS", "OF_SCALAR", "attribute", "length"]
 
 _MISSING = object()
 
-#: the attributes of each kind of value; `annotations` has them for type checkers
+#: the attributes of each kind of value; `annotations` declares them for type checkers
 OF_MEMORY = ("T", "astype", "at", "dtype", "layout", "ndim", "permute", "registers", "reshape", "scope", "shape",
              "size", "strides", "tile", "view")
 _METHODS_OF_MEMORY = ("astype", "at", "permute", "reshape", "tile", "view")
@@ -34,9 +36,31 @@ OF_ROWS = ("dtype", "ndim", "shape", "size")
 OF_SCALAR = ("astype", "dtype", "view")
 _METHODS_OF_SCALAR = ("astype", "view")
 
+#: None for a dimension that an index dropped
+Extents: TypeAlias = Sequence[int | Expr | None]
+
+
+def shape_of(extents: Extents) -> Items:
+    """Return the extents of the dimensions that no index dropped."""
+    return Items(tuple([Constant(e) if isinstance(e, int) else Scalar(e) for e in extents if e is not None]))
+
+
+def size_of(ctx: Context, node: ast.AST, extents: Extents) -> Value:
+    """Return the product of the extents."""
+    product: Value = Constant(1)
+    for extent in shape_of(extents).items:
+        folded = fold(ctx, node, operator.mul, (product, extent))
+        product = operate(ctx, node, "mul", (product, extent)) if folded is None else folded
+    return product
+
+
+def length(extents: Extents) -> Value | None:
+    """Return the first extent; None for rank 0."""
+    return next(iter(shape_of(extents).items), None)
+
 
 def attribute(ctx: Context, node: ast.Attribute) -> Value:
-    """`base.name`."""
+    """Translate `base.name`."""
     base = ctx.evaluate(node.value)
     if isinstance(base, Constant):
         known = ctx.attributes.get((id(base), node.attr))
@@ -45,14 +69,14 @@ def attribute(ctx: Context, node: ast.Attribute) -> Value:
         return known[1]
     handler = _ATTRIBUTES.get(type(base))
     if handler is None:
-        hint = "tensors, tiles and scalars have some"
+        hint = "tensors, tiles and scalars have attributes"
         raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", hint)
     return handler(ctx, node, base)
 
 
-#: an attribute that isn't there yet -> what there is
+#: attribute that is not implemented yet -> the hint
 _NOT_YET = {
-    "in_cta": "other CTAs' shared memory is filled by copies only: copy_async(..., barrier=ring[i], multicast=0), of "
+    "in_cta": "only copies fill the shared memory of other CTAs: copy_async(..., barrier=ring[i], multicast=0), with "
     "ring = tj.alloc_ring(..., multicast=0)",
 }
 
@@ -60,7 +84,7 @@ _NOT_YET = {
 def _missing(ctx: Context, node: ast.Attribute, what: str, names: tuple[str, ...]) -> Exception:
     hint = _NOT_YET.get(node.attr) or guessed(node.attr, names, f"it has {', '.join(names)}")
     if node.attr in CALLS and CTA in CALLS[node.attr].scopes:
-        hint = f"call it on the threads that carry it out: tj.cta.{node.attr}({ast.unparse(node.value)}, ...)"
+        hint = f"call it on the scope that executes it: tj.cta.{node.attr}({ast.unparse(node.value)}, ...)"
     return ctx.type_error(node, f"{what} has no attribute {node.attr}", foreign.instead(node.attr) or hint)
 
 
@@ -82,7 +106,7 @@ def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exc
     namespaces = [member for member in members if isinstance(member, vocabulary.ScopeNamespace)]
     scopes = dict.fromkeys(str(namespace) for namespace in namespaces if node.attr in namespace.operations)
     if scopes:
-        hint = f"call it on the threads that carry it out: {', '.join(f'{scope}.{node.attr}' for scope in scopes)}"
+        hint = f"call it on the scope that executes it: {', '.join(f'{scope}.{node.attr}' for scope in scopes)}"
         return ctx.type_error(node, f"{module.__name__} has no {node.attr}", hint)
     return ctx.type_error(node, f"{module.__name__} has no {node.attr}", foreign.instead(node.attr) or hint)
 
@@ -90,9 +114,9 @@ def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exc
 def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
     name = node.attr
     if name == "shape":
-        return extents.shape(base.extents)
+        return shape_of(base.extents)
     if name == "size":
-        return extents.size(ctx, node, base.extents)
+        return size_of(ctx, node, base.extents)
     if name == "strides":
         return Items(strides_of(ctx, node, base))
     if name == "dtype":
@@ -114,13 +138,13 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
 
 def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
     if node.attr == "shape":
-        return extents.shape(base.extents)
+        return shape_of(base.extents)
     if node.attr == "dtype":
         return Constant(base.dtype)
     if node.attr == "ndim":
         return Constant(len(base.extents))
     if node.attr == "size":
-        return extents.size(ctx, node, base.extents)
+        return size_of(ctx, node, base.extents)
     if node.attr in OF_MEMORY and node.attr != "at":
         raise ctx.type_error(
             node, f"{describe(base)} has no attribute {node.attr}",
@@ -167,7 +191,7 @@ def _of_constant(ctx: Context, node: ast.Attribute, base: Constant) -> Value:
     raise foreign.no_attribute(ctx, node, value)
 
 
-#: what gives the attributes of a kind of value but constants
+#: kind of value -> the handler of its attributes; constants have their own
 _ATTRIBUTES: Mapping[type[Value], Callable[[Context, ast.Attribute, Any], Value]] = {
     Memory: _of_memory,
     Rows: _of_rows,

@@ -1,8 +1,7 @@
-"""Barriers and rings of them: `tj.alloc_barrier`, `tj.alloc_ring`, their steps, arrivals and waits.
+"""Barriers and rings: `tj.alloc_barrier`, `tj.alloc_ring`, ring steps, arrivals and waits.
 
-A ring has a `full` and an `empty` barrier for each of its stages. Step i is at stage i % stages, for the
-(i // stages + 1)-th time: so producers wait for phase i // stages - 1 of `empty`, consumers for phase i // stages of
-`full`.
+A ring has a `full` and an `empty` barrier per stage. Step i is use number i // stages of stage i % stages, so producers
+wait for phase i // stages - 1 of `empty`, and consumers for phase i // stages of `full`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ..layout import TileLayout
 from ..target import TENSOR_MEMORY_TARGETS, WARP
 from ..wording import counted
 from .arguments import Arguments, bind, optional
-from .clusters import along
+from .clusters import ring_multicast
 from .context import Context
 from .index_types import as_index
 from .values import (
@@ -40,11 +39,10 @@ from .values import (
 
 __all__ = [
     "CALLS", "INDEXED", "METHODS", "OF_BARRIER", "OF_NAMED", "OF_RING", "OF_STEP", "WITH_ATTRIBUTES", "alloc_barrier",
-    "alloc_ring", "attribute", "named", "named_barrier", "number_of", "region", "subscript",
-    "turns_of",
+    "alloc_ring", "attribute", "named", "named_barrier", "region", "ring_loop_hint", "ring_number_hint", "subscript",
 ]
 
-#: the attributes of each kind of value; `annotations` has them for type checkers
+#: the attributes of each kind of value; `annotations` declares them for type checkers
 OF_BARRIER = ("expect", "test", "wait")
 OF_STEP = ("acquire", "empty", "full", "stage", "wait")
 _CALLED_OF_STEP = ("acquire", "wait")
@@ -52,13 +50,13 @@ OF_NAMED = ("arrive", "sync")
 OF_RING: tuple[str, ...] = ()
 _NAMES = {Barrier: OF_BARRIER, NamedBarrier: OF_NAMED, Ring: OF_RING, RingStep: OF_STEP}
 
-#: the kinds of values here that have attributes, and those that have an index
+#: the kinds of values here that have attributes, and those that can be indexed
 WITH_ATTRIBUTES = (Barrier, NamedBarrier, Ring, RingStep)
 INDEXED = (Barrier, Ring)
 
 
 def alloc_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.alloc_barrier(arrivals=1, stages=None)`."""
+    """Translate `tj.alloc_barrier(arrivals=1, stages=None)`."""
     arrivals = _count(ctx, arguments, "arrivals", "the number of arrivals that complete a phase")
     has_stages = optional(ctx, arguments.get("stages")) is not None
     stages = _count(ctx, arguments, "stages", "the number of barriers")
@@ -67,11 +65,11 @@ def alloc_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.alloc_ring(stages, producers=1, consumers=1, multicast=None)`."""
+    """Translate `tj.alloc_ring(stages, producers=1, consumers=1, multicast=None)`."""
     stages = _count(ctx, arguments, "stages", "the number of stages")
     producers = _count(ctx, arguments, "producers", "the number of producers")
     consumers = _count(ctx, arguments, "consumers", "the number of consumers")
-    axis, ctas = along(ctx, arguments)
+    axis, ctas = ring_multicast(ctx, arguments)
     name = ctx.hint or "ring"
     return Ring(
         _allocated(ctx, node, f"{name}.full", stages, producers, "commit", axis),
@@ -80,14 +78,13 @@ def alloc_ring(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _count(ctx: Context, arguments: Arguments, name: str, what: str) -> int:
-    """A count that a call gives, 1 where it doesn't."""
     argument = arguments.get(name)
     value = optional(ctx, argument)
     if value is None or argument is None:
         return 1
     count = ctx.integer(value, argument, what)
     if count < 1:
-        raise ctx.type_error(argument, f"{what} is at least 1; got {count}", f"give {name}= at least 1")
+        raise ctx.type_error(argument, f"{what} must be at least 1; got {count}", f"give {name}= at least 1")
     return count
 
 
@@ -95,7 +92,7 @@ def _allocated(
     ctx: Context, node: ast.Call, name: str, stages: int, arrivals: int, call: str = "", axis: int | None = None,
     ctas: int = 1,
 ) -> Buffer:
-    """ctas: how many arrive so often in each phase."""
+    """Allocate barriers. ctas: the number of CTAs that each make `arrivals` arrivals in a phase."""
     span = ctx.span(node)
     if not ctx.target.has_barriers:
         raise ResourceError(
@@ -114,38 +111,36 @@ def _allocated(
 
 
 def named_barrier(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.named_barrier(id, threads)`."""
+    """Translate `tj.named_barrier(id, threads)`."""
     number = _number(ctx, arguments["id"], "the number of a barrier")
     count = ctx.integer(ctx.evaluate(arguments["threads"]), arguments["threads"], "the number of threads")
     if count < 1 or count % WARP or count > ctx.threads:
         raise ctx.type_error(
-            arguments["threads"], f"{count} threads of a CTA of {ctx.threads} meet at a barrier; whole warps do",
-            f"give a multiple of {WARP}, at most the CTA's threads",
+                arguments["threads"], f"{count} threads can't synchronize at a named barrier of a CTA of {ctx.threads}",
+                f"give a multiple of {WARP}, at most the number of threads in the CTA",
         )
     low, high = facts.bounds(number)
     first, last = USERS[0], USERS[-1]
     if (low is not None and low > last) or (high is not None and high < first):
         which = str(number.value) if isinstance(number, Const) else f"{low} or more" if low else f"{high} or less"
         raise ResourceError(
-            f"barrier {which} by its number; there are {first} to {last}: 0 is tj.cta_sync()'s, and those from "
-            f"{OF_WARPGROUPS} on are tj.warpgroup_sync()'s", span=ctx.span(arguments["id"]),
-            hint="barriers in shared memory, tj.alloc_barrier(), are as many as you like",
+            f"barrier {which} by its number; named barriers are {first} to {last}: tj.cta_sync() uses 0, and "
+            f"tj.warpgroup_sync() uses those from {OF_WARPGROUPS} on", span=ctx.span(arguments["id"]),
+            hint="use a barrier in shared memory, tj.alloc_barrier()",
         )
     if low is None or high is None or low < first or high > last:
         is_one = build.logical_and(
             build.greater_equal(number, build.const(first, int32)), build.less_equal(number, build.const(last, int32))
         )
-        told = f"barrier {{0}} by its number; there are {first} to {last}"
-        ctx.emit(Assert(is_one, told, "bounds", (build.cast(number, int64),), ctx.span(arguments["id"])))
+        message = f"barrier {{0}} by its number; named barriers are {first} to {last}"
+        ctx.emit(Assert(is_one, message, "bounds", (build.cast(number, int64),), ctx.span(arguments["id"])))
     return NamedBarrier(number, count)
 
 
 def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
-    """`b[i]`, one of several barriers; `ring[i]`, a step."""
+    """Translate `b[i]`, one of several barriers, or `ring[i]`, a step."""
     if isinstance(node.slice, (ast.Slice, ast.Tuple)):
-        raise ctx.type_error(
-            node, f"{describe(base)} has one index", f"name one: {ast.unparse(node.value)}[i], and the others in turn"
-        )
+        raise ctx.type_error(node, f"{describe(base)} takes one index", f"write {ast.unparse(node.value)}[i]")
     value = ctx.evaluate(node.slice)
     index = ctx.scalar(value, node.slice, int32, "an index")
     if not index.dtype.is_integer:
@@ -154,7 +149,7 @@ def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
         return _step(ctx, node, base, index)
     if base.index is not None:
         raise ctx.type_error(
-            node, f"{base.buffer.name} is one barrier", "name it without an index, or allocate more: stages=4"
+            node, f"{base.buffer.name} is one barrier", "use it without an index, or allocate several: stages=4"
         )
     count = base.count
     if isinstance(index, Const) and not 0 <= index.value < count:
@@ -167,9 +162,9 @@ def subscript(ctx: Context, node: ast.Subscript, base: Barrier | Ring) -> Value:
 
 def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingStep:
     if isinstance(number, Const) and number.value < 0:
-        raise ctx.type_error(node, f"step {number.value} of a ring; steps count from 0", "raise the counter from 0")
+        raise ctx.type_error(node, f"step {number.value} of a ring; steps count from 0", "count the steps from 0")
     span, stages = ctx.span(node), ring.stages
-    # a counter isn't negative, and division without a sign is cheaper
+    # steps aren't negative, and unsigned division is cheaper
     unsigned = DTYPES[f"uint{max(number.dtype.bits, 32)}"]
     whole = build.cast(build.cast(number, int32) if number.dtype.bits < 32 else number, unsigned)
     stage = ctx.let(f"{ring.name}.stage", build.cast(build.mod(whole, build.const(stages, unsigned)), int32), span)
@@ -180,37 +175,36 @@ def _step(ctx: Context, node: ast.Subscript, ring: Ring, number: Expr) -> RingSt
     return RingStep(ring, stage, phase, counters, node.slice)
 
 
-def number_of(value: Value) -> str | None:
-    """What to write for a ring or a step where a number is needed; None for other values."""
+def ring_number_hint(value: Value) -> str | None:
+    """Return the hint for a ring or a step where a number is needed; None for other values."""
     if isinstance(value, Ring):
-        return f"a step of it has a number: {value.name}[i].stage"
+        return f"take the stage of a step: {value.name}[i].stage"
     if isinstance(value, RingStep):
-        return f"its stage is a number: {value.ring.name}[{ast.unparse(value.number)}].stage"
+        return f"take its stage: {value.ring.name}[{ast.unparse(value.number)}].stage"
     return None
 
 
-def turns_of(value: Value) -> str | None:
-    """How to go through a ring, which has no end; None for other values."""
+def ring_loop_hint(value: Value) -> str | None:
+    """Return the hint for a loop over a ring, which has no length; None for other values."""
     if not isinstance(value, Ring):
         return None
-    return f"count its steps: for i in range(n), and in each turn t = {value.name}[i]"
+    return f"count its steps: for i in range(n), with t = {value.name}[i]"
 
 
 def _current(ctx: Context, node: ast.AST, step: RingStep) -> RingStep:
-    """The step, unless its counter has been assigned since it was made."""
+    """Return the step; an error if a name in its number has been assigned since the step was taken."""
     for counter in step.counters:
         binding = counter.frame.env.get(counter.name)
         if binding is None or binding.value != counter.value:
             raise ctx.type_error(
                 node, f"this step of {step.ring.name} was taken before {counter.name} was assigned",
-                f"a step is a value of the moment: write {step.ring.name}[{ast.unparse(step.number)}] again, for the "
-                "step meant",
+                f"a step keeps its number: write {step.ring.name}[{ast.unparse(step.number)}] again where you need it",
             )
     return step
 
 
 def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep) -> Value:
-    """`base.name`."""
+    """Translate `base.name`."""
     names = _NAMES[type(base)]
     if node.attr not in names:
         raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", _instead(node, base, names))
@@ -222,7 +216,7 @@ def attribute(ctx: Context, node: ast.Attribute, base: Barrier | NamedBarrier | 
     return step.full if node.attr == "full" else step.empty
 
 
-#: which calls a role has, of a step
+#: the calls of producers and consumers, with a placeholder for the step
 _ROLES = (
     "a producer calls {step}.acquire(), fills the stage and calls tj.warp.commit({step}); "
     "a consumer calls {step}.wait(), reads it and calls tj.warp.release({step})"
@@ -230,31 +224,31 @@ _ROLES = (
 
 
 def _instead(node: ast.Attribute, base: Barrier | NamedBarrier | Ring | RingStep, names: Sequence[str]) -> str:
-    """What to write instead of an attribute that there isn't; an arrival is a scope's, which arrives as one."""
+    """Return the hint for an attribute that doesn't exist; arrivals are called on a scope."""
     written = ast.unparse(node.value)
     if isinstance(base, Barrier) and node.attr in ("arrive", "commit"):
-        return f"call it on the threads that arrive together: tj.cta.arrive({written})"
+        return f"call it on the scope that arrives: tj.cta.arrive({written})"
     if isinstance(base, Barrier) and node.attr in ("acquire", "release"):
         return f"a step of a ring has it: {_ROLES.format(step='ring[i]')}"
     if isinstance(base, (Ring, RingStep)):
         step = written if isinstance(base, RingStep) else f"{written}[i]"
         if node.attr in ("commit", "release"):
-            return f"call it on the threads that do so together: tj.warp.{node.attr}({step})"
+            return f"call it on the scope that arrives: tj.warp.{node.attr}({step})"
         if node.attr in ("arrive", "producer", "consumer"):
             return _ROLES.format(step=step)
         if node.attr in OF_STEP:
             return f"a step has it: {step}.{node.attr}{'()' * (node.attr in _CALLED_OF_STEP)}"
-    return f"it has {', '.join(names)}" if names else "ring[i] is a step, which has some"
+    return f"it has {', '.join(names)}" if names else "ring[i] is a step, which has attributes"
 
 
 def named(ctx: Context, node: ast.expr, what: str, value: Value) -> Barrier:
-    """One barrier that a call names; of a step its `full`."""
+    """Return the one barrier that a call names; `full` of a step."""
     if isinstance(value, RingStep):
         return _current(ctx, node, value).full
     if not isinstance(value, Barrier):
         raise ctx.type_error(
             node, f"{what} must be a barrier or a step of a ring; this is {describe(value)}",
-            "pass what tj.alloc_barrier() made, or a step ring[i]",
+            "pass the result of tj.alloc_barrier(), or a step ring[i]",
         )
     return _one(ctx, node, value)
 
@@ -274,7 +268,7 @@ def _place(ctx: Context, node: ast.AST, value: Barrier) -> Element:
 
 
 def region(ctx: Context, node: ast.AST, value: Barrier) -> Region:
-    """One barrier as an operand of a tile operation."""
+    """Return one barrier as an operand of a tile operation."""
     place = _place(ctx, node, value)
     return Region(place.buffer, place.indices, (None,), span=ctx.span(node))
 
@@ -324,7 +318,7 @@ def _expect(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     if (low is not None and low > MOST_IN_A_PHASE) or (high is not None and high < 0):
         raise ResourceError(
             f"{high if low is None or low <= MOST_IN_A_PHASE else low:,} bytes in a phase of {receiver.buffer.name}; "
-            f"a barrier counts up to {MOST_IN_A_PHASE:,}", span=ctx.span(argument), hint="copy less in a phase",
+            f"a barrier counts up to {MOST_IN_A_PHASE:,}", span=ctx.span(argument), hint="copy fewer bytes per phase",
         )
     ctx.emit(Expect(_place(ctx, node, receiver), count, span=ctx.span(node)))
     return Constant(None)
@@ -340,7 +334,7 @@ def _by_number(row: Row) -> Callable[[Context, ast.Call, Value], Value]:
     return handler
 
 
-#: method's name -> what a call of it gives, from the receiver
+#: method name -> its handler
 METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
     "acquire": _acquire, "arrive": _by_number(BAR_ARRIVE_NUMBERED), "expect": _expect,
     "sync": _by_number(BAR_SYNC_NUMBERED), "test": _test, "wait": _wait,
@@ -355,7 +349,7 @@ def _arrive(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments:
             argument, "a step has two barriers to arrive at",
             f"producers write tj.{operation.scope}.commit(t), consumers tj.{operation.scope}.release(t)",
         )
-    return _arrived(ctx, node, operation, named(ctx, argument, "what is arrived at", value))
+    return _arrived(ctx, node, operation, named(ctx, argument, "the barrier", value))
 
 
 def _commit(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: Arguments) -> Value:
@@ -373,7 +367,7 @@ def _stepped(ctx: Context, operation: ScopedOperation, argument: ast.expr) -> Ri
     if isinstance(value, Barrier) and operation.name == "commit":
         having = " or ".join(TENSOR_MEMORY_TARGETS)
         raise ctx.type_error(
-            argument, f"commit takes a step of a ring; products that report to a barrier are those of {having}, and "
+            argument, f"commit takes a step of a ring; products on {having} report to a barrier, and they are "
             "not available in this version", f"arrive at a barrier by tj.{operation.scope}.arrive(b)",
         )
     raise ctx.type_error(
@@ -386,7 +380,7 @@ def _arrived(ctx: Context, node: ast.Call, operation: ScopedOperation, value: Ba
     return Constant(None)
 
 
-#: name -> what a call on a scope becomes, from its arguments by name
+#: name -> the handler of a call on a scope
 CALLS: dict[str, Callable[[Context, ast.Call, ScopedOperation, Arguments], Value]] = {
     "arrive": _arrive, "commit": _commit, "release": _release,
 }

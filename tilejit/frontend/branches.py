@@ -1,8 +1,8 @@
-"""Branches: what runs under which condition, and how names come out of it.
+"""Branches, and the values of names after them.
 
-Inside a body every name stands for a value that doesn't change; names that differ between paths are kept in slots
-(see `slots`), which are written where a path ends: at the end of a branch, at the end of a loop's body, and before
-`break` and `continue` (see `exits`). Each text is read once; only a run-time loop may be read again (see `loops`).
+Inside a body every name has one immutable value. Names that differ between paths are kept in slots (see `slots`), which
+are written at the end of a branch, at the end of a loop body, and before `break` and `continue` (see `exits`). Every
+statement is translated once, except that the body of a run-time loop may be translated repeatedly (see `loops`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,8 @@ from .values import Binding, Conflict, Scalar, Unset, Value
 __all__ = ["branch", "choose", "chosen"]
 
 
-def branch(
-    ctx: Context, cond: Expr, then: Callable[[], bool], orelse: Callable[[], bool], span: Span
-) -> bool:
-    """Read both sides of a run-time condition; returns whether control reaches the end of either."""
+def branch(ctx: Context, cond: Expr, then: Callable[[], bool], orelse: Callable[[], bool], span: Span) -> bool:
+    """Translate both sides of a run-time condition; return True if control reaches the end of either."""
     before = dict(ctx.frame.env)
     with ctx.nested() as yes:
         reaches_yes = then()
@@ -55,9 +53,9 @@ def _emit_if(ctx: Context, cond: Expr, yes: Draft, no: Draft, span: Span) -> Non
 
 
 def _one_side(ctx: Context, cond: Expr, ends: Draft, goes_on: Draft, span: Span) -> None:
-    """Emit a branch of which one side ends its path.
+    """Emit a branch of which only the side `goes_on` continues.
 
-    The other side's statements follow the branch instead of standing in it, so that later code sees their names.
+    Its statements follow the branch instead of being nested in it, so that later code can use their names.
     """
     ctx.emit(Nest((ends,), lambda then: If(cond, then, (), span)))
     ctx.block.extend(goes_on)
@@ -68,13 +66,14 @@ def _joined(
 ) -> dict[str, Binding]:
     env = {**a, **b}
     slots: list[tuple[Slot, Value, Value]] = []
-    # most names are the same on both sides
+    # most names are unchanged on both sides
     for name in [name for name in env if a.get(name) is not b.get(name)]:
         first, second = a.get(name), b.get(name)
         if first is None or second is None:
             given = first or second
             assert given is not None
-            env[name] = Binding(_one_sided(name, given.span), span)
+            problem = f"has a value on one path only: line {given.span.line} assigns it inside a branch"
+            env[name] = Binding(Unset(name, problem, "assign it before the branch, or on both sides"), span)
             continue
         slot = make_slot(ctx, name, settled(merge(ctx, name, (first, second))), None, span)
         slots.append((slot, first.value, second.value))
@@ -86,15 +85,10 @@ def _joined(
     return env
 
 
-def _one_sided(name: str, span: Span) -> Unset:
-    problem = f"has a value on one path only: it is assigned at line {span.line}, inside a branch"
-    return Unset(name, problem, "give it a value before the branch, or on both sides")
-
-
 def choose(
     ctx: Context, node: ast.AST, cond: Expr, then: Callable[[], Value], orelse: Callable[[], Value], name: str
 ) -> Value:
-    """The value of one of two expressions, of which only the chosen one is evaluated."""
+    """Return the value of one of two expressions; only the chosen one is evaluated."""
     with ctx.nested() as yes:
         a = then()
     with ctx.nested() as no:
@@ -105,7 +99,7 @@ def choose(
 def chosen(
     ctx: Context, node: ast.AST, cond: Expr, then: tuple[Draft, Value], orelse: tuple[Draft, Value], name: str
 ) -> Value:
-    """As `choose`, for expressions that have been read; each comes with the statements that its evaluation emitted."""
+    """As `choose`, for two values that come with the statements of their evaluation."""
     span = ctx.span(node)
     (yes, a), (no, b) = then, orelse
     kind = settled(merge(ctx, "the value", (Binding(a, span), Binding(b, span))))

@@ -1,4 +1,4 @@
-"""Calls: what is called, and who answers."""
+"""Translation of calls, by the kind of callee."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["call"]
 
 
 def call(ctx: Context, node: ast.Call) -> Value:
-    """What a call gives."""
+    """Translate a call."""
     callee = ctx.evaluate(node.func)
     if isinstance(callee, ScopedOperation):
         return call_operation(ctx, node, callee)
@@ -39,7 +39,7 @@ def call(ctx: Context, node: ast.Call) -> Value:
 def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
     if callee is range:
         raise ctx.syntax_error(
-            node, "a range is for loops only", "write for i in range(...); tj.static_range(...) is a tuple, too"
+            node, "range is only for loops", "write for i in range(...); tj.static_range(...) is also a tuple"
         )
     if isinstance(callee, Intrinsic) and callee.name == "static_range":
         return static_range(ctx, node)

@@ -1,4 +1,4 @@
-"""What a kernel reads from outside, as a key: it changes whenever a captured value does."""
+"""Cache keys of the values that a kernel captures from outside."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ __all__ = ["captures", "changes", "functions", "token"]
 
 _MISSING = object()
 
-#: types whose values are told apart by ==
+#: types whose values are compared with ==
 _COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 
 
 def captures(source: KernelSource) -> Hashable:
-    """The captured values and, transitively, the text of every `@tj.function` among them.
+    """Return a key of the captured values and of the text of every `@tj.function` that they reach.
 
-    Numbers are told apart by type and bits; other values as a set tells them apart, and what can't be in one by its
-    type only.
+    Numbers are compared by type and bits, other hashable values by equality, and unhashable ones by type alone.
     """
     return _captures(source, ())
 
@@ -37,11 +36,11 @@ def _captures(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 
 def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
-    """The values that a function reads from outside, by the chains of names that lead to them."""
+    """Return the values that a function reads from outside, by the name chains that it reads them through."""
     values: dict[tuple[str, ...], Any] = {}
     for chain in source.references:
         exists, head = source.lookup(chain[0])
-        # the language itself doesn't change
+        # the library itself doesn't change
         used = chain[:1] if exists and isinstance(head, ModuleType) and head.__name__ == "tilejit" else chain
         if used not in values:
             values[used] = _resolve(exists, head, used[1:])
@@ -49,7 +48,7 @@ def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
 
 
 def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
-    """The value that a chain of attributes leads to through modules; `_MISSING` where an attribute doesn't exist."""
+    """Follow a chain of attributes through modules; `_MISSING` if one doesn't exist."""
     if not exists:
         return _MISSING
     for name in attributes:
@@ -60,7 +59,7 @@ def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
 
 
 def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
-    """What tells a captured value from others. inside: the functions through which it is captured."""
+    """Return the key of a captured value. inside: the functions that are being keyed, to detect recursion."""
     if value is _MISSING:
         return "missing"
     if isinstance(value, Function):
@@ -82,17 +81,15 @@ def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
     if isinstance(value, np.dtype):
         return type(value).__qualname__, repr(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return type(value).__qualname__, str(value.dtype), _exact(value.item())
+        # `repr` of a number shows all digits, but that of its array only eight
+        number = value.item()
+        exact = token(number) if isinstance(number, (bool, int, float)) else repr(number)
+        return type(value).__qualname__, str(value.dtype), exact
     try:
         hash(value)
     except TypeError:
         return "opaque", type(value).__qualname__
     return "opaque", type(value).__qualname__, value
-
-
-def _exact(number: Any) -> Hashable:
-    """A number of NumPy's, whose array's text has eight digits; that of a scalar which Python lacks has all."""
-    return token(number) if isinstance(number, (bool, int, float)) else repr(number)
 
 
 def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:
@@ -103,34 +100,34 @@ def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 
 def functions(source: KernelSource, values: Iterable[Any] = ()) -> tuple[KernelSource, ...]:
-    """The function itself and every `@tj.function` that it or one of the values leads to, once each, in their order."""
-    met: dict[KernelSource, None] = {}
-    _meet(source, met)
+    """Return the function and every `@tj.function` that it or one of `values` reaches, in order, without duplicates."""
+    visited: dict[KernelSource, None] = {}
+    _visit(source, visited)
     for value in values:
-        _meet_value(value, met)
-    return tuple(met)
+        _visit_value(value, visited)
+    return tuple(visited)
 
 
-def _meet(source: KernelSource, met: dict[KernelSource, None]) -> None:
-    if source in met:
+def _visit(source: KernelSource, visited: dict[KernelSource, None]) -> None:
+    if source in visited:
         return
-    met[source] = None
+    visited[source] = None
     for value in _referenced(source).values():
-        _meet_value(value, met)
+        _visit_value(value, visited)
     for value in source.defaults.values():
-        _meet_value(value, met)
+        _visit_value(value, visited)
 
 
-def _meet_value(value: Any, met: dict[KernelSource, None]) -> None:
+def _visit_value(value: Any, visited: dict[KernelSource, None]) -> None:
     if isinstance(value, Function):
-        _meet(value.source, met)
+        _visit(value.source, visited)
     elif type(value) is tuple:
         for item in value:
-            _meet_value(item, met)
+            _visit_value(item, visited)
 
 
 def changes(old: Hashable, new: Hashable) -> list[str]:
-    """What differs between two keys of one function: each captured value by name, with the new and the old one."""
+    """Describe how two keys of one function differ, one line per captured value."""
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
     lines: list[str] = []
     for chain in now.keys() | was.keys():
@@ -142,14 +139,13 @@ def changes(old: Hashable, new: Hashable) -> list[str]:
 
 def _changed(name: str, was: Any, now: Any) -> list[str]:
     if was[:2] == now[:2] and was[0] == "function" and was[2] == now[2]:
-        # the same helper, which captures something else
+        # the same helper with other captured values
         return [f"{change} (in {name})" for change in changes(was[3], now[3])]
     before, after = _described(was), _described(now)
-    return [f"{name}, whose text is another" if before == after else f"{name} {after}, compiled was {before}"]
+    return [f"{name}, whose text has changed" if before == after else f"{name} {after}, compiled was {before}"]
 
 
 def _described(token: Any) -> str:
-    """A captured value's token in words."""
     if token == "missing":
         return "without a value"
     kind, *parts = token

@@ -1,7 +1,8 @@
-"""Names that start as literals and are carried round a loop: one type for the whole loop, in which they are kept.
+"""The types of loop-carried names that start as literals.
 
-It is the promotion of every typed value that the loop assigns, raised so that sums don't lose: narrow integers to
-int32, float16 and bfloat16 to float32. A float literal makes it a float.
+Such a name has one type in the whole loop: the promotion of the typed values that the loop assigns to it, widened so
+that sums keep their precision. Narrow integers become int32, float16 and bfloat16 become float32, and a float literal
+makes an integer type float32.
 """
 
 from __future__ import annotations
@@ -11,30 +12,28 @@ from collections.abc import Iterable, Sequence
 from ..dataclass import dataclass, field
 from ..dtypes import DType, float32, int32, promote
 from ..errors import KernelTypeError
-from .values import Constant, Scalar, Value, default_type, is_number
+from .values import Scalar, Value, is_number, weak_type
 
-__all__ = ["Carried", "is_literal", "raised"]
+__all__ = ["Carried", "is_literal", "loop_type"]
 
 
 @dataclass(slots=True)
 class Carried:
-    """A name that starts as a literal, while a loop's body is read.
+    """A loop-carried name that starts as a literal, while the loop's body is translated."""
 
-    dtype: its type in the loop; None as long as only literals were seen. assigned: the types that it was given.
-    """
-
+    #: its type in the loop; None while only literals have been assigned
     dtype: DType | None
     assigned: set[DType] = field(default_factory=set)
 
 
 def is_literal(value: Value) -> bool:
-    """Whether a value has no type of its own yet."""
+    """True if the value has no type yet."""
     return value.weak if isinstance(value, Scalar) else is_number(value)
 
 
-def raised(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
-    """The type of a name that is given these literals and values of these types; None where there is none."""
-    kinds = {_default(literal).kind for literal in literals}
+def loop_type(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
+    """Return the type of a name that takes these literals and types; None if there is no such type."""
+    kinds = {weak_type(literal).kind for literal in literals}
     listed = sorted(set(types), key=lambda t: t.name)
     if "bool" in kinds:
         return listed[0] if kinds == {"bool"} and all(t.kind == "bool" for t in listed) else None
@@ -47,7 +46,3 @@ def raised(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
     if not common.is_float and "float" in kinds:
         return float32
     return int32 if not common.is_float and common.bits < 32 else common
-
-
-def _default(literal: Value) -> DType:
-    return default_type(literal.value) if isinstance(literal, Constant) else literal.dtype  # type: ignore[union-attr]

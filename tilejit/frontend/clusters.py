@@ -1,6 +1,6 @@
-"""Clusters: `tj.cluster.rank`, `.size`, `.id`, `tj.cluster_sync`, and copies of which each CTA makes a share.
+"""Clusters: `tj.cluster.rank`, `.size`, `.id`, `tj.cluster_sync`, and multicast copies.
 
-A kernel without `cluster=` has clusters of one CTA. Along an axis of one CTA a copy for all is a copy.
+A kernel without `cluster=` has clusters of one CTA. A multicast along an axis with one CTA is an ordinary copy.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from .arguments import Arguments, Handler, optional
 from .context import Context
 from .values import Constant, Scalar, Value
 
-__all__ = ["CALLS", "along", "check_steps", "multicast"]
+__all__ = ["CALLS", "check_steps", "multicast", "ring_multicast"]
 
 _AXES = range(3)
 
 
 def _axis(ctx: Context, arguments: Arguments, name: str) -> int | None:
-    """An axis of the cluster that a call names; None where it names none."""
+    """Return the axis of the cluster that a call names; None if it names none."""
     argument = arguments.get(name)
     value = optional(ctx, argument)
     if value is None or argument is None:
         return None
     axis = ctx.integer(value, argument, "the axis")
     if axis not in _AXES:
-        raise ctx.type_error(argument, f"axis {axis} of the cluster; there are 0, 1 and 2", "a cluster has three axes")
+        raise ctx.type_error(argument, f"axis {axis} of the cluster", "write 0, 1 or 2: a cluster has three axes")
     return axis
 
 
@@ -63,49 +63,49 @@ def _sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _count(ctx: Context, axis: int | None = None) -> int:
-    """CTAs of the cluster along an axis, or all."""
     return math.prod(ctx.cluster or ()) if axis is None else ctas_along(ctx.cluster, axis)
 
 
-def along(ctx: Context, arguments: Arguments) -> tuple[int | None, int]:
-    """The axis that `multicast=` of a ring names, if it does, and how many CTAs release its stages."""
+def ring_multicast(ctx: Context, arguments: Arguments) -> tuple[int | None, int]:
+    """Return the axis in `multicast=` of a ring, or None, and the number of CTAs that release each stage."""
     axis = _axis(ctx, arguments, "multicast")
     return axis, ctas_along(ctx.cluster, axis)
 
 
 def multicast(ctx: Context, argument: ast.expr, axis: int, operands: Mapping[str, Region | Expr]) -> int | None:
-    """The axis that `multicast=` of a copy names; None where it has one CTA. operands: the copy's, by name.
+    """Return the axis in `multicast=` of a copy; None if the cluster has one CTA along it.
 
-    raises: KernelTypeError where the copy doesn't report to a ring for such copies.
+    operands: the operands of the copy, by name.
+    raises: KernelTypeError if the copy doesn't report to a ring with the same `multicast=`.
     """
     place = operands.get("barrier")
     if not isinstance(place, Region):
         raise ctx.type_error(
-            argument, "multicast= without barrier=: each CTA waits at its own for what the others copy to it",
-            f"write barrier=ring[i], of ring = tj.alloc_ring(..., multicast={axis})",
+                argument, "multicast= needs barrier=: each CTA waits at its own barrier for the shares of the others",
+                f"write barrier=ring[i], with ring = tj.alloc_ring(..., multicast={axis})",
         )
     name = place.buffer.name
     ring = next(a for a in ctx.allocations if isinstance(a, Alloc) and a.buffer is place.buffer)
     if ring.call == "release":
         raise ctx.type_error(
-            argument, f"a copy reports to a step, not to {name}: who waits for that waits for stages that are free",
+            argument, f"a copy reports to a step, not to {name}, where producers wait for free stages",
             f"write barrier={name.rpartition('.')[0]}[i]",
         )
     if ring.along != axis:
         what = f"multicast={ring.along}" if ring.along is not None else "no multicast="
-        told = name.rpartition(".")[0] if ring.call else name
+        ring_name = name.rpartition(".")[0] if ring.call else name
         raise ctx.type_error(
-            argument, f"multicast={axis}, but {told} has {what}: a stage must be free in all CTAs that the copy fills",
-            f"write {told} = tj.alloc_ring(..., multicast={axis}), or leave multicast= out of the copy",
+            argument, f"multicast={axis}, but {ring_name} has {what}: a stage must be free in all CTAs of the copy",
+            f"write {ring_name} = tj.alloc_ring(..., multicast={axis}), or leave multicast= out of the copy",
         )
     return axis if ctas_along(ctx.cluster, axis) > 1 else None
 
 
 def check_steps(kernel: Kernel) -> None:
-    """Raise KernelTypeError where three CTAs or more release steps that no copy fills in all of them.
+    """Raise KernelTypeError if three or more CTAs release steps that no multicast copy fills.
 
-    Such a copy keeps them together: it lacks a share until each CTA has acquired the step. Without one, a CTA that
-    another has told of its release may go on, and release the stage again before a third one was told the first time.
+    A multicast copy keeps the CTAs together: it is incomplete until each of them has acquired the step. Without one, a
+    CTA may release the same stage twice before a third CTA has observed the first release.
     """
     if kernel.cluster is None:
         return
@@ -118,7 +118,7 @@ def check_steps(kernel: Kernel) -> None:
 
 
 def _check_block(body: Block, rings: Mapping[str, int]) -> None:
-    """rings: the barriers at which producers commit, and how many CTAs release what they fill."""
+    """rings: the barriers at which producers commit, and the number of CTAs that release their stages."""
     copied: set[str] = set()
     for stmt in body:
         for block in walk.blocks(stmt):
@@ -130,14 +130,11 @@ def _check_block(body: Block, rings: Mapping[str, int]) -> None:
         elif isinstance(stmt, Arrive) and stmt.place.buffer.name in rings:
             name = stmt.place.buffer.name
             raise KernelTypeError(
-                f"a step of {name.rpartition('.')[0]} without a copy with multicast= right in front of its commit; "
-                f"{rings[name]} CTAs release it, and only such a copy keeps more than two together",
-                span=stmt.span,
-                hint="copy with multicast= in front of it, in the same block, or allocate the ring without multicast=",
+                f"a step of {name.rpartition('.')[0]} without a multicast= copy right before its commit; {rings[name]} "
+                "CTAs release it, and only such a copy keeps more than two CTAs together", span=stmt.span,
+                hint="copy with multicast= before it, in the same block, or allocate the ring without multicast=",
             )
 
 
-#: name -> what a call of it gives
-CALLS: dict[str, Handler] = {
-    "cluster.rank": _rank, "cluster.size": _size, "cluster.id": _id, "cluster_sync": _sync,
-}
+#: name -> its handler
+CALLS: dict[str, Handler] = {"cluster.rank": _rank, "cluster.size": _size, "cluster.id": _id, "cluster_sync": _sync}

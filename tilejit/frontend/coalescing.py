@@ -1,4 +1,4 @@
-"""Tiles that hold one value after the other get one buffer: what a join moves into its slot is written there."""
+"""Coalescing of tiles: a tile that a join copies into a slot is written to the slot's buffer directly."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ __all__ = ["coalesced"]
 
 
 def coalesced(body: Block, kept: Collection[str]) -> Block:
-    """The statements without the moves between tiles that are never needed at once.
+    """Return the statements without the moves between tiles whose lifetimes don't overlap.
 
-    kept: the buffers that stay as they are, by name.
+    kept: the names of buffers that must not be merged.
     """
     moves = _moves(body, kept)
     if not moves:
         return body
-    numbers = _numbers(moves)
+    names = dict.fromkeys(buffer.name for move in moves for buffer in _ends(move))
+    numbers = {name: number for number, name in enumerate(names)}
     touched = touches(body, numbers)
     needs = interference(body, numbers, touched)
     unread = {id(move) for move in needs.unread}
@@ -35,23 +36,22 @@ def coalesced(body: Block, kept: Collection[str]) -> Block:
 
 
 def _moves(body: Block, kept: Collection[str]) -> list[TileOp]:
-    """The moves between tiles in one layout, those in the innermost loops first."""
+    """Return the moves between tiles of one layout, the innermost loops first."""
     moves: list[tuple[int, TileOp]] = []
     for depth, move in _moves_by_depth(body, 0):
         dst, src = _ends(move)
-        alike = (dst.layout, dst.slots) == (src.layout, src.slots)
-        if alike and dst.name not in kept and src.name not in kept:
+        same_layout = (dst.layout, dst.slots) == (src.layout, src.slots)
+        if same_layout and dst.name not in kept and src.name not in kept:
             moves.append((depth, move))
     return [move for _, move in sorted(moves, key=lambda each: -each[0])]
 
 
 def _ends(move: TileOp) -> tuple[Buffer, Buffer]:
-    """Where a move goes, and where it comes from."""
+    """Return the destination and the source of a move."""
     return move.tiles["dst"].buffer, move.tiles["src"].buffer
 
 
 def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
-    """The moves, each with the number of statements around it."""
     found: list[tuple[int, TileOp]] = []
     for stmt in block:
         if isinstance(stmt, TileOp):
@@ -63,18 +63,12 @@ def _moves_by_depth(block: Block, depth: int) -> list[tuple[int, TileOp]]:
     return found
 
 
-def _numbers(moves: list[TileOp]) -> dict[str, int]:
-    numbers: dict[str, int] = {}
-    for buffer in (buffer for move in moves for buffer in _ends(move)):
-        numbers.setdefault(buffer.name, len(numbers))
-    return numbers
-
-
 @dataclass(slots=True)
 class _Classes:
-    """Tiles that share a buffer, by number. apart: as of `Interference`, of a class at the number of its least tile."""
+    """Union of tiles that share a buffer, by number."""
 
     numbers: dict[str, int]
+    #: see `Interference`; that of a class is at the index of its least tile
     apart: list[int]
     members: list[int]
     least: list[int]
@@ -85,7 +79,7 @@ class _Classes:
         self.least = list(range(len(apart)))
 
     def join(self, first: Buffer, second: Buffer) -> None:
-        """Make two tiles' classes one, where none of the one is needed together with one of the other."""
+        """Merge the classes of two tiles, unless a tile of one interferes with a tile of the other."""
         a, b = sorted(self.least[self.numbers[buffer.name]] for buffer in (first, second))
         if a == b or self.apart[a] & self.members[b] or self.apart[b] & self.members[a]:
             return
@@ -99,7 +93,7 @@ class _Classes:
 
 
 def _shared(body: Block, classes: _Classes, unread: Collection[int]) -> Block:
-    """The statements with the first buffer of each class in place of all. unread: what is dropped, by identity."""
+    """Replace the buffers of each class by its first one. unread: the ids of moves to drop."""
     first: dict[int, Buffer] = {}
     others: dict[str, Buffer] = {}
     dropped: dict[int, tuple[Stmt, ...]] = {}

@@ -1,8 +1,7 @@
-"""Functions that make one of two, for `tj.reduce`: read once, on variables, and kept as expressions.
+"""Combining functions of `tj.reduce`: translated once, on variables, and converted to expressions.
 
-What reading leaves is statements: definitions, variables that branches assign, and a loop of one turn where a
-`return` stands in a branch. They become expressions: each path has a condition, and what is assigned on it holds where
-that holds.
+Translation yields statements: definitions, variables that branches assign, and a loop with one iteration for `return`
+inside a branch. Each path gets a condition, and an assignment becomes a selection by the condition of its path.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, de
 
 __all__ = ["read_combine"]
 
-_HINT = "it computes with its two arguments only; do this before or after the reduction"
+_HINT = "it can only compute with its two arguments; do this before or after the reduction"
 
 
 def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DType], *, is_tuple: bool) -> Combine:
-    """A function of two values, or of two tuples, of these types, as expressions.
+    """Return a function of two values, or of two tuples of values, of these types as expressions.
 
-    raises: KernelTypeError where it is no function, or anything but scalar code.
+    raises: KernelTypeError if it isn't a function, or if it is more than scalar code.
     """
     closure = _closure(ctx, node, value)
     names = _parameters(ctx, node, closure)
@@ -42,9 +41,10 @@ def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DT
     env = {
         name: Binding(_value(side, is_tuple=is_tuple), ctx.span(node)) for name, side in zip(names, sides, strict=True)
     }
+    defaults = {name: Binding(value, ctx.span(node)) for name, value in closure.defaults.items()}
     block, allocated = Draft(), len(ctx.allocations)
     with ctx.into(block):
-        result = run(ctx, node, closure, _defaults(ctx, node, closure) | env)
+        result = run(ctx, node, closure, defaults | env)
     reading = _Reading(ctx, closure.node.name, ctx.span(node), {v.name: v for side in sides for v in side})
     if len(ctx.allocations) > allocated:
         reading.refuse("an allocation", ctx.allocations[allocated].span)
@@ -61,24 +61,19 @@ def _closure(ctx: Context, node: ast.expr, value: Value) -> Closure:
         return closure_of(ctx, value.value)
     raise ctx.type_error(
         node, f"combine must be a @tj.function of two values; this is {describe(value)}",
-        "write @tj.function above a def with two parameters, and give its name",
+        "write @tj.function above a def with two parameters, and pass its name",
     )
 
 
 def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, str]:
-    """The names of its two parameters; others have defaults."""
     a = closure.node.args
     names = [arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs) if arg.arg not in closure.defaults]
     if len(names) != 2:
         raise ctx.type_error(
             node, f"{closure.node.name} takes {counted(len(names), 'argument')}; combine is called with two",
-            "the lower value and the higher one; of several tiles each of the two is a tuple",
+            "the lower and the higher value, which are tuples for several tiles",
         )
     return names[0], names[1]
-
-
-def _defaults(ctx: Context, node: ast.AST, closure: Closure) -> dict[str, Binding]:
-    return {name: Binding(value, ctx.span(node)) for name, value in closure.defaults.items()}
 
 
 def _variables(
@@ -97,11 +92,11 @@ def _value(variables: Sequence[ir.Var], *, is_tuple: bool) -> Value:
 def _results(
     ctx: Context, node: ast.AST, closure: Closure, result: Value, dtypes: Sequence[DType], *, is_tuple: bool
 ) -> list[ir.Expr]:
-    """What it returns; literals take the tiles' types."""
+    """Return the returned expressions; literals take the types of the tiles."""
     values = result.items if isinstance(result, Items) else (result,)
     if result == Constant(None) or isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
         returns = "nothing" if result == Constant(None) else describe(result)
-        wanted = f"a tuple of {len(dtypes)}, one value for each tile" if is_tuple else "one value, as the tile has"
+        wanted = f"a tuple of {len(dtypes)}, one value for each tile" if is_tuple else "one value"
         raise ctx.type_error(closure.node, f"{closure.node.name} returns {returns}; it must return {wanted}", _CALLED)
     results = []
     for value, dtype in zip(values, dtypes, strict=True):
@@ -114,37 +109,36 @@ def _results(
     return results
 
 
-_CALLED = "what it returns stands where its arguments stood, in the next call"
+_CALLED = "its result is an argument of the next call"
 
 
 @dataclass(slots=True)
 class _Reading:
-    """A function's statements as expressions.
-
-    name: the function's. span: where it is given. known: the variables that never change, by name.
-    changing: those that do, with what they are now; None before they have a value.
-    """
+    """Conversion of a function's statements to expressions."""
 
     ctx: Context
     name: str
+    #: the argument `combine` of the call
     span: Span
+    #: the variables that never change, by name
     known: dict[str, ir.Var]
+    #: the current values of the other variables; None before the first assignment
     changing: dict[str, ir.Expr | None] = field(default_factory=dict)
     steps: list[ir.Let] = field(default_factory=list)
 
     def refuse(self, what: str, span: Span | None) -> NoReturn:
         raise KernelTypeError(
-            f"{self.name} combines two values; {what} can't stand in it", span=span or self.span, hint=_HINT
+            f"{self.name} combines two values; it can't contain {what}", span=span or self.span, hint=_HINT
         )
 
     def block(self, body: Sequence[ir.Stmt], holds: ir.Expr) -> ir.Expr:
-        """Read statements that run where a condition holds; returns where what follows them does."""
+        """Convert statements that run if `holds` is true; return the condition of the code after them."""
         for stmt in body:
             holds = self.statement(stmt, holds)
         return holds
 
     def statement(self, stmt: ir.Stmt, holds: ir.Expr) -> ir.Expr:
-        """As `block`."""
+        """Convert one statement; see `block`."""
         match stmt:
             case ir.Let(var, value):
                 if var.uniform:
@@ -160,12 +154,12 @@ class _Reading:
             case ir.If():
                 return self.branch(stmt, holds)
             case ir.Loop(body) if self.block(body, holds) == ir.FALSE:
-                # every path leaves it in its first turn: these are the returns in branches
+                # every path leaves it in the first iteration: these are returns inside branches
                 pass
             case ir.Break():
                 return ir.FALSE
             case _:
-                self.refuse(_WORDS.get(type(stmt), with_article(type(stmt).__name__.lower())), stmt.span)
+                self.refuse(_STATEMENT_NAMES.get(type(stmt), with_article(type(stmt).__name__.lower())), stmt.span)
         return holds
 
     def branch(self, stmt: ir.If, holds: ir.Expr) -> ir.Expr:
@@ -177,7 +171,7 @@ class _Reading:
 
     def assign(self, var: ir.Var, value: ir.Expr, holds: ir.Expr, stmt: ir.Stmt) -> None:
         if var.name not in self.changing:
-            self.refuse(f"an assignment to {var.name}, a variable of the kernel,", stmt.span)
+            self.refuse(f"an assignment to {var.name}, a variable of the kernel", stmt.span)
         before = self.changing[var.name]
         chosen = value if before is None else build.where(holds, value, before)
         self.changing[var.name] = self.named(var.name, chosen, stmt.span)
@@ -191,11 +185,11 @@ class _Reading:
         return var
 
     def value(self, expr: ir.Expr, span: Span | None) -> ir.Expr:
-        """The expression with what its variables are now."""
+        """Return the expression with the current values of its variables."""
         if isinstance(expr, ir.Load):
             self.refuse(f"a load of {expr.place.buffer.root.name}", expr.span or span)
         if isinstance(expr, ir.Special):
-            self.refuse(f"{expr.name}, which differs between threads or CTAs,", expr.span or span)
+            self.refuse(f"{expr.name}, which differs between threads or CTAs", expr.span or span)
         if isinstance(expr, ir.Var):
             return self.variable(expr, span)
         if isinstance(expr, ir.Op):
@@ -207,11 +201,11 @@ class _Reading:
             return self.known[var.name]
         value = self.changing.get(var.name)
         if value is None:
-            self.refuse(f"{var.name}, which is known only when the kernel runs,", var.span if span is None else span)
+            self.refuse(f"{var.name}, a run-time value of the kernel", var.span if span is None else span)
         return value
 
 
-_WORDS: dict[type[ir.Stmt], str] = {
+_STATEMENT_NAMES: dict[type[ir.Stmt], str] = {
     ir.For: "a loop",
     ir.Loop: "a loop",
     ir.TileOp: "a tile operation",
@@ -222,5 +216,5 @@ _WORDS: dict[type[ir.Stmt], str] = {
     ir.WaitPhase: "a wait for a barrier",
     ir.Expect: "a barrier",
     ir.Atomic: "an atomic operation",
-    ir.Instruction: "what several lanes do together",
+    ir.Instruction: "an operation of several lanes",
 }

@@ -1,4 +1,4 @@
-"""The state of reading one kernel: what is emitted so far, the running functions, names and errors."""
+"""The state of translating one kernel: emitted statements, the call stack, names and errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from ..dataclass import dataclass, field
 from ..dtypes import DType, bool_, int64
@@ -28,34 +28,62 @@ from .carried import Carried
 from .drafts import Draft, Late, Nest
 from .empties import is_idle
 from .enclosures import Enclosure
-from .journal import Journal
 from .kinds import Heads
 from .source import KernelSource, local_names
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, is_number, unsuitable
 
-__all__ = ["ELECTED", "Context", "Frame", "Located", "Tentative", "fitting"]
+__all__ = ["Context", "ELECTED", "Frame", "Located", "Tentative", "fitting"]
 
-#: true in each warp's leader; defined at the kernel's entry where `Context.elects`
+#: true in each warp's leader; defined at the kernel's entry if `Context.elects`
 ELECTED = Var("warp.elected", bool_)
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+@dataclass(slots=True)
+class Journal:
+    """An undo log of changes to lists, dicts and fields."""
+
+    undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = field(default_factory=list)
+
+    def append(self, items: list[_V], item: _V) -> None:
+        items.append(item)
+        self.undo.append((items.pop, ()))
+
+    def put(self, table: dict[_K, _V], key: _K, value: _V) -> None:
+        if key in table:
+            self.undo.append((table.__setitem__, (key, table[key])))
+        else:
+            self.undo.append((table.__delitem__, (key,)))
+        table[key] = value
+
+    def set(self, owner: object, name: str, value: object) -> None:
+        self.undo.append((setattr, (owner, name, getattr(owner, name))))
+        setattr(owner, name, value)
+
+    def back(self, changes: int) -> None:
+        """Undo all but the first `changes` changes."""
+        while len(self.undo) > changes:
+            restore, arguments = self.undo.pop()
+            restore(*arguments)
 
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """One running function.
-
-    env: what its names stand for now. locals: the names that it binds anywhere. caller: where it was called, None
-    for the kernel. outer: the running function that it is nested in. spans: the places of nodes,
-    kept once they were asked for. carried: the names that started as literals and are carried round a loop that is
-    being read.
-    """
+    """The activation record of one function."""
 
     source: KernelSource
     node: ast.FunctionDef
+    #: the location of the call; None for the kernel
     caller: Span | None = None
     outer: Frame | None = None
     env: dict[str, Binding] = field(default_factory=dict)
+    #: the names that the function binds anywhere
     locals: frozenset[str] = frozenset()
+    #: cache of `Context.span`
     spans: dict[ast.AST, Span] = field(default_factory=dict)
+    #: the names that started as literals and are carried by a loop that is being translated
     carried: dict[str, Carried] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -64,7 +92,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Tentative:
-    """A reading that may prove wrong: unless it is kept, its changes are undone."""
+    """A speculative translation, which is rolled back unless it is kept."""
 
     kept: bool = False
 
@@ -74,9 +102,9 @@ class Tentative:
 
 @dataclass(slots=True)
 class Located:
-    """Gives errors from lower parts, which don't know the source, the place of `node`, in a `with`.
+    """Context manager that gives errors from code that doesn't know the source the location of `node`.
 
-    Only where that isn't what is being read: `evaluate` and `execute` give an error without a place that of theirs.
+    It is needed only if that differs from the node in translation, which `evaluate` and `execute` add.
     """
 
     ctx: Context
@@ -91,10 +119,10 @@ class Located:
 
 
 @dataclass(slots=True)
-class Elsewhere:
-    """What `Context.into` and `Context.nested` give. deeper: run-time branches around the block.
+class EmitInto:
+    """Context manager of `Context.into` and `Context.nested`. deeper: the number of run-time branches it adds.
 
-    A class, as that takes 0.6 µs, a generator 2.0.
+    A class takes 0.6 µs to enter and leave, a generator 2.0.
     """
 
     ctx: Context
@@ -113,7 +141,7 @@ class Elsewhere:
 
 @dataclass(slots=True)
 class Hinted:
-    """What `Context.hinted` gives."""
+    """Context manager of `Context.hinted`."""
 
     ctx: Context
     name: str | None
@@ -125,67 +153,72 @@ class Hinted:
         self.ctx.hint = self.name
 
 
-#: Python makes a float of no greater integer
+#: larger integers don't convert to a Python float
 _LARGEST_FLOAT = int(sys.float_info.max)
 
 
 @dataclass(slots=True)
 class Context:
-    """Everything that the reading functions share.
+    """The state that all translation functions share.
 
-    *Where* it reads; after each construct these are again as they were before it:
-    frame: the running function. block: where statements go now. depth: run-time branches and loops around the
-    current place. enclosures: what can be left early from there, innermost last (see `exits`). calls: functions that
-    are being inlined. hint: the variable after which memory is named. rounds: how many rounds of the unrolled loops
-    around the current place have been read, those of loops inside them included; None outside all of them.
-
-    *What* it has made; only the journal changes it, so that a trial can be dropped:
-    frame.env; allocations: buffers and views, which come first in the kernel; used: names that are taken, each with
-    the last number that `unique` put behind it; definitions: what integer `Let`s stand for; the exits of enclosures;
-    stand_ins, made_in: what `stand_ins.check` needs; alternatives: the buffers that eithers stand for, by name, in the
-    order of their numbers (see `places`); fixed: the open tiles that were asked for their layout, by name.
-
-    *What* it has learnt; a dropped trial leaves it as it is:
-    learnt: the kinds of loops' names, by where the loops stand (see `loops`). converted_literals: how often a
-    variable of literals has taken another type than its default. outside: what names from outside the kernel stand
-    for, by whose they are and the name. attributes: those of constants, by the constant's identity and the name, with
-    the constant: names from outside are one object in all of a kernel.
-
-    expressions, statements: the tables of node kinds, which have all kinds.
+    The first group of fields is the current position, and every construct restores it. The second is the output, which
+    only the journal modifies, so that a speculative translation can be rolled back. The third is knowledge that
+    outlives a rollback.
     """
 
+    #: node kind -> translator; both tables have every kind of node
     expressions: Mapping[type[ast.expr], Callable[[Context, Any], Value]]
     statements: Mapping[type[ast.stmt], Callable[[Context, Any], bool]]
     target: Target
     threads: int
+
     frame: Frame
     is_cooperative: bool = False
     max_registers: int | None = None
     cluster: Cluster | None = None
     is_checked: bool = False
+    #: the block that statements are appended to
     block: Draft = field(default_factory=list)
+    #: the number of run-time branches and loops around the current position
     depth: int = 0
+    #: the constructs that can be left from here, innermost last (see `exits`)
     enclosures: list[Enclosure] = field(default_factory=list)
+    #: the functions that are being inlined
     calls: list[ast.FunctionDef] = field(default_factory=list)
+    #: the variable that new memory is named after
     hint: str | None = None
-    rounds: int | None = None
+    #: the iterations translated so far in the outermost unrolled loop, nested ones included; None outside such loops
+    unrolled: int | None = None
+
     journal: Journal = field(default_factory=Journal)
+    #: buffers and views, which come first in the kernel
     allocations: list[Stmt] = field(default_factory=list)
+    #: the names that are taken, each with the last suffix that `unique` gave it
     used: dict[str, int] = field(default_factory=dict)
+    #: the values of integer `Let`s
     definitions: dict[str, Expr] = field(default_factory=dict)
-    learnt: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
-    converted_literals: int = 0
-    outside: dict[tuple[KernelSource, str], Value] = field(default_factory=dict)
-    attributes: dict[tuple[int, str], tuple[Constant, Value]] = field(default_factory=dict)
-    stand_ins: dict[str, BufferChoice] = field(default_factory=dict)
+    #: the slots and phis of buffers, by buffer name (see `buffer_choices.check`)
+    buffer_choices: dict[str, BufferChoice] = field(default_factory=dict)
+    #: the buffers that phis can be, by name, in the order of their numbers (see `places`)
     alternatives: dict[str, Buffer] = field(default_factory=dict)
-    made_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
+    #: allocated buffer -> the loops around the allocation
+    allocated_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
+    #: the layouts of open tiles that the kernel has asked for, by buffer name
     fixed: dict[str, Projection] = field(default_factory=dict)
-    #: whether the kernel asks which thread leads a warp
+
+    #: the kinds of loop-carried names, by the path to the loop (see `loops`)
+    loop_kinds: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
+    #: the number of times that a variable of literals took another type than its default
+    converted_literals: int = 0
+    #: the values of names from outside the kernel
+    outside: dict[tuple[KernelSource, str], Value] = field(default_factory=dict)
+    #: (id of a constant, attribute) -> the constant and the value; a name from outside is one object in a kernel
+    attributes: dict[tuple[int, str], tuple[Constant, Value]] = field(default_factory=dict)
+    #: True if the kernel needs `ELECTED`
     elects: bool = False
 
     def span(self, node: ast.AST) -> Span:
-        """Where `node` stands, one object however often it is asked."""
+        """Return the location of `node`, the same object at every call."""
         frame = self.frame
         span = frame.spans.get(node)
         if span is None:
@@ -199,7 +232,7 @@ class Context:
         return KernelSyntaxError(message, span=self.span(node), hint=hint)
 
     def evaluate(self, node: ast.expr) -> Value:
-        """What an expression stands for; `A[i, j]` is loaded."""
+        """Translate an expression and return its value; `A[i, j]` is loaded."""
         try:
             return self.expressions[type(node)](self, node)
         except TilejitError as error:
@@ -207,7 +240,7 @@ class Context:
             raise
 
     def evaluate_for(self, name: str | None, node: ast.expr) -> Value:
-        """As `evaluate`; what the expression allocates is named after the variable that it is assigned to."""
+        """As `evaluate`; memory that the expression allocates is named after the variable it is assigned to."""
         outer, self.hint = self.hint, name
         try:
             return self.evaluate(node)
@@ -215,7 +248,7 @@ class Context:
             self.hint = outer
 
     def execute(self, body: list[ast.stmt]) -> bool:
-        """Read statements; returns whether control reaches their end."""
+        """Translate statements; return True if control reaches their end."""
         for node in body:
             try:
                 if not self.statements[type(node)](self, node):
@@ -226,43 +259,43 @@ class Context:
         return True
 
     def refuse(self, node: ast.AST) -> NoReturn:
-        """Refuses a kind of syntax that kernels don't have."""
+        """Refuse a kind of syntax that kernels don't support."""
         raise self.syntax_error(node, *unsupported(node))
 
     def _locate(self, error: TilejitError, node: ast.AST) -> None:
-        """Gives an error of what was being read the place of `node`, unless it has one: that of a part."""
+        """Give an error without a location the location of `node`."""
         if error.span is None:
             error.span = self.span(node)
 
     def emit(self, statement: Stmt | Late | Nest) -> None:
-        """Put a statement at the current place, unless it is an operation on no elements."""
+        """Append a statement to the current block, unless it operates on no elements."""
         if not isinstance(statement, TileOp) or not is_idle(statement):
             self.block.append(statement)
 
-    def into(self, block: Draft) -> Elsewhere:
+    def into(self, block: Draft) -> EmitInto:
         """Emit into a block."""
-        return Elsewhere(self, block)
+        return EmitInto(self, block)
 
-    def nested(self) -> Elsewhere:
+    def nested(self) -> EmitInto:
         """Emit into a new block, which runs under a condition."""
-        return Elsewhere(self, [], deeper=1)
+        return EmitInto(self, [], deeper=1)
 
     def allocate(self, statement: Alloc | BufferView) -> None:
-        """Put a buffer or a view before all other statements, unless it has no elements."""
+        """Emit a buffer or a view at the kernel's entry, unless it has no elements."""
         if not is_idle(statement):
             self.journal.append(self.allocations, statement)
 
     def bind(self, name: str, binding: Binding) -> None:
-        """Give a name of the running function its value."""
+        """Bind a name of the running function."""
         self.journal.put(self.frame.env, name, binding)
 
     def rebind(self, env: dict[str, Binding]) -> None:
-        """Give all names of the running function their values."""
+        """Replace all bindings of the running function."""
         self.journal.set(self.frame, "env", env)
 
     @contextmanager
     def trial(self) -> Iterator[Tentative]:
-        """Read what may prove wrong, into a block of its own."""
+        """Translate speculatively, into a block of its own."""
         reading, changes, block = Tentative(), len(self.journal.undo), Draft()
         with self.into(block):
             yield reading
@@ -272,11 +305,11 @@ class Context:
             self.journal.back(changes)
 
     def hinted(self, name: str | None) -> Hinted:
-        """Name what is allocated inside after the variable that it is assigned to."""
+        """Name memory that is allocated inside after `name`."""
         return Hinted(self, name)
 
     def unique(self, name: str) -> str:
-        """`name`, or `name.1` and so on where it is taken."""
+        """Return `name`, or `name.1`, `name.2`, ... if it is taken."""
         candidate, number = name, self.used.get(name, 0)
         while candidate in self.used:
             number += 1
@@ -287,7 +320,7 @@ class Context:
         return candidate
 
     def let(self, name: str, value: Expr, span: Span) -> Expr:
-        """Name a value by a `Let`, whose variable carries the value's multiple and bounds."""
+        """Bind a value to a new variable, which carries the multiple and the bounds of the value."""
         if isinstance(value, walk.LEAVES):
             return value
         multiple, bounds, data = 1, None, False
@@ -303,7 +336,7 @@ class Context:
         return var
 
     def declare(self, name: str, dtype: DType, init: Expr | None, span: Span, *, data: bool) -> Var:
-        """Declare a variable that changes. data: see `Var.data`, of all values that are assigned to it."""
+        """Declare a mutable variable. data: see `Var.data`, for all values that are assigned to it."""
         var = Var(self.unique(name), dtype, span=span, data=data and dtype is int64)
         self.emit(Declare(var, init, span))
         return var
@@ -311,7 +344,7 @@ class Context:
     def tile(
         self, name: str, scope: str, shape: tuple[int, ...], dtype: DType, span: Span, layout: TileLayout | None = None
     ) -> Memory:
-        """A fresh local tile for a result: open where no layout is given; a thread's own is row-major."""
+        """Return a new local tile for a result: open if it has no layout and more than one owner."""
         chosen: TileLayout | Open | None = layout
         if chosen is None:
             is_row_major = scope == THREAD.name and 0 not in shape
@@ -320,21 +353,18 @@ class Context:
         self.allocate(Alloc(buffer, span=span))
         return Memory.whole(buffer, writable=False)
 
-    def either(self, buffer: Buffer) -> BufferChoice | None:
-        """What is known of the either that this is, or is a view of; None where it is none."""
-        stand_in = self.stand_ins.get(buffer.root.name)
-        return stand_in if stand_in is not None and stand_in.is_either else None
+    def phi(self, buffer: Buffer) -> BufferChoice | None:
+        """Return the record of the phi that the buffer is, or is a view of; None if it is neither."""
+        choice = self.buffer_choices.get(buffer.root.name)
+        return choice if choice is not None and choice.is_phi else None
 
     def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
-        """A literal takes a type: count it where a variable of literals takes another type than it has.
-
-        matters: count it in any case.
-        """
+        """Count a literal that takes `dtype`: any one if `matters`, else a variable of literals of another type."""
         if matters or (isinstance(value, Scalar) and value.weak and value.dtype != dtype):
             self.converted_literals += 1
 
     def scalar(self, value: Value, node: ast.AST, dtype: DType | None = None, what: str = "a scalar") -> Expr:
-        """The value as an expression; a literal takes `dtype`, else its own default."""
+        """Return the value as an expression; a literal takes `dtype`, or its default type."""
         if isinstance(value, Scalar):
             return value.expr
         if isinstance(value, Constant) and is_number(value):
@@ -342,7 +372,7 @@ class Context:
         raise self.type_error(node, *unsuitable(what, value))
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
-        """A number as a constant of `dtype`, which must hold it; a member of an IntEnum is its value."""
+        """Return a number as a constant of `dtype`, which must be able to hold it."""
         number = number._value_ if isinstance(number, Enum) else number
         try:
             return fitting(number, dtype)
@@ -351,7 +381,7 @@ class Context:
             raise
 
     def constant(self, value: Value, node: ast.AST, what: str, hint: str = "") -> Any:
-        """The value when it is known at compile time. hint: what else to write where it isn't."""
+        """Return the compile-time value. hint: the remedy if the value isn't known at compile time."""
         try:
             return as_python(value)
         except ValueError:
@@ -359,7 +389,7 @@ class Context:
             raise self.type_error(node, message, hint or usual) from None
 
     def integer(self, value: Value, node: ast.AST, what: str, hint: str = "") -> int:
-        """A compile-time integer. hint: as in `constant`."""
+        """Return a compile-time integer. hint: see `constant`."""
         if isinstance(value, Constant) and type(value.value) is int:
             return value.value
         number = self.constant(value, node, what, hint)
@@ -369,9 +399,9 @@ class Context:
 
 
 def fitting(number: bool | int | float, dtype: DType) -> Const:
-    """A number as a constant of `dtype`.
+    """Return a number as a constant of `dtype`.
 
-    raises: KernelTypeError where `dtype` can't hold it; a float type rounds what lies within Python's floats.
+    raises: KernelTypeError if `dtype` can't hold it. A float type rounds any number that Python converts to a float.
     """
     if not dtype.is_integer:
         if dtype.is_float and isinstance(number, int) and abs(number) > _LARGEST_FLOAT:
@@ -390,9 +420,9 @@ def fitting(number: bool | int | float, dtype: DType) -> Const:
     return build.const(number, dtype)
 
 
-_A_TUPLE_IN_A_LOOP = "make a tuple in a loop over tj.static_range or a tuple: items = (); for …: items += (item,)"
+_A_TUPLE_IN_A_LOOP = "build a tuple in a loop over tj.static_range or a tuple: items = (); for …: items += (item,)"
 
-#: what to write instead of syntax that kernels don't have
+#: kind of unsupported syntax -> its name and the hint
 _INSTEAD: dict[str, tuple[str, str]] = {
     "Lambda": ("a lambda", "write a nested def, or a @tj.function"),
     "ListComp": ("a list comprehension", _A_TUPLE_IN_A_LOOP),
@@ -402,10 +432,10 @@ _INSTEAD: dict[str, tuple[str, str]] = {
     "List": ("a list", "write a tuple (a, b), or allocate with tj.alloc_local"),
     "Set": ("a set", "write a tuple"),
     "Dict": ("a dict", "pass separate values or tuples"),
-    "Await": ("await", f"asynchronous operations have their own waits, such as tj.{CP_ASYNC.wait}"),
+    "Await": ("await", f"asynchronous operations have waits, such as tj.{CP_ASYNC.wait}"),
     "Yield": ("yield", "return a value from the helper, or store into a buffer"),
     "YieldFrom": ("yield from", "return a value from the helper, or store into a buffer"),
-    "NamedExpr": ("an assignment expression :=", "assign on a line of its own"),
+    "NamedExpr": ("an assignment expression :=", "assign in a separate statement"),
     "Starred": ("a starred expression", "write the items out"),
     "Try": ("try", "kernels have no exceptions: test the condition with if"),
     "TryStar": ("try", "kernels have no exceptions: test the condition with if"),
@@ -426,7 +456,7 @@ _INSTEAD: dict[str, tuple[str, str]] = {
 
 
 def unsupported(node: ast.AST) -> tuple[str, str]:
-    """Message and hint for a kind of syntax that kernels don't have."""
+    """Return the message and the hint for a kind of syntax that kernels don't support."""
     name = type(node).__name__
-    what, instead = _INSTEAD.get(name, (f"this syntax ({name})", "use the Python that kernels have: see the README"))
+    what, instead = _INSTEAD.get(name, (f"this syntax ({name})", "use the Python that kernels support: see the README"))
     return f"{what} can't be used in a kernel", instead

@@ -1,4 +1,4 @@
-"""Statements while they are being read: bodies can still grow, and some places are filled in later."""
+"""Statements under construction: blocks can still grow, and placeholders are filled in later."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["Draft", "Late", "Nest", "drafted", "sealed"]
 
 @dataclass(slots=True, eq=False)
 class Late:
-    """A place whose statements are known only when the code around it has been read."""
+    """A placeholder for statements that depend on code translated later."""
 
     block: Draft = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
 class Nest:
-    """A statement with bodies; make: the statement, given its bodies."""
+    """A statement with nested blocks; `make` builds it from the finished blocks."""
 
     bodies: tuple[Draft, ...]
     make: Callable[..., Stmt]
@@ -29,7 +29,7 @@ Draft = list[Stmt | Late | Nest]
 
 
 def drafted(block: Draft) -> Iterator[Stmt]:
-    """Yield the statements so far, also those in branches and loops, without these themselves."""
+    """Yield the statements so far, including nested ones, but not the enclosing branches and loops."""
     for item in block:
         if not isinstance(item, (Late, Nest)):
             yield item
@@ -39,13 +39,13 @@ def drafted(block: Draft) -> Iterator[Stmt]:
 
 
 def sealed(block: Draft) -> tuple[Stmt, ...]:
-    """The statements, with every place filled in."""
-    made: list[Stmt] = []
+    """Return the finished statements, with every placeholder filled in."""
+    statements: list[Stmt] = []
     for item in block:
         if not isinstance(item, (Late, Nest)):
-            made.append(item)
+            statements.append(item)
         elif isinstance(item, Late):
-            made += sealed(item.block)
+            statements += sealed(item.block)
         else:
-            made.append(item.make(*map(sealed, item.bodies)))
-    return tuple(made)
+            statements.append(item.make(*map(sealed, item.bodies)))
+    return tuple(statements)

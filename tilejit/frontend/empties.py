@@ -1,6 +1,6 @@
-"""Tiles without elements: what an operation on them leaves to do.
+"""Operations on tiles without elements.
 
-They exist while a kernel is read. Their buffers are never allocated, and the IR has no operation on them.
+Such tiles exist only during translation: their buffers are never allocated, and no IR operation uses them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["is_empty", "is_idle", "remaining"]
 
 
 def is_empty(shape: tuple[object, ...]) -> bool:
-    """Whether a shape has no elements; an extent that is known only at run time counts as one that has."""
+    """True if a static extent is 0; a run-time extent counts as nonzero."""
     for extent in shape:
         if type(extent) is int and extent == 0:
             return True
@@ -27,7 +27,7 @@ def is_empty(shape: tuple[object, ...]) -> bool:
 
 
 def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
-    """Whether a statement is of no elements: an operation has nothing to move, compute or add."""
+    """True if the statement has no effect because an operand, or its buffer, has no elements."""
     if isinstance(statement, TileOp):
         for operand in statement.operands:
             if isinstance(operand, Region) and 0 in operand.extents:
@@ -37,9 +37,9 @@ def is_idle(statement: Alloc | BufferView | TileOp) -> bool:
 
 
 def remaining(op: TileOp) -> TileOp:
-    """The operation, or what is left of a reduction of no elements: its destination is filled, as NumPy does.
+    """Return the operation; a reduction of no elements becomes a fill with its identity, as in NumPy.
 
-    raises: KernelTypeError, at the operation, where a reduction of no elements has no result.
+    raises: KernelTypeError if the reduction has no value for no elements.
     """
     reduction = op.record.reduction
     if reduction is None and op.record is not REDUCE:
@@ -51,8 +51,8 @@ def remaining(op: TileOp) -> TileOp:
     value = None if reduction is None else reduction.of_nothing(reduction.combines_in(src.dtype, dst.dtype))
     if value is None:
         raise KernelTypeError(
-            f"{op.name} of no elements has no value: the axes that it reduces of shape {src.shape} are empty",
+            f"{op.name} of no elements has no value: its axes in shape {src.shape} are empty",
             span=op.span,
-            hint="leave the reduction out where there is nothing to reduce, or begin with a tile that isn't empty",
+            hint="leave the reduction out where there is nothing to reduce, or reduce a tile that has elements",
         )
     return replace(op, name=FILL.name, operands=(dst, build.const(value, dst.dtype)), attrs=())

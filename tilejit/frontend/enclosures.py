@@ -1,4 +1,4 @@
-"""Statements that can be left early, and the places where they are left."""
+"""Constructs that can be left early, and their exits."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["Construct", "Enclosure", "Exit", "Way"]
 
 
 class Construct(Enum):
-    """What can be left."""
+    """The kinds of constructs that can be left."""
 
     LOOP = "a run-time loop"
     STATIC = "an unrolled loop"
-    ITERATION = "a round of an unrolled loop"
+    ITERATION = "an iteration of an unrolled loop"
     FUNCTION = "a function"
 
 
 class Way(Enum):
-    """Where leaving leads: to what follows, to the next round, or to the next round from the body's end."""
+    """The ways to leave a construct: to the code after it, to the next iteration, or at the end of its body."""
 
     BREAK = "break"
     CONTINUE = "continue"
@@ -33,35 +33,33 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """One place where an enclosure is left.
-
-    env: what names stand for there. late: the place of the statements that leave. depth: the context's depth there.
-    between: the enclosures around that place, up to the one that is left.
-    """
+    """A place where an enclosure is left."""
 
     way: Way
     env: Mapping[str, Binding]
+    #: the placeholder for the statements that leave
     late: Late
+    #: `Context.depth` there
     depth: int
+    #: the enclosures around the place, up to the one that is left
     between: tuple[Enclosure, ...]
     span: Span
 
 
 @dataclass(slots=True, eq=False)
 class Enclosure:
-    """Statements that can be left early.
-
-    step: tells it from the enclosures beside it, each time the code around them is read. depth: the context's depth
-    where it is read. is_loop: it is a loop in the IR. exits: where it is left. passing: outer enclosures that are left
-    from inside this one -> the statements behind this one that go on leaving.
-    """
+    """Statements that can be left early."""
 
     construct: Construct
+    #: distinguishes it from its siblings within one translation of the surrounding code
     step: ast.AST | int
     span: Span
+    #: `Context.depth` outside it
     depth: int
+    #: True if it becomes a loop of the IR
     is_loop: bool = False
     exits: list[Exit] = field(default_factory=list)
+    #: outer enclosures that are left from inside -> the statements after this one that leave them in turn
     passing: dict[Enclosure, Late] = field(default_factory=dict)
 
     def by(self, *ways: Way) -> list[Exit]:
@@ -69,7 +67,7 @@ class Enclosure:
 
     @property
     def is_straight(self) -> bool:
-        """Whether no run-time condition decides where it is left."""
+        """True if it is left at most once, unconditionally."""
         if not self.exits:
             return True
         first = self.exits[0]

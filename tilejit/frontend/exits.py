@@ -1,37 +1,38 @@
-"""What `break`, `continue` and `return` leave, and how.
+"""Exits, `break`, `continue` and `return`, and blocks that run once and may be left early.
 
-Reading goes on past the place that leaves. The statements that leave (moves of names' values, flags for the loops in
-between, the `Break` itself) are written once the whole enclosure has been read: only then are all its exits known.
+Translation continues after an exit. The statements that leave (moves into slots, flags for the loops in between, the
+`Break` itself) are written once the whole enclosure has been translated, when all its exits are known.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 
 from ..dataclass import dataclass, field
 from ..dtypes import bool_
-from ..ir.nodes import FALSE, TRUE, Assign, Break, Continue, Declare, If, Stmt, Var
+from ..ir.nodes import FALSE, TRUE, Assign, Break, Continue, Declare, If, Loop, Stmt, Var
 from ..source import Span
 from .context import Context
 from .drafts import Draft, Late, Nest
 from .enclosures import Construct, Enclosure, Exit, Way
 from .joins import merge
 from .kinds import Kind, Same, settled
-from .memory_joins import outlived
+from .memory_joins import kind_outside
 from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Unset
 
-__all__ = ["Inside", "close", "exit_kinds", "innermost", "leave"]
+__all__ = ["Inside", "close", "exit_kinds", "innermost", "leave", "run_block"]
 
 
 def innermost(ctx: Context, *constructs: Construct) -> Enclosure | None:
-    """The enclosure of one of these constructs in which statements are read now."""
+    """Return the innermost enclosure of one of these constructs around the current position."""
     return next((e for e in reversed(ctx.enclosures) if e.construct in constructs), None)
 
 
 @dataclass(slots=True)
 class Inside:
-    """Reads what an enclosure holds into a block of its own, in a `with`."""
+    """Context manager that translates the content of an enclosure into a block of its own."""
 
     ctx: Context
     enclosure: Enclosure
@@ -41,7 +42,7 @@ class Inside:
         ctx = self.ctx
         ctx.enclosures.append(self.enclosure)
         self.outer, ctx.block = ctx.block, []
-        # of all enclosures only a loop doesn't always run
+        # only the body of a loop may be skipped
         ctx.depth = self.enclosure.depth + self.enclosure.is_loop
         return ctx.block
 
@@ -51,7 +52,7 @@ class Inside:
 
 
 def leave(ctx: Context, enclosure: Enclosure, way: Way, span: Span) -> None:
-    """End this path: leave an enclosure."""
+    """End the current path by leaving an enclosure."""
     between = tuple(ctx.enclosures[ctx.enclosures.index(enclosure) + 1 :])
     for inner in between:
         if enclosure not in inner.passing:
@@ -62,24 +63,19 @@ def leave(ctx: Context, enclosure: Enclosure, way: Way, span: Span) -> None:
 
 
 def close(
-    ctx: Context,
-    enclosure: Enclosure,
-    block: Draft,
-    make: Callable[[tuple[Stmt, ...]], Stmt],
-    names: Sequence[str],
-    before: Mapping[str, Binding],
-    kinds: Mapping[str, Kind],
-    kept: Mapping[str, Slot] | None = None,
+    ctx: Context, enclosure: Enclosure, block: Draft, make: Callable[[tuple[Stmt, ...]], Stmt], names: Sequence[str],
+    before: Mapping[str, Binding], kinds: Mapping[str, Kind], kept: Mapping[str, Slot] | None = None,
 ) -> None:
-    """Emit an enclosure that has been read as a loop of the IR, write its exits, and bind names for what follows.
+    """Emit a translated enclosure as a loop of the IR, write its exits, and bind names for the code after it.
 
-    names: those that it assigns. before: what names stand for at its head. kinds: what `exit_kinds` gave.
-    kept: the slots of names that a loop keeps round by round.
+    names: the names that it assigns. before: the bindings at its head. kinds: the result of `exit_kinds`.
+    kept: the slots of the loop-carried names.
     """
     span = enclosure.span
     slots = dict(kept or {}) | {name: make_slot(ctx, name, kind, None, span) for name, kind in kinds.items()}
     enclosure.is_loop = True
-    flag = Var(ctx.unique("leaving"), bool_, span=enclosure.exits[0].span) if _needs_flag(enclosure) else None
+    needs_flag = any(inner.is_loop for exit_ in enclosure.exits for inner in exit_.between)
+    flag = Var(ctx.unique("leaving"), bool_, span=enclosure.exits[0].span) if needs_flag else None
     for exit_ in enclosure.exits:
         loops = [e for e in exit_.between if e.is_loop]
         with ctx.into(exit_.late.block):
@@ -98,19 +94,22 @@ def close(
     ctx.emit(Nest((block,), make))
     for late in enclosure.passing.values():
         ctx.emit(late)
-    ctx.rebind(_behind(names, before, slots, span))
-
-
-def _needs_flag(enclosure: Enclosure) -> bool:
-    return any(inner.is_loop for exit_ in enclosure.exits for inner in exit_.between)
+    env = dict(before)
+    for name in names:
+        if name in slots:
+            env[name] = Binding(value_of(slots[name], typed=True), before[name].span if name in before else span)
+        elif name not in before:
+            problem = f"may have no value here: only the loop of line {span.line} assigns it"
+            env[name] = Binding(Unset(name, problem, "assign it before the loop"), span)
+    ctx.rebind(env)
 
 
 def exit_kinds(
     ctx: Context, names: Sequence[str], before: Mapping[str, Binding], ends: Sequence[Mapping[str, Binding]]
 ) -> dict[str, Kind]:
-    """The kinds of the names that an enclosure changes, for what follows it.
+    """Return the kinds of the names that an enclosure changes, for the code after it.
 
-    ends: what names stand for on each path that goes on behind it.
+    ends: the bindings on each path that reaches that code.
     """
     kinds: dict[str, Kind] = {}
     for name in names:
@@ -118,19 +117,36 @@ def exit_kinds(
             continue
         kind = merge(ctx, name, [env[name] for env in ends])
         if name not in before or kind != Same(before[name].value):
-            kinds[name] = settled(outlived(ctx, name, kind, ends[0][name]))
+            kinds[name] = settled(kind_outside(ctx, name, kind, ends[0][name]))
     return kinds
 
 
-def _behind(
-    names: Sequence[str], before: Mapping[str, Binding], slots: Mapping[str, Slot], span: Span
-) -> dict[str, Binding]:
-    """What names stand for behind an enclosure."""
-    env = dict(before)
-    for name in names:
-        if name in slots:
-            env[name] = Binding(value_of(slots[name], typed=True), before[name].span if name in before else span)
-        elif name not in before:
-            problem = f"may have no value here: it is assigned only inside the loop of line {span.line}"
-            env[name] = Binding(Unset(name, problem, "give it a value before the loop"), span)
-    return env
+def run_block(
+    ctx: Context, node: ast.AST, construct: Construct, step: ast.AST | int, names: Sequence[str],
+    body: Callable[[], bool],
+) -> bool:
+    """Translate statements that run once.
+
+    They become straight-line code, or a loop that ends in `Break` if run-time conditions leave them early.
+
+    step: see `Enclosure`. names: the names that the body assigns.
+    body: translates the statements; returns True if control reaches their end.
+    returns: True if control can reach the statement after the block.
+    """
+    span = ctx.span(node)
+    before = dict(ctx.frame.env)
+    enclosure = Enclosure(construct, step, span, ctx.depth)
+    with Inside(ctx, enclosure) as block:
+        reached = body()
+        if reached and enclosure.exits:
+            leave(ctx, enclosure, Way.BREAK, span)
+    if enclosure.is_straight:
+        if enclosure.exits:
+            # the code after the only exit is the code after the block
+            last = block.pop()
+            assert last is enclosure.exits[0].late
+        ctx.block.extend(block)
+        return reached or bool(enclosure.exits)
+    kinds = exit_kinds(ctx, names, before, [e.env for e in enclosure.exits])
+    close(ctx, enclosure, block, lambda statements: Loop(statements, span), names, before, kinds)
+    return True

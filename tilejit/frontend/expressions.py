@@ -1,4 +1,4 @@
-"""Expressions: one function per kind of syntax."""
+"""Translation of expressions, one function per kind of syntax."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from .drafts import Draft
 from .names import captured, lookup
 from .operators import binary, comparison, unary
 from .regions import loaded
-from .scalars import truth
-from .strings import F_STRINGS
-from .values import Constant, Items, Scalar, Value
+from .scalars import fold, truth
+from .values import Constant, Items, Scalar, Value, describe, from_python
 
 __all__ = ["EXPRESSIONS"]
 
@@ -42,10 +41,6 @@ def _unary(ctx: Context, node: ast.UnaryOp) -> Value:
     return unary(ctx, node, ctx.evaluate(node.operand))
 
 
-def _compare(ctx: Context, node: ast.Compare) -> Value:
-    return _compared(ctx, node, ctx.evaluate(node.left), node.ops, node.comparators)
-
-
 def _compared(
     ctx: Context, node: ast.Compare, left: Value, ops: Sequence[ast.cmpop], rights: Sequence[ast.expr]
 ) -> Value:
@@ -53,11 +48,7 @@ def _compared(
     first = comparison(ctx, node, ops[0], left, right)
     if len(rights) == 1:
         return first
-    return _and_then(ctx, node, first, lambda: _compared(ctx, node, right, ops[1:], rights[1:]))
-
-
-def _boolean(ctx: Context, node: ast.BoolOp) -> Value:
-    return _combined(ctx, node, node.values)
+    return _short_circuit(ctx, node, first, lambda: _compared(ctx, node, right, ops[1:], rights[1:]), stops_on=False)
 
 
 def _combined(ctx: Context, node: ast.BoolOp, operands: Sequence[ast.expr]) -> Value:
@@ -65,22 +56,11 @@ def _combined(ctx: Context, node: ast.BoolOp, operands: Sequence[ast.expr]) -> V
     value = ctx.evaluate(first)
     if not others:
         return value
-    combine = _and_then if isinstance(node.op, ast.And) else _or_else
-    return combine(ctx, node, value, lambda: _combined(ctx, node, others))
+    return _short_circuit(ctx, node, value, lambda: _combined(ctx, node, others), stops_on=isinstance(node.op, ast.Or))
 
 
-def _and_then(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value]) -> Value:
-    """`left and right`: the right side is evaluated only where the left one holds."""
-    return _short_circuit(ctx, node, left, right, stops_on=False)
-
-
-def _or_else(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value]) -> Value:
-    return _short_circuit(ctx, node, left, right, stops_on=True)
-
-
-def _short_circuit(
-    ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value], *, stops_on: bool
-) -> Value:
+def _short_circuit(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value], *, stops_on: bool) -> Value:
+    """Translate `or` if `stops_on`, else `and`; the right side is evaluated only if the left one doesn't decide."""
     cond = truth(ctx, node, left)
     if isinstance(cond, bool):
         return left if cond is stops_on else right()
@@ -110,6 +90,31 @@ def _conditional(ctx: Context, node: ast.IfExp) -> Value:
     )
 
 
+def _joined(ctx: Context, node: ast.JoinedStr) -> Value:
+    parts = [str(ctx.constant(ctx.evaluate(part), part, "an f-string's part")) for part in node.values]
+    return from_python("".join(parts))
+
+
+def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:
+    shown = ctx.evaluate(node.value)
+    if isinstance(shown, Scalar):
+        raise ctx.type_error(
+            node.value, f"f-strings take only compile-time values; this is {describe(shown)}",
+            "pass the value to print: print('x =', x)",
+        )
+    value = ctx.constant(shown, node.value, "a value in an f-string")
+    spec = "" if node.format_spec is None else ctx.constant(ctx.evaluate(node.format_spec), node, "a format")
+    converted = {115: str(value), 114: repr(value), 97: ascii(value)}.get(node.conversion, value)
+    text = fold(ctx, node, format, (from_python(converted), from_python(spec)))
+    assert text is not None
+    return text
+
+
+F_STRINGS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
+    ast.JoinedStr: _joined,
+    ast.FormattedValue: _formatted,
+}
+
 EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     **dict.fromkeys(ast.expr.__subclasses__(), Context.refuse),
     ast.Constant: _constant,
@@ -119,8 +124,8 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     ast.Tuple: _tuple,
     ast.BinOp: _binary,
     ast.UnaryOp: _unary,
-    ast.Compare: _compare,
-    ast.BoolOp: _boolean,
+    ast.Compare: lambda ctx, node: _compared(ctx, node, ctx.evaluate(node.left), node.ops, node.comparators),
+    ast.BoolOp: lambda ctx, node: _combined(ctx, node, node.values),
     ast.IfExp: _conditional,
     ast.Call: call,
     **F_STRINGS,

@@ -1,4 +1,4 @@
-"""Open tiles that a kernel asks for their layout: from then on they are laid out as they would be alone."""
+"""Open tiles whose layout a kernel asks for: they get the layout that they would have in isolation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["fixed_layout", "laid_out", "with_fixed"]
 
 
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
-    """The layout of the buffer that a memory is of; an open one is fixed. Errors get the place `span`."""
+    """Return the layout of the buffer; an open one is fixed first. Errors get the location `span`."""
     root = memory.buffer.root
     if is_empty(root.shape):
         raise LayoutError(
-            f"{root.name} has no elements, and so no layout: its shape is {root.shape}", span=span,
-            hint="ask tiles that have elements",
+            f"{root.name} of shape {root.shape} has no elements and no layout", span=span,
+            hint="take the layout of a tile that has elements",
         )
     if isinstance(root.layout, Open) and root.name not in ctx.fixed:
         scope = root.layout.scope
@@ -35,9 +35,9 @@ def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
 
 
 def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
-    """The buffer with the layout that its root was fixed to, if that was.
+    """Return the buffer with the layout that its root was fixed to, if any.
 
-    raises: LayoutError, without a place, for a view along dimensions of a tile that is padded as a whole.
+    raises: LayoutError, without a location, for a view that reorders dimensions of a tile padded as a whole.
     """
     if buffer.base is None:
         chosen = fixed.get(buffer.name)
@@ -52,7 +52,7 @@ def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
 
 
 def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) -> Buffer:
-    """As `laid_out`; errors get the place `span`."""
+    """As `laid_out`; errors get the location `span`."""
     try:
         return laid_out(buffer, fixed)
     except LayoutError as error:
@@ -61,24 +61,24 @@ def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) 
 
 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
-    """A view along dimensions of a tile that has a layout."""
+    """Return the view, laid out like the given dimensions of its base."""
     shape = base.fixed_shape
     if dims == tuple(range(len(shape))):
         return replace(view, layout=base.layout, slots=base.slots)
     if base.slots and len(base.slots) != len(shape):
         raise LayoutError(
-            f"{base.name} of shape {shape} lies in {base.slots[0]} slots as one row: its dimensions can't be moved",
+            f"{base.name} of shape {shape} is one row of {base.slots[0]} slots: its dimensions can't be moved",
             hint="take .T, permute and [:, None] of a copy, or give the tile a layout",
         )
     grouped, ends = base.tile_layout.group(base.slots or shape)
-    # dimensions of 1 that the view drops have iterators of 1, which don't count
+    # dropped dimensions have extent 1, and their iterators don't matter
     chosen = [it for d in dims if d is not None for it in grouped.shard[ends[d] : ends[d + 1]]]
     slots = tuple(1 if d is None else base.slots[d] for d in dims) if base.slots else ()
     return replace(view, layout=grouped.replace(shard=tuple(chosen) or grouped.shard[:1]), slots=slots)
 
 
 def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple[Stmt, ...]:
-    """The statements, with every open tile that was fixed laid out."""
+    """Return the statements with the layouts of all fixed tiles."""
     if not fixed:
         return body
     defining: list[Alloc | BufferView] = [*walk.each(body, Alloc), *walk.each(body, BufferView)]

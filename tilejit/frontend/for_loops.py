@@ -1,4 +1,4 @@
-"""`for`: over a range at run time, or unrolled over `tj.static_range` or a tuple."""
+"""`for` loops: over a range at run time, or unrolled over `tj.static_range` or a tuple."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..dtypes import DType, int32, promote, signed
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Assert, Const, Expr, For, Var
 from .assignments import assign_to
-from .barriers import turns_of
-from .blocks import run_block
+from .barriers import ring_loop_hint
 from .context import Context, Located
 from .enclosures import Construct, Enclosure
+from .exits import run_block
 from .loops import run_loop
 from .mixed_signs import signed_stop
 from .singles import as_scalar
@@ -24,21 +24,30 @@ __all__ = ["for_loop", "how_to_loop", "static_range"]
 
 _ITERABLE = "a for loop goes over range(...), tj.static_range(...) or a tuple"
 _MAX_UNROLLED = 4096
-#: a nest of this many rounds takes some seconds to compile
-_MAX_ROUNDS = 16_384
+#: a nest with this many iterations takes some seconds to compile
+_MAX_ITERATIONS = 16_384
 
 
 def for_loop(ctx: Context, node: ast.For) -> bool:
-    """`for target in range(...)`, `tj.static_range(...)` or a tuple."""
+    """Translate a loop over `range(...)`, `tj.static_range(...)` or a tuple."""
     called = node.iter.func if isinstance(node.iter, ast.Call) else None
     if isinstance(called, (ast.Name, ast.Attribute)) and ctx.evaluate(called) == Constant(range):
         assert isinstance(node.iter, ast.Call)
         return _range_loop(ctx, node, _range(ctx, node.iter))
-    return _over_tuple(ctx, node, ctx.evaluate(node.iter))
+    value = ctx.evaluate(node.iter)
+    if not isinstance(value, Items):
+        raise ctx.syntax_error(node.iter, _ITERABLE, how_to_loop(ctx, node.iter, value))
+    count = len(value.items)
+    if count > _MAX_UNROLLED:
+        raise ctx.type_error(
+            node.iter, f"a loop over a tuple unrolls {count} iterations; the limit is {_MAX_UNROLLED}",
+            "loop over range(...)",
+        )
+    return _static_loop(ctx, node, value.items)
 
 
 def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
-    """Return the hint for a loop over a value that is not a tuple."""
+    """Return the hint for a loop over a value that isn't a tuple."""
     written = ast.unparse(node)
     if isinstance(value, Memory) and value.dims:
         if not value.is_local:
@@ -47,21 +56,8 @@ def how_to_loop(ctx: Context, node: ast.expr, value: Value) -> str:
     if isinstance(value, Scalar) or isinstance(value, Constant) and type(value.value) is int:
         return f"loop over range({written})"
     bindings = [ctx.frame.env.get(part.id) for part in ast.walk(node) if isinstance(part, ast.Name)]
-    hints = [turns_of(binding.value) for binding in bindings if binding is not None]
+    hints = [ring_loop_hint(binding.value) for binding in bindings if binding is not None]
     return next(filter(None, hints), "make it a tuple")
-
-
-def _over_tuple(ctx: Context, node: ast.For, value: Value) -> bool:
-    """A tuple's items, unrolled."""
-    if not isinstance(value, Items):
-        raise ctx.syntax_error(node.iter, _ITERABLE, how_to_loop(ctx, node.iter, value))
-    if len(value.items) > _MAX_UNROLLED:
-        raise ctx.type_error(
-            node.iter,
-            f"a loop over a tuple writes its body out {len(value.items)} times; the limit is {_MAX_UNROLLED}",
-            "loop over range(...)",
-        )
-    return _static_loop(ctx, node, value.items)
 
 
 def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:
@@ -74,7 +70,7 @@ def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:
 
 
 def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
-    """Start, stop and step of a run-time range, of one integer type."""
+    """Return start, stop and step of a run-time range, in one integer type."""
     values = _range_arguments(ctx, node, "range")
     for value in values:
         integral = isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool)
@@ -94,7 +90,7 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
 
 
 def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
-    """An end or the step in the index's type; the step that counts an unsigned index down is signed."""
+    """Return a limit or the step in the type of the index; a negative step of an unsigned index is signed."""
     if isinstance(value, Constant):
         return ctx.literal(value.value, signed(dtype) if down and value.value < 0 else dtype, node)
     assert isinstance(value, Scalar)
@@ -102,9 +98,8 @@ def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: boo
 
 
 def _need_step(ctx: Context, node: ast.Call, step: Expr) -> None:
-    """A step that could be 0 is checked where asserts are."""
     if isinstance(step, Const):
-        raise ctx.type_error(node, "range with a step of 0 doesn't end", "give a step other than 0")
+        raise ctx.type_error(node, "range with a step of 0", "give a step other than 0")
     message = f"range with a step of 0: {ctx.frame.source.segment(node)}"
     ctx.emit(Assert(build.op("not_equal", step, build.const(0, step.dtype)), message, span=ctx.span(node)))
 
@@ -117,19 +112,17 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
     constants = [int(e.value) for e in limits if isinstance(e, Const)]
     if len(constants) == len(limits) and not range(*constants):
         return True
-    made: list[Var] = []
+    loop_vars: list[Var] = []
 
     def body(_: Enclosure) -> bool:
-        made.append(_loop_var(ctx, node.target, name, start, stop, step))
-        ctx.bind(name, Binding(Scalar(made[-1]), ctx.span(node.target)))
+        loop_vars.append(_loop_var(ctx, node.target, name, start, stop, step))
+        ctx.bind(name, Binding(Scalar(loop_vars[-1]), ctx.span(node.target)))
         return ctx.execute(node.body)
 
     before = ctx.frame.env.get(name)
     names = sorted(assigned_names(node) - {name})
-    reached = run_loop(
-        ctx, node, names, body, lambda block: For(made[-1], start, stop, step, block, False, span)
-    )
-    problem = f"has no value behind its loop (line {span.line})"
+    reached = run_loop(ctx, node, names, body, lambda block: For(loop_vars[-1], start, stop, step, block, False, span))
+    problem = f"has no value after its loop (line {span.line})"
     unset = Unset(name, problem, "copy it to another name inside the loop")
     ctx.bind(name, Binding(unset, before.span if before else span))
     return reached
@@ -139,7 +132,7 @@ _ENDS = ("start", "stop", "step")
 
 
 def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, step: Expr) -> Var:
-    """The index; its multiple and bounds come from the range."""
+    """Return the index variable, with the multiple and the bounds that follow from the range."""
     multiple = gcd(facts.multiple_of(start), facts.multiple_of(step))
     bounds = _index_bounds(facts.bounds(start), facts.bounds(stop), facts.bounds(step))
     data = any(facts.flagged(end, bounds) for end in (start, stop, step))
@@ -147,7 +140,7 @@ def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, s
 
 
 def _index_bounds(start: facts.Bounds, stop: facts.Bounds, step: facts.Bounds) -> tuple[int, int] | None:
-    """The least and the greatest index of a range, where both are known."""
+    """Return the least and the greatest index of a range; None if either is unknown."""
     if step[0] is not None and step[0] >= 0:
         low, high = start[0], _past(stop[1], -1)
     elif step[1] is not None and step[1] <= 0:
@@ -156,7 +149,7 @@ def _index_bounds(start: facts.Bounds, stop: facts.Bounds, step: facts.Bounds) -
         low, high = _extreme(min, start[0], _past(stop[0], 1)), _extreme(max, start[1], _past(stop[1], -1))
     if low is None or high is None:
         return None
-    # a range without an index has no bounds that could be wrong
+    # an empty range has no index, so any bounds are correct
     return min(low, high), max(low, high)
 
 
@@ -174,39 +167,35 @@ def static_range(ctx: Context, node: ast.Call) -> Items:
     hint = "loop over range(...), or give a literal, a captured constant or a tj.constexpr parameter"
     limits = [ctx.integer(v, node, "a limit of tj.static_range", hint) for v in values]
     if limits[2] == 0:
-        raise ctx.type_error(node, "tj.static_range with a step of 0 doesn't end", "give a step other than 0")
+        raise ctx.type_error(node, "tj.static_range with a step of 0", "give a step other than 0")
     count = -((limits[0] - limits[1]) // limits[2])
     if count > _MAX_UNROLLED:
         raise ctx.type_error(
-            node, f"tj.static_range writes its body out {count} times; the limit is {_MAX_UNROLLED}",
+            node, f"tj.static_range unrolls {count} iterations; the limit is {_MAX_UNROLLED}",
             "loop over range(...)",
         )
     return Items(tuple([Constant(i) for i in range(*limits)]))
 
 
 def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
-    """An unrolled loop: `break` leaves the loop, `continue` leaves one round of it."""
+    """Translate an unrolled loop; `break` leaves the loop, and `continue` leaves one iteration."""
     names = sorted(assigned_names(node))
 
-    def rounds() -> bool:
+    def unrolled() -> bool:
         for k, item in enumerate(items):
-            _count_round(ctx, node)
+            ctx.unrolled = (ctx.unrolled or 0) + 1
+            if ctx.unrolled > _MAX_ITERATIONS:
+                raise ctx.type_error(
+                    node.iter, f"nested unrolled loops have more than {_MAX_ITERATIONS:,} iterations",
+                    "make one of them a loop over range(...)",
+                )
             assign_to(ctx, node.target, item)
             if not run_block(ctx, node, Construct.ITERATION, k, names, lambda: ctx.execute(node.body)):
                 return False
         return True
 
-    before = ctx.rounds
-    ctx.rounds = before or 0
-    ends = run_block(ctx, node, Construct.STATIC, node, names, rounds)
-    ctx.rounds = None if before is None else ctx.rounds
+    before = ctx.unrolled
+    ctx.unrolled = before or 0
+    ends = run_block(ctx, node, Construct.STATIC, node, names, unrolled)
+    ctx.unrolled = None if before is None else ctx.unrolled
     return ends
-
-
-def _count_round(ctx: Context, node: ast.For) -> None:
-    ctx.rounds = (ctx.rounds or 0) + 1
-    if ctx.rounds > _MAX_ROUNDS:
-        raise ctx.type_error(
-            node.iter, f"unrolled loops within each other write out more than {_MAX_ROUNDS:,} rounds",
-            "loop over range(...) in one of them",
-        )

@@ -1,4 +1,4 @@
-"""What kernels can't call, and what they write instead: functions of other libraries, plain ones, other kernels."""
+"""Errors and hints for callees that kernels can't use: other libraries, plain functions, other kernels."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import Any
 from ..dtypes import DTYPES, DType
 from ..wording import shown
 from .context import Context
-from .foreign_words import AXES, HOST, ForeignWord, foreign_word, foreign_word_in
+from .foreign_words import AXES, HOST, foreign_word, foreign_word_in
 from .language import Intrinsic
 from .vocabulary import NOT_YET, intrinsics
 
 __all__ = ["hint_for_name", "instead", "is_kernel", "launched", "no_attribute", "not_callable"]
 
-#: packages whose functions nobody decorates
+#: packages whose functions users can't decorate
 _LIBRARIES = frozenset(("cupy", "cutlass", "jax", "numba", "numpy", "scipy", "torch", "triton", "warp"))
 
-
-#: what users call them, and parts of them
+#: their usual aliases, and the names of their submodules
 _ALIASES = _LIBRARIES | frozenset((
     "cp", "ct", "cuda", "cute", "gl", "jit", "jnp", "libdevice", "math", "nb", "np", "tl", "ttgl", "wp",
 ))
@@ -31,13 +30,13 @@ def _package(function: FunctionType) -> str:
 
 
 def instead(written: str) -> str | None:
-    """What to write instead of a name of Python's, another library's or language's; None for one without a match."""
+    """Return the hint for a name from Python, another library or another language; None for other names."""
     word = foreign_word_in(written)
     return None if word is None else word.hint
 
 
 def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
-    """The error for an attribute of a captured object, or of a name of ours, that kernels can't use."""
+    """Return the error for an attribute of a captured object or a tilejit name that kernels can't use."""
     if isinstance(value, Intrinsic):
         is_axis = value.names == ("axis",) and node.attr in AXES
         arguments = AXES[node.attr] if is_axis else ", ".join(value.names[: value.required])
@@ -66,7 +65,7 @@ def no_attribute(ctx: Context, node: ast.Attribute, value: Any) -> Exception:
 
 
 def hint_for_name(ctx: Context, node: ast.Name) -> str | None:
-    """What to write instead of another language's name that doesn't exist here: `blockIdx.x`, `tl.program_id`."""
+    """Return the hint for an undefined name that another language has, as in `blockIdx.x` or `tl.program_id`."""
     chains = (n for n in ast.walk(ctx.frame.source.node) if isinstance(n, ast.Attribute) and _first(n) is node)
     written = ast.unparse(next(chains, node))
     is_word = foreign_word(node.id) is not None
@@ -77,7 +76,7 @@ def hint_for_name(ctx: Context, node: ast.Name) -> str | None:
 
 
 def _of_ours(written: str) -> str | None:
-    """What to write where another library's name is ours too, or will be; None where it is nothing here."""
+    """Return the hint for a name of another library that tilejit has or plans; None for other names."""
     name = written.rpartition(".")[2]
     if name in NOT_YET:
         return f"{NOT_YET[name].meaning}: not available in this version; {NOT_YET[name].instead}"
@@ -91,17 +90,17 @@ def _first(node: ast.expr) -> ast.expr:
 
 
 def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
-    """The error for a call of what no kernel can call."""
+    """Return the error for a call of something that kernels can't call."""
     if isinstance(callee, FunctionType) and _package(callee) == __package__.partition(".")[0]:
         return ctx.syntax_error(
             node, f"{callee.__name__} is a function of tilejit for the host: a kernel can't call it",
-            "call it outside, and pass or capture what it gives",
+            "call it outside, and pass or capture the result",
         )
     if is_kernel(callee):
         return launched(ctx, node, callee)
     if isinstance(callee, FunctionType) and callee.__name__ == "<lambda>":
         return ctx.syntax_error(
-            node, "a lambda from outside: a kernel can't call it", "write it as a def, decorated with @tj.function"
+            node, "a kernel can't call a lambda from outside", "write it as a def, decorated with @tj.function"
         )
     if isinstance(callee, FunctionType) and _package(callee) not in _LIBRARIES:
         return ctx.syntax_error(
@@ -111,24 +110,22 @@ def not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
     if callable(callee):
         name = ast.unparse(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else shown(callee)
         word = foreign_word(getattr(callee, "__name__", "")) or foreign_word_in(name)
-        hint = _of_ours(name) if word is None else None
-        return ctx.syntax_error(node, f"{name} can't be called in a kernel", hint or _hint(word))
+        hint = "compute it outside and capture the value"
+        if word is not None:
+            hint = f"{word.hint}; or {hint}" if word.of is HOST else word.hint
+        else:
+            hint = _of_ours(name) or hint
+        return ctx.syntax_error(node, f"{name} can't be called in a kernel", hint)
     return ctx.type_error(node, f"{shown(callee)} can't be called", "call a @tj.function or an operation of tilejit")
 
 
-def _hint(word: ForeignWord | None) -> str:
-    if word is None:
-        return "compute it outside and capture the value"
-    return f"{word.hint}; or compute it outside and capture the value" if word.of is HOST else word.hint
-
-
 def is_kernel(callee: Any) -> bool:
-    """Whether `@tj.kernel` made it; that class is defined above the frontend, which can't import it."""
+    """True for the result of `@tj.kernel`, whose class the frontend can't import."""
     return hasattr(callee, "signatures") and hasattr(callee, "source")
 
 
 def launched(ctx: Context, node: ast.AST, callee: Any) -> Exception:
-    """The error for a kernel that is called in a kernel, with a grid or without."""
+    """Return the error for a kernel that another kernel calls or launches."""
     return ctx.syntax_error(
         node, f"{callee.__name__} is a kernel: a kernel can't launch another",
         "launch them one after the other, or make it a @tj.function that both call",

@@ -1,4 +1,4 @@
-"""Integers as indices of a buffer: one outside must not wrap around to one inside."""
+"""Conversion of integers to the index type of a buffer, where an outside index must not wrap to an inside one."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from ..ir.arithmetic.facts import full_range, is_data
 from ..ir.nodes import TRUE, Assert, Buffer, Expr
 from .context import Context
 
-__all__ = ["as_index", "as_start", "need_kept"]
+__all__ = ["as_index", "as_start", "check_index_fits"]
 
 
 def as_index(ctx: Context, node: ast.AST, number: Expr, buffer: Buffer) -> Expr:
-    """Return an integer in the buffer's index type; checked builds test that data keeps its value in 32 bits.
+    """Return an integer in the buffer's index type; checked builds test that 64-bit data fits in 32 bits.
 
-    One of uint64 past int64 becomes negative, which is outside, too.
+    A uint64 above the range of int64 becomes negative, which is outside as well.
     """
     dtype = buffer.index_dtype
     if dtype is int32 and number.dtype.bits == 64 and is_data(number):
-        need_kept(ctx, node, number, full_range(dtype), buffer)
+        check_index_fits(ctx, node, number, full_range(dtype), buffer)
     return build.cast(number, dtype)
 
 
 def as_start(ctx: Context, node: ast.AST, start: Expr, taken: int | Expr, buffer: Buffer) -> Expr:
     """Return the start of a slice of `taken` elements in the buffer's index type.
 
-    A start past int64 becomes the greatest int64: from a negative one, the slice could reach the elements.
+    A start above the range of int64 becomes the greatest int64: a slice from a negative start could reach the elements.
     """
     if start.dtype is uint64 and buffer.index_dtype is int64 and taken != 1:
         start = build.minimum(start, full_range(int64)[1])
     return as_index(ctx, node, start, buffer)
 
 
-def need_kept(ctx: Context, node: ast.AST, number: Expr, limits: tuple[int, int], buffer: Buffer) -> None:
-    """Checked builds test that an index lies between limits, past which it would wrap around."""
+def check_index_fits(ctx: Context, node: ast.AST, number: Expr, limits: tuple[int, int], buffer: Buffer) -> None:
+    """In checked builds, emit a test that an index is within limits beyond which it would wrap."""
     if not ctx.is_checked:
-        # the plain build would keep the parameters that are tested
+        # in the plain build the test would keep its operands alive
         return
     least, most = limits
     cond = build.less_equal(number, most)

@@ -1,4 +1,4 @@
-"""Calls of `@tj.function`s and nested functions: their bodies are read where they are called."""
+"""Calls of `@tj.function`s and nested functions, which are translated where they are called."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import ast
 
 from ..dataclass import replace
 from .arguments import bind
-from .blocks import run_block
 from .context import Context, Frame
 from .enclosures import Construct
+from .exits import run_block
 from .language import Function
 from .names import captured
 from .values import Binding, Closure, Constant, Unset, Value
 
 __all__ = ["RESULT", "closure_of", "inline", "make_closure", "run"]
 
-#: the name under which a function's result is kept; no Python name looks like it
+#: the name of a function's result; not a valid Python name
 RESULT = "<result>"
 
 
 def closure_of(ctx: Context, function: Function) -> Closure:
-    """A `@tj.function` as a value; its defaults are captured values."""
+    """Return a `@tj.function` as a value, with captured defaults."""
     source = function.source
     values = {name: captured(ctx, source.node, value, name) for name, value in source.defaults.items()}
     return Closure(source.node, source, None, values)
 
 
 def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
-    """A nested function; its defaults are evaluated now."""
+    """Return a nested function as a value, with defaults evaluated now."""
     a = node.args
     if a.vararg is not None or a.kwarg is not None:
         raise ctx.syntax_error(node, "*args and **kwargs can't be used in a kernel", "name the parameters")
@@ -43,15 +43,15 @@ def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
 
 
 def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
-    """The function's result; what it does is emitted here."""
+    """Translate the body of a function here, and return its result."""
     return run(ctx, node, closure, _arguments(ctx, node, closure))
 
 
 def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) -> Value:
-    """As `inline`; env: what the function's parameters stand for."""
+    """As `inline`, with the bindings of the parameters in `env`."""
     if closure.node in ctx.calls:
         raise ctx.type_error(
-            node, f"{closure.node.name} calls itself: functions are inlined, so recursion doesn't end",
+            node, f"{closure.node.name} calls itself: functions are inlined, so they can't be recursive",
             "write a loop",
         )
     frame = Frame(closure.source, closure.node, ctx.span(node), closure.frame)

@@ -6,18 +6,20 @@ import ast
 
 from ..dtypes import int32
 from ..ir.arithmetic import build
-from ..ir.nodes import Instruction, Special, Sync
+from ..ir.nodes import Declare, Instruction, Let, Special, Sync
 from ..isa import ASYNC_CALLS, Row
 from ..isa.barriers import BARRIERS
+from ..isa.registers import LEAST, MOST, SET_REGISTERS, STEP
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import GRID
-from ..target import TENSOR_MEMORY_TARGETS
-from . import barriers, clusters, operands, reductions, registers, shapes, tiles
+from ..target import TENSOR_MEMORY_TARGETS, entry_registers
+from . import barriers, clusters, operands, reductions, shapes, tiles
 from . import memory as mem
 from .arguments import Arguments, Handler, bind, optional
 from .atomics import ATOMIC_CALLS
 from .context import Context
+from .enclosures import Construct
 from .lanes import LANE_CALLS
 from .language import Intrinsic
 from .ordered import ORDERED
@@ -27,7 +29,7 @@ __all__ = ["HANDLERS", "call_intrinsic"]
 
 
 def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
-    """What a call of `tj.<name>` gives."""
+    """Translate a call of `tj.<name>`."""
     arguments = bind(ctx, node, f"tj.{callee.name}", callee.names, callee.required)
     handler = HANDLERS.get(callee.name)
     if handler is not None:
@@ -45,7 +47,7 @@ def _axis(name: str) -> Handler:
         axis = optional(ctx, arguments.get("axis"))
         number = 0 if axis is None else ctx.integer(axis, node, "the axis")
         if number not in (0, 1, 2):
-            raise ctx.type_error(node, f"axis {number} of the grid; there are 0, 1 and 2", "a grid has three axes")
+            raise ctx.type_error(node, f"axis {number} of the grid", "write 0, 1 or 2: a grid has three axes")
         return Scalar(Special(f"{name}.{number}", ctx.span(node)))
 
     return handler
@@ -56,10 +58,6 @@ def _special(name: str) -> Handler:
         return Scalar(Special(name, ctx.span(node)))
 
     return handler
-
-
-def _num_threads(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    return Constant(ctx.threads)
 
 
 def _sync(scope: str) -> Handler:
@@ -73,7 +71,7 @@ def _sync(scope: str) -> Handler:
 def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     if not ctx.is_cooperative:
         raise ctx.type_error(
-            node, "tj.grid_sync() waits for CTAs that may start only when others have ended",
+            node, "tj.grid_sync() would wait for CTAs that can't start until others have ended",
             "write @tj.kernel(cooperative=True): then all CTAs run at the same time",
         )
     ctx.emit(Sync(GRID.name, ctx.span(node)))
@@ -81,7 +79,6 @@ def _grid_sync(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _asynchronous(row: Row) -> Handler:
-    """A commit of asynchronous work, or a wait for it, which may leave groups unfinished."""
 
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         if row.only == TENSOR_MEMORY_TARGETS:
@@ -96,7 +93,7 @@ def _asynchronous(row: Row) -> Handler:
 def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
     if groups < 0:
-        raise ctx.type_error(argument, f"{groups} groups can't be unfinished", "wait(0) waits for all")
+        raise ctx.type_error(argument, f"{groups} unfinished groups", "write wait(0) to wait for all groups")
     among = None if row.leaves is None else row.arguments[row.leaves].among
     if among is not None and groups not in among:
         raise ctx.type_error(
@@ -105,14 +102,34 @@ def _groups(ctx: Context, argument: ast.expr, row: Row) -> int:
     return groups
 
 
-#: name -> what a call of it gives; the others are operations
+def set_registers(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
+    """Translate `tj.set_registers(n)`; the total for the CTA is checked once all warpgroups are known."""
+    argument = arguments["n"]
+    count = ctx.integer(ctx.evaluate(argument), argument, "the number of registers")
+    if not LEAST <= count <= MOST or count % STEP:
+        raise ctx.type_error(
+            argument, f"{count} registers; a thread has {LEAST} to {MOST}, in steps of {STEP}", "give a multiple of 8"
+        )
+    if any(each.construct is Construct.LOOP for each in ctx.enclosures):
+        raise ctx.type_error(node, "a warpgroup sets its registers once, outside loops", "move it before the loop")
+    if any(not isinstance(stmt, (Let, Declare)) for stmt in ctx.block):
+        raise ctx.type_error(
+            node, "set_registers must be the first statement of its branch", "move it to the start of the branch"
+        )
+    row = SET_REGISTERS[count > entry_registers(ctx.threads, ctx.max_registers)]
+    row.need(ctx.target, ctx.span(node))
+    ctx.emit(Instruction(row.name, (), (build.const(count, int32),), ctx.span(node)))
+    return Constant(None)
+
+
+#: name -> handler; the other names are tile operations
 HANDLERS: dict[str, Handler] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
     **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
     "grid_sync": _grid_sync,
     **clusters.CALLS,
-    "num_threads": _num_threads,
+    "num_threads": lambda ctx, node, arguments: Constant(ctx.threads),
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,
     **ATOMIC_CALLS,
@@ -124,7 +141,7 @@ HANDLERS: dict[str, Handler] = {
     "alloc_barrier": barriers.alloc_barrier,
     "alloc_ring": barriers.alloc_ring,
     "named_barrier": barriers.named_barrier,
-    "set_registers": registers.set_registers,
+    "set_registers": set_registers,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,
     "alloc_tmem": mem.alloc_tmem,

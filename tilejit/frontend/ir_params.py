@@ -1,23 +1,12 @@
-"""The IR's parameters of a kernel, and what its parameters' names stand for inside."""
+"""The IR parameters of a kernel, and the initial bindings of its parameters."""
 
 from __future__ import annotations
 
 from ..dataclass import dataclass, replace
 from ..dtypes import int64
 from ..errors import KernelTypeError
-from ..ir.nodes import (
-    Buffer,
-    Kernel,
-    Strided,
-    Var,
-)
-from ..ir.params import (
-    ExtentParam,
-    Param,
-    PointerParam,
-    ScalarParam,
-    StrideParam,
-)
+from ..ir.nodes import Buffer, Kernel, Strided, Var
+from ..ir.params import ExtentParam, Param, PointerParam, ScalarParam, StrideParam
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..layout import TileLayout
 from ..layout.axes import m
@@ -32,14 +21,14 @@ _LARGEST_EXTENT = 2**40
 
 @dataclass(frozen=True, slots=True)
 class KernelParams:
-    """The IR's parameters, in order, and what the names stand for inside."""
+    """The IR parameters, in order, and the bindings of the kernel's parameters."""
 
     params: tuple[Param, ...]
     env: dict[str, Binding]
 
 
 def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
-    """The kernel's parameters for argument types: pointers, extents, strides, scalars; constexprs are values."""
+    """Return the parameters for these argument types: pointers, extents, strides, scalars; constexprs become values."""
     a = source.node.args
     nodes = {arg.arg: arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
     params: list[Param] = []
@@ -67,7 +56,7 @@ def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
 
 
 def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
-    """The kernel for a signature that differs from its own only in which arrays overlap."""
+    """Return the kernel for a signature that differs from its own only in which arrays overlap."""
     types = dict(signature.arguments)
     params = tuple([
         replace(p, noalias=not p.noalias) if isinstance(p, PointerParam) and p.noalias != _is_apart(types[p.of]) else p

@@ -1,4 +1,4 @@
-"""Where control flow meets: what a name may hold that has a value on each of several paths."""
+"""Control-flow joins: the kind of a name that has a value on each of several paths."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from collections.abc import Sequence
 from ..dtypes import DType, promote
 from ..ir.arithmetic import build
 from ..ir.nodes import Var
-from .carried import raised
+from .carried import loop_type
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, ScalarKind
 from .memory_joins import conflict, merge_memory
-from .scalars import weak_type
 from .singles import is_single
-from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope
+from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope, weak_type
 
 __all__ = ["can_take", "merge"]
 
 
 def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
-    """What a name may hold where several paths meet; `Same(Unset)` where their values don't fit together."""
+    """Return the kind of a name where paths join; `Same(Unset)` if its values don't agree."""
     first = bindings[0]
     for binding in bindings:
         if isinstance(binding.value, Unset):
@@ -45,19 +44,18 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     tile = next((v for v in values if isinstance(v, Memory) and v.is_local and v.is_value), None)
     number = next((v.value for v in values if isinstance(v, Constant) and is_number(v)), None)
     if tile is not None and number is not None:
-        made = f"tj.{owner_scope(tile.buffer)}.full({tile.shape}, {_written(number)}, tj.{tile.dtype})"
-        return conflict(name, *sides, f"begin with a tile: {name} = {made}" if name.isidentifier() else f"write {made}")
+        full = f"tj.{owner_scope(tile.buffer)}.full({tile.shape}, {_written(number)}, tj.{tile.dtype})"
+        return conflict(name, *sides, f"begin with a tile: {name} = {full}" if name.isidentifier() else f"write {full}")
     return conflict(name, *sides)
 
 
 def _written(number: float) -> str:
-    """A number as a kernel writes it."""
     name = repr(abs(number))
     return repr(number) if math.isfinite(number) else repr(number).replace(name, f"tj.{name}")
 
 
 def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:
-    """The bindings; where a number meets tiles of shape () that nobody can write, those count as their numbers."""
+    """Return the bindings; if one is a number, read-only rank-0 tiles count as scalars."""
     if not any(isinstance(b.value, Scalar) or is_number(b.value) for b in bindings):
         return bindings
     return [
@@ -80,8 +78,8 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
     dtype = weak_type(first.value)
     for other in typed[1:]:
         if weak_type(other.value) != dtype:
-            # the loop's type isn't known yet, to which assignments will be converted
-            common = raised([], [dtype, weak_type(other.value)]) if name in ctx.frame.carried else None
+            # in a loop that will convert assignments, whose type isn't known yet
+            common = loop_type([], [dtype, weak_type(other.value)]) if name in ctx.frame.carried else None
             if common is not None:
                 dtype = common
                 continue
@@ -94,7 +92,7 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
 
 
 def can_take(value: Value, dtype: DType) -> bool:
-    """Whether a literal can take a type: no float becomes an integer, no number a bool, no bool a number."""
+    """True if a literal can take a type: floats don't become integers, and bools and numbers don't mix."""
     default = weak_type(value)
     if default.kind == "bool" or dtype.kind == "bool":
         return default.kind == dtype.kind

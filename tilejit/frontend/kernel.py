@@ -1,4 +1,4 @@
-"""A kernel's source and its argument types, read into tile IR."""
+"""Translation of a kernel's source to tile IR, for one signature."""
 
 from __future__ import annotations
 
@@ -9,20 +9,8 @@ from ..errors import KernelTypeError, ResourceError
 from ..ir import verify, walk
 from ..ir.analyses import collectives
 from ..ir.clusters import Cluster
-from ..ir.nodes import (
-    Alloc,
-    Atomic,
-    Instruction,
-    Kernel,
-    Region,
-    Stmt,
-    TileOp,
-    Var,
-)
-from ..ir.params import (
-    Param,
-    PointerParam,
-)
+from ..ir.nodes import Alloc, Atomic, Instruction, Kernel, Region, Stmt, TileOp, Var
+from ..ir.params import Param, PointerParam
 from ..ir.types import Signature
 from ..ir.walk import Block
 from ..isa.warp import ELECT
@@ -44,20 +32,14 @@ __all__ = ["build"]
 
 
 def build(
-    source: KernelSource,
-    signature: Signature,
-    *,
-    threads: int,
-    target: Target,
-    max_registers: int | None = None,
-    cluster: Cluster | None = None,
-    nonportable_cluster: bool = False,
-    cooperative: bool = False,
-    debug: bool = False,
+    source: KernelSource, signature: Signature, *, threads: int, target: Target, max_registers: int | None = None,
+    cluster: Cluster | None = None, nonportable_cluster: bool = False, cooperative: bool = False, debug: bool = False,
 ) -> Kernel:
-    """The kernel's tile IR for one signature, verified, and checked for threads that collective operations would lack.
+    """Return the verified tile IR of a kernel, for one signature.
 
-    raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError, DispatchError, each with its place.
+    It is also checked for collective operations that some of their threads don't reach.
+
+    raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError, DispatchError, each with its location.
     """
     span = source.span(source.node)
     if not 1 <= threads <= MAX_THREADS:
@@ -76,17 +58,22 @@ def build(
     kernel = Kernel(
         source.name, entry.params, threads, target.name, body, max_registers, cluster, debug, span, cooperative
     )
-    buffer_choices.check(kernel, ctx.stand_ins, ctx.made_in, tuple(ctx.alternatives.values()))
-    body = coalesced(selected(ctx, body), ctx.made_in)
+    buffer_choices.check(kernel, ctx.buffer_choices, ctx.allocated_in, tuple(ctx.alternatives.values()))
+    body = coalesced(selected(ctx, body), ctx.allocated_in)
     kernel = replace(kernel, body=body, params=_with_writes(entry.params, body))
-    _verify(kernel)
+    for violation in verify.verify(kernel, "open"):
+        raise KernelTypeError(
+            violation.message, span=violation.span,
+            hint="only regions of global tensors may extend past the edge: where they are copied, loaded or stored, "
+            "and not assumed in bounds",
+        )
     collectives.check(kernel)
     clusters.check_steps(kernel)
     return kernel
 
 
 def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span) -> None:
-    """Raise ResourceError for a cluster of more CTAs than GPUs run, or than all GPUs run unless that is asked for."""
+    """Raise ResourceError for a cluster that is larger than GPUs support, or not portable."""
     count = math.prod(cluster)
     if count > MAX_CLUSTER:
         raise ResourceError(
@@ -95,22 +82,13 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
         )
     if count > PORTABLE_CLUSTER and not nonportable:
         raise ResourceError(
-            f"a cluster of {cluster} has {count} CTAs; more than {PORTABLE_CLUSTER} run on some GPUs only",
-            span=span, hint="pass nonportable_cluster=True beside cluster= to allow that, or use fewer CTAs",
-        )
-
-
-def _verify(kernel: Kernel) -> None:
-    for violation in verify.verify(kernel, "open"):
-        raise KernelTypeError(
-            violation.message, span=violation.span,
-            hint="only regions of global tensors may pass their buffer's edge: where they are copied, loaded or "
-            "stored, and aren't assumed in bounds",
+            f"a cluster of {cluster} has {count} CTAs; more than {PORTABLE_CLUSTER} run only on some GPUs",
+            span=span, hint="also pass nonportable_cluster=True to allow that, or use fewer CTAs",
         )
 
 
 def _without_unread(body: Block) -> Block:
-    """The statements; an atomic update whose old values nobody reads doesn't fetch them."""
+    """Return the statements; an atomic update whose old values are unused doesn't return them."""
     if not walk.each(body, Atomic) and ATOMIC.name not in [op.name for op in walk.each(body, TileOp)]:
         return body
     every = walk.statements(body)
@@ -128,7 +106,7 @@ def _without_unread(body: Block) -> Block:
         if isinstance(stmt, TileOp) and stmt.name == ATOMIC.name
         and stmt.region("before").buffer.root.name not in read_tiles
     }
-    # where the values have the place's shape, they say who updates what, and the tile for the old ones goes away
+    # values of the place's shape determine the owner of each update, so the tile of old values isn't needed
     needless = {unread[id(s)] for s in every if isinstance(s, TileOp) and id(s) in unread and _is_by_element(s)}
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
@@ -145,7 +123,7 @@ def _without_unread(body: Block) -> Block:
 
 
 def _is_by_element(update: TileOp) -> bool:
-    """Whether each element has a value of its own."""
+    """True if the update has a tile with one value per element."""
     value = update.operand("value")
     return isinstance(value, Region) and value.shape == update.region("place").shape
 
@@ -154,9 +132,7 @@ _WRITING: frozenset[type[Stmt]] = frozenset(walk.WRITING)
 
 
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
-    """The parameters; the pointers through which the kernel may write are marked."""
+    """Return the parameters with the pointers marked that the kernel may write through."""
     writing = [stmt for stmt in walk.statements(body) if type(stmt) in _WRITING]
     written = {place.buffer.root.name for stmt in writing for place in walk.writes(stmt)}
-    return tuple([
-        replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params
-    ])
+    return tuple([replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params])

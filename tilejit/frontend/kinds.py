@@ -1,4 +1,4 @@
-"""Kinds: what a name may hold whose value changes."""
+"""Kinds: the sets of values that a mutable name may hold."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Heads", "ItemsKind", "Kind", "Same", "ScalarKind", "TileKind", "kind
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """One value on every path."""
+    """One value, the same on every path."""
 
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """Scalars of one type; weak: literals only, so far. data: one of int64 may be data, see `facts.is_data`."""
+    """Scalars of one type. weak: only literals so far. data: an int64 may be data, see `facts.is_data`."""
 
     dtype: DType
     weak: bool = False
@@ -30,14 +30,14 @@ class ScalarKind:
 
     @staticmethod
     def holding(dtype: DType, values: Iterable[Value], *, weak: bool = False) -> ScalarKind:
-        """The kind of a variable of this type to which these values are assigned."""
+        """Return the kind of a variable of this type that is assigned these values."""
         data = dtype is int64 and any(isinstance(v, Scalar) and is_data(v.expr) for v in values)
         return ScalarKind(dtype, weak, data)
 
 
 @dataclass(frozen=True, slots=True)
 class TileKind:
-    """Local tiles of one type and shape, which the threads of one scope own together."""
+    """Local tiles of one type, shape and owning scope."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -55,7 +55,7 @@ Kind = Same | ScalarKind | TileKind | PlaceKind | ItemsKind
 
 
 def kind_of(value: Value) -> Kind:
-    """The kind of a name that has this value and may change: a literal's type is open, any other type stays."""
+    """Return the kind of a mutable name with this value; the type of a literal is open."""
     if isinstance(value, Constant) and is_number(value):
         return ScalarKind(default_type(value.value), weak=True)
     if isinstance(value, Scalar):
@@ -68,7 +68,7 @@ def kind_of(value: Value) -> Kind:
 
 
 def settled(kind: Kind) -> Kind:
-    """Literals get their default type."""
+    """Return the kind with default types for literals."""
     if isinstance(kind, ItemsKind):
         return ItemsKind(tuple(settled(item) for item in kind.items))
     return ScalarKind(kind.dtype, data=kind.data) if isinstance(kind, ScalarKind) else kind
@@ -76,19 +76,18 @@ def settled(kind: Kind) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """What names hold at the head of a loop.
+    """The kinds of loop-carried names at the head of a loop."""
 
-    entry: what they hold before it. kinds: what they hold at its head, as far as is known.
-    changing: names that were expected to keep one value, and that the body then changed.
-    """
-
+    #: before the loop
     entry: Mapping[str, Kind]
+    #: at its head, as far as is known
     kinds: Mapping[str, Kind]
+    #: names that were expected to keep one value, but that the body changed
     changing: frozenset[str] = frozenset()
 
     @staticmethod
     def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
-        """The first guess: what held when the loop was read last, for names that enter it as they did then."""
+        """Return the first guess: the final kinds of the last translation for names that entered it the same way."""
         kinds = {name: kind_of(value) for name, value in entry.items()}
         if last is None:
             return Heads(kinds, kinds)
@@ -99,30 +98,29 @@ class Heads:
         return Heads(kinds, resumed)
 
     def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
-        """Whether the body, read with these kinds, shows the same; literals_matter: then none may be weak."""
+        """True if the body showed the kinds it was translated with. literals_matter: no kind may then be weak."""
         if literals_matter and any(kind != settled(kind) for kind in self.kinds.values()):
             return False
         return all(settled(kind) == settled(self._held(name, shown)) for name, kind in self.kinds.items())
 
     def corrected(self, shown: Mapping[str, Kind]) -> Heads:
-        """The next guess: what the body showed; a literal that kept its kind gets its default type."""
+        """Return the next guess: the kinds that the body showed, with default types for literals that kept theirs."""
         held = {name: self._held(name, shown) for name in shown}
         kinds = {name: settled(kind) if kind == self.kinds[name] else kind for name, kind in held.items()}
         changing = {name for name, kind in kinds.items() if _is_one(self.kinds[name]) and not _is_one(kind)}
         return Heads(self.entry, kinds, self.changing | changing)
 
     def _held(self, name: str, shown: Mapping[str, Kind]) -> Kind:
-        """The kind that was shown of a name; for one in `changing` that shows one value, the kind guessed for it."""
+        """Return the kind shown for a name; a name in `changing` that now keeps one value retains its guess."""
         return self.kinds[name] if name in self.changing and _is_one(shown[name]) else shown[name]
 
 
 def _is_one(kind: Kind) -> bool:
-    """Whether it is one value, which the name keeps."""
     return isinstance(kind, Same) and not isinstance(kind.value, Unset)
 
 
 def _resumed(kind: Kind, value: Value) -> Kind:
-    """The kind; where it stands for one value, that of the present reading."""
+    """Return the kind for another translation: a kind of one value takes the current value."""
     if isinstance(kind, Same) and not isinstance(kind.value, Unset):
         return Same(value)
     if isinstance(kind, ItemsKind) and isinstance(value, Items):

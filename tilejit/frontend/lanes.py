@@ -1,4 +1,4 @@
-"""Handlers of the words that exchange values between the lanes of a warp: shuffles, votes, `tj.elect`, `tj.uniform`."""
+"""Operations between the lanes of a warp: shuffles, votes, `tj.elect` and `tj.uniform`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..scopes import SCOPES, THREAD
 from ..target import WARP as WARP_THREADS
 from .arguments import Arguments, Handler
 from .context import ELECTED, Context
-from .scalars import truth
+from .scalars import condition
 from .singles import as_scalar
 from .values import Memory, Scalar, Value, describe
 from .vocabulary import ScopeNamespace
@@ -43,17 +43,15 @@ def _vote(name: str) -> Handler:
 
     def handler(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
         argument = arguments["condition"]
-        holds = truth(ctx, argument, ctx.evaluate(argument))
-        condition = build.const(holds, bool_) if isinstance(holds, bool) else holds
-        return _given(ctx, node, row.name, name, (condition,), dtype)
+        return _given(ctx, node, row.name, name, (condition(ctx, argument, ctx.evaluate(argument)),), dtype)
 
     return handler
 
 
 def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """True in the thread of the warp that leads it: the one that copies, waits and arrives for it.
+    """Return True in the leader of the warp, the lane that copies, waits and arrives for it.
 
-    All lanes are together at the kernel's entry, where the leader is found: a call may stand in any branch.
+    The leader is elected at the kernel's entry, where all lanes are active, so the call may be in any branch.
     """
     if not ctx.target.has_barriers or ctx.threads % WARP_THREADS:
         return Scalar(build.op("equal", Special("lane_id", ctx.span(node)), build.const(0, int32)))
@@ -62,17 +60,17 @@ def _elect(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _uniform(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """A name of its own for the value, of which the scope is known."""
+    """Bind the value to a new variable that is marked as uniform over the scope."""
     value = _scalar(ctx, arguments["x"], "uniform")
     named = ctx.constant(ctx.evaluate(arguments["scope"]), arguments["scope"], "the scope")
     scope = named.scope if isinstance(named, ScopeNamespace) else SCOPES.get(named) if isinstance(named, str) else None
     if scope is None or scope is THREAD:
         scopes = ", ".join(f"tj.{name}" for name in SCOPES if name != THREAD.name)
-        raise ctx.type_error(arguments["scope"], f"no threads hold one value over {named!r}", f"one of {scopes}")
+        raise ctx.type_error(arguments["scope"], f"{named!r} is no scope of several threads", f"write one of {scopes}")
     if not value.dtype.is_integer and value.dtype != bool_:
         raise ctx.type_error(
             arguments["x"], f"tj.uniform takes an integer or a bool_; this is {value.dtype}",
-            "say it of what decides: tj.uniform(x > 0, tj.warp)",
+            "apply it to a condition: tj.uniform(x > 0, tj.warp)",
         )
     span, of = ctx.span(node), value if isinstance(value, Var) else None
     facts = (1, None) if of is None else (of.multiple_of, of.bounds)
@@ -82,10 +80,7 @@ def _uniform(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return Scalar(var)
 
 
-def _given(
-    ctx: Context, node: ast.Call, instruction: str, name: str, inputs: tuple[Expr, ...], dtype: DType
-) -> Scalar:
-    """What an instruction makes of scalars."""
+def _given(ctx: Context, node: ast.Call, instruction: str, name: str, inputs: tuple[Expr, ...], dtype: DType) -> Scalar:
     span = ctx.span(node)
     var = Var(ctx.unique(name), dtype, span=span, data=dtype is int64)
     ctx.emit(Instruction(instruction, (), inputs, span, var))
@@ -96,12 +91,12 @@ def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
     value = as_scalar(ctx, node, ctx.evaluate(node))
     if isinstance(value, Memory):
         raise ctx.type_error(
-            node, f"tj.{name} takes a thread's own value; this is {describe(value)}", "take one of x.registers"
+            node, f"tj.{name} takes a scalar of the thread; this is {describe(value)}", "take an element of x.registers"
         )
     return ctx.scalar(value, node)
 
 
-#: name -> what a call of it gives
+#: name -> handler
 LANE_CALLS: dict[str, Handler] = {
     **{name: _shuffle(name) for name in SHUFFLES},
     **{name: _vote(name) for name in VOTES},

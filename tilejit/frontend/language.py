@@ -1,6 +1,6 @@
-"""What users hold outside kernels: annotations, `@tj.function`, host helpers, and the words of the language.
+"""The parts of the language that exist outside kernels: annotations, `@tj.function`, host helpers, call records.
 
-The frontend knows them by identity. The table of the words is `vocabulary`, which a launch needn't import.
+The frontend recognizes them by identity. The table of names is in `vocabulary`, which a launch doesn't import.
 """
 
 from __future__ import annotations
@@ -27,42 +27,43 @@ __all__ = [
 
 
 class LanguageName:
-    """A name that exists inside kernels: outside it does nothing but say so. Two are equal if they mean the same."""
+    """Base of the names that exist only inside kernels."""
 
     __slots__ = ()
 
 
-#: the default of a parameter that must be given
+#: the default of a required parameter
 REQUIRED = inspect.Parameter.empty
 
 
 @dataclass(frozen=True, slots=True)
 class CallParameter:
-    """One parameter of a call that exists inside kernels.
-
-    type: what it takes, in a type checker's words. meaning: one line, where its name doesn't say it.
-    default: what it is where it isn't given. by_name: it is given by its name only.
-    """
+    """One parameter of a call that exists inside kernels."""
 
     name: str
+    #: the accepted type, as a type checker writes it
     type: str
+    #: one line; empty if the name says enough
     meaning: str = ""
     default: object = REQUIRED
+    #: keyword-only
     by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic(LanguageName):
-    # its docstring is that of each one, by which `help` teaches: a function that exists inside kernels only.
-    # name: as users write it after `tj.`. meaning: one line. example: two lines of a kernel.
-    # parameters: in order. gives: what a call gives, in a type checker's words; of several kinds of arguments, each.
+    # `help` shows each object's `__doc__`: a function that exists only inside kernels
 
+    #: as users write it after `tj.`
     name: str
+    #: one line, without a final period
     meaning: str
     parameters: tuple[CallParameter, ...] = ()
+    #: the type of the result, as a type checker writes it, or how the arguments decide it
     gives: str = "None"
+    #: two lines of a kernel
     example: str = ""
-    #: its parameters' names, and how many of them, the first ones, must be given
+    #: the names of the parameters; the first `required` of them have no default
     names: tuple[str, ...] = field(init=False, compare=False, repr=False)
     required: int = field(init=False, compare=False, repr=False)
 
@@ -85,7 +86,7 @@ class Intrinsic(LanguageName):
     def __doc__(self) -> str:  # type: ignore[override]
         meanings = [f"{p.name}: {p.meaning}" for p in self.parameters if p.meaning]
         example = ["Example:", *(f"    {line}" for line in self.example.splitlines())]
-        parts = [f"tj.{self.name}{self.__signature__}", self.meaning, "\n".join(meanings), "\n".join(example)]
+        parts = [f"tj.{self.name}{self.__signature__}", f"{self.meaning}.", "\n".join(meanings), "\n".join(example)]
         return "\n\n".join(filter(None, parts))
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -119,7 +120,7 @@ constexpr: Any = Constexpr()
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """An array's type without an array: shape, dtype and strides in elements.
+    """The type of an array: shape, dtype, and strides in elements.
 
     Example:
         assert tj.spec((32, 8), tj.float32).strides == (8, 1)
@@ -133,17 +134,17 @@ class Spec:
 if TYPE_CHECKING:
 
     class PinnedTensor(Spec, Tensor):  # type: ignore[misc]
-        """A parameter's default, whose type is the parameter's, as a type checker sees it."""
+        """The type of a parameter's default for type checkers: it has the type of the parameter."""
 else:
     PinnedTensor = Spec
 
 
-def spec(
-    shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence[int] | None = None
-) -> PinnedTensor:
-    """Describe an array: to pin a parameter's type, or to compile without arrays.
+def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence[int] | None = None) -> PinnedTensor:
+    """Describe an array, to pin the type of a parameter or to compile without arrays.
 
-    strides: in elements; C-contiguous where none are given.
+    shape: the extents, an integer or a tuple of integers.
+    strides: in elements; C-contiguous if None.
+    raises: KernelTypeError for a shape, an element type or strides that no array has.
 
     Example:
         @tj.kernel(threads=32)
@@ -159,7 +160,7 @@ def spec(
     if element is None:
         raise KernelTypeError(f"{shown(dtype)} is not an element type", hint="write tj.float32, or another type")
     if any(not isinstance(e, int) or e < 0 for e in extents):
-        raise KernelTypeError(f"extents are integers that are not negative; got {extents}", hint="change the shape")
+        raise KernelTypeError(f"extents must be non-negative integers; got {extents}", hint="change the shape")
     if strides is None:
         dense = tuple(math.prod(extents[d + 1 :]) for d in range(len(extents)))
         return PinnedTensor(extents, element, dense)
@@ -169,12 +170,12 @@ def spec(
             hint="give one stride for each dimension",
         )
     if any(not isinstance(s, int) for s in strides):
-        raise KernelTypeError(f"strides are integers; got {tuple(strides)}", hint="count them in elements")
+        raise KernelTypeError(f"strides must be integers; got {tuple(strides)}", hint="count them in elements")
     return PinnedTensor(extents, element, tuple(strides))
 
 
 class Function:
-    """What `@tj.function` makes: a helper that kernels inline. It can't be called on the host."""
+    """The result of `@tj.function`: a helper that kernels inline and the host can't call."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         functools.update_wrapper(self, fn)
@@ -194,7 +195,9 @@ Helper = TypeVar("Helper", bound=Callable[..., Any])
 
 
 def function(fn: Helper) -> Helper:
-    """Decorate a helper so that kernels can call it; it is inlined.
+    """Decorate a helper that kernels can call; each call is inlined.
+
+    raises: KernelSyntaxError if it isn't applied directly to a `def`.
 
     Example:
         @tj.function
@@ -209,7 +212,7 @@ def function(fn: Helper) -> Helper:
     """
     if not callable(fn):
         raise KernelSyntaxError("@tj.function takes no arguments", hint="write @tj.function above the def")
-    # to a type checker it is what it was
+    # for a type checker the helper keeps its own type
     return cast(Helper, Function(fn))
 
 
@@ -218,7 +221,7 @@ nan = math.nan
 
 
 def cdiv(a: int, b: int) -> int:
-    """a / b, rounded up.
+    """Return a / b, rounded up.
 
     Example:
         assert tj.cdiv(7, 2) == 4
@@ -227,10 +230,14 @@ def cdiv(a: int, b: int) -> int:
 
 
 def tile_order(t: int, shape: Sequence[int], group: int = 8) -> tuple[int, int]:
-    """(row, column) of tile `t` of a grid of (rows, columns) tiles, so that tiles near each other in number are near.
+    """Return the (row, column) of tile `t` in an order where tiles with close numbers are close in the grid.
 
-    Tiles are numbered down groups of `group` rows, column after column; the last group has the rows that remain. So
-    CTAs that run at the same time share rows and columns in the cache.
+    Tiles are numbered column by column within a group of rows, then in the next group; the last group may have fewer
+    rows. CTAs that run at the same time therefore share rows and columns in the cache.
+
+    t: the number of the tile, from 0 to rows * columns - 1.
+    shape: the (rows, columns) of the grid of tiles.
+    group: the number of rows in a group.
 
     Example:
         assert [tj.tile_order(t, (3, 2), group=2) for t in range(6)] == [
@@ -245,7 +252,7 @@ def tile_order(t: int, shape: Sequence[int], group: int = 8) -> tuple[int, int]:
 
 
 def next_power_of_2(n: int) -> int:
-    """The least power of two that is not below `n`; 1 for n below 1.
+    """Return the least power of two that is at least `n`; 1 for n below 1.
 
     Example:
         assert tj.next_power_of_2(33) == 64
@@ -254,7 +261,7 @@ def next_power_of_2(n: int) -> int:
 
 
 def static_assert(condition: object, message: str = "") -> None:
-    """Raise unless the condition holds; in a kernel when it is compiled.
+    """Raise KernelTypeError unless the condition holds; in a kernel, when it is compiled.
 
     Example:
         tj.static_assert(32 % 8 == 0, "rows must divide into vectors")

@@ -1,9 +1,10 @@
-"""Run-time loops: the kinds of the names that are carried round them.
+"""Run-time loops, and the kinds of their loop-carried names.
 
-What a body emits depends on what its names hold at its head, and that is known only once the body has been read. So a
-body is read on trial, with a guess: that no literal takes another type, and that nothing else changes its kind.
-Where the guess proves wrong, the trial is dropped and the body read again with what it showed. An inner loop then
-starts with the kinds that it ended with. So no reading is in vain: each follows from a change of some name's kind.
+The code of a body depends on the kinds of its names at the head, which are known only after the body has been
+translated. So a body is translated speculatively, on the guess that no literal takes another type and that no other
+name changes its kind. If the guess is wrong, the result is discarded and the body is translated again with the kinds
+that it showed. An inner loop then starts with its final kinds, so every further translation follows from the change of
+a kind.
 """
 
 from __future__ import annotations
@@ -18,60 +19,52 @@ from .context import Context
 from .enclosures import Construct, Enclosure, Way
 from .exits import Inside, close, exit_kinds, leave
 from .kinds import Heads, ScalarKind
-from .readings import Reading, through_copies
+from .readings import LoopTrial, through_copies
 from .slots import make_slot, value_of
 from .values import Binding
 
 __all__ = ["run_loop"]
 
-#: a body is read at most this often, and this often more for each of its names
-_READINGS = 12
-_READINGS_PER_NAME = 2
+#: the limit on translations of a body: a constant, and a number per loop-carried name
+_TRIALS = 12
+_TRIALS_PER_NAME = 2
 
 
 def run_loop(
-    ctx: Context,
-    node: ast.AST,
-    names: Sequence[str],
-    body: Callable[[Enclosure], bool],
-    make: Callable[[tuple[Stmt, ...]], Stmt],
-    *,
-    only_breaks: bool = False,
+    ctx: Context, node: ast.AST, names: Sequence[str], body: Callable[[Enclosure], bool],
+    make: Callable[[tuple[Stmt, ...]], Stmt], *, only_breaks: bool = False,
 ) -> bool:
-    """Read a run-time loop.
+    """Translate a run-time loop.
 
-    names: those that the body assigns. body: reads it; returns whether control reaches its end.
-    make: the statement, given its body. only_breaks: it ends by `break` alone.
-    returns: whether control can reach what follows.
+    names: the names that the body assigns.
+    body: translates it; returns True if control reaches its end.
+    make: builds the loop statement from its body. only_breaks: the loop ends only by `break`.
+    returns: True if control can reach the statement after the loop.
     """
     entry = {name: ctx.frame.env[name] for name in names if name in ctx.frame.env}
     inner_names = [name for name in names if name not in entry]
     path = (*(enclosure.step for enclosure in ctx.enclosures), node)
-    guess = Heads.expected({name: b.value for name, b in entry.items()}, ctx.learnt.get(path))
-    for _ in range(_READINGS + _READINGS_PER_NAME * len(entry)):
+    guess = Heads.expected({name: b.value for name, b in entry.items()}, ctx.loop_kinds.get(path))
+    for _ in range(_TRIALS + _TRIALS_PER_NAME * len(entry)):
         literals = ctx.converted_literals
         with ctx.trial() as trial:
-            reading = _read(ctx, node, entry, guess, body, only_breaks)
-            shown = reading.shown(ctx, entry)
-            exits = exit_kinds(ctx, inner_names, {}, reading.ends)
+            result = _translate(ctx, node, entry, guess, body, only_breaks)
+            shown = result.shown(ctx, entry)
+            exits = exit_kinds(ctx, inner_names, {}, result.ends)
             if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
-                close(ctx, reading.loop, reading.block, make, names, reading.before, exits, reading.slots)
-                ctx.learnt[path] = guess
+                close(ctx, result.loop, result.block, make, names, result.before, exits, result.slots)
+                ctx.loop_kinds[path] = guess
                 trial.keep()
-                return bool(reading.ends)
-            shown = through_copies(ctx, shown, entry, reading)
+                return bool(result.ends)
+            shown = through_copies(ctx, shown, entry, result)
         guess = guess.corrected(shown)
-    raise ctx.type_error(node, "the types of this loop's variables don't settle", "give them types before the loop")
+    raise ctx.type_error(node, "the types of this loop's variables don't converge", "give them types before the loop")
 
 
-def _read(
-    ctx: Context,
-    node: ast.AST,
-    entry: Mapping[str, Binding],
-    guess: Heads,
-    body: Callable[[Enclosure], bool],
+def _translate(
+    ctx: Context, node: ast.AST, entry: Mapping[str, Binding], guess: Heads, body: Callable[[Enclosure], bool],
     only_breaks: bool,
-) -> Reading:
+) -> LoopTrial:
     span = ctx.span(node)
     slots = {name: make_slot(ctx, name, kind, entry[name].value, span) for name, kind in guess.kinds.items()}
     for name, slot in slots.items():
@@ -87,8 +80,8 @@ def _read(
         if body(loop):
             leave(ctx, loop, Way.END, span)
     ends = [exit_.env for exit_ in loop.by(Way.BREAK)] + ([] if only_breaks else [before])
-    rounds = [exit_.env for exit_ in loop.by(Way.CONTINUE, Way.END)]
-    return Reading(loop, block, slots, before, ends, rounds, carried)
+    continues = [exit_.env for exit_ in loop.by(Way.CONTINUE, Way.END)]
+    return LoopTrial(loop, block, slots, before, ends, continues, carried)
 
 
 @contextmanager

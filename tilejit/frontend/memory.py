@@ -1,4 +1,4 @@
-"""Making memory: `tj.alloc_shared`, `tj.alloc_local`; and reinterpreting it: views, permutations, registers."""
+"""Allocation of memory, and its reinterpretation: views, permutations, registers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .regions import element, load_element, reinterpreted
 from .values import Constant, Items, Memory, Scalar, Value, describe, is_number
 
 __all__ = [
-    "along", "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "axis_of", "element_type", "injective_layout",
-    "need_tensor_memory", "regrouped", "reshape", "shape_of", "static_shape", "view", "view_of_scalar",
+    "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "axis_of", "element_type", "injective_layout",
+    "need_tensor_memory", "regrouped", "reshape", "shape_of", "static_shape", "view", "view_along", "view_of_scalar",
 ]
 
 
 def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
-    """A shape of compile-time extents; one number is a shape of one dimension."""
+    """Return a shape of compile-time extents; an integer is a shape of rank 1."""
     items = value.items if isinstance(value, Items) else (value,)
     shape = tuple(ctx.integer(item, node, "an extent of a shape") for item in items)
     with Located(ctx, node):
@@ -42,7 +42,7 @@ def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
 
 
 def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
-    """An element type, such as tj.float32."""
+    """Return an element type, such as tj.float32."""
     name = ctx.constant(value, node, "the element type")
     dtype = as_dtype(name)
     if dtype is None:
@@ -52,8 +52,8 @@ def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
 
 
 def buffer_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
-    """A layout that the user gave, checked against the shape and the kind of memory."""
-    memory_hint = "one place is loaded, x = tj.cta.load(region); memory is copied by copy(dst, src)"
+    """Return a layout that the user passed, checked against the shape and the memory space."""
+    memory_hint = "load one region with x = tj.cta.load(region); copy memory with copy(dst, src)"
     layout = ctx.constant(value, node, "a layout", memory_hint if isinstance(value, Memory) else "")
     with Located(ctx, node):
         return allocation.fitting_layout(layout, shape, space)
@@ -65,24 +65,24 @@ def _is_injective(layout: TileLayout) -> bool:
 
 
 def injective_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
-    """As `buffer_layout`, for new memory: each element needs a place of its own."""
+    """As `buffer_layout`, for an allocation, where no two elements may share a place."""
     layout = buffer_layout(ctx, node, value, shape, space)
     if not _is_injective(layout):
         raise LayoutError(
-            f"{layout!r} puts several elements of shape {shape} in one place", span=ctx.span(node),
-            hint="give strides under which each element has a place of its own",
+            f"{layout!r} maps several elements of shape {shape} to one place", span=ctx.span(node),
+            hint="give strides that map each element to a place of its own",
         )
     return layout
 
 
 def layout_argument(ctx: Context, argument: ast.expr | None, shape: tuple[int, ...], space: str) -> TileLayout | None:
-    """The `injective_layout` that an argument gives; None where there is no argument, or it is None."""
+    """Return the injective layout in an argument; None if it is missing or None."""
     value = optional(ctx, argument)
     return None if value is None or argument is None else injective_layout(ctx, argument, value, shape, space)
 
 
 def alloc_shared(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.alloc_shared(shape, dtype, layout=None, swizzle=None)`."""
+    """Translate `tj.alloc_shared(shape, dtype, layout=None, swizzle=None)`."""
     shape, dtype = _shape_and_type(ctx, arguments)
     user_layout = layout_argument(ctx, arguments.get("layout"), shape, "shared")
     layout = user_layout or allocation.default_layout("shared", shape)
@@ -105,7 +105,7 @@ def _swizzled(
         raise ctx.type_error(node, f"{swizzle!r} is not a swizzle", hint)
     if has_layout:
         raise ctx.type_error(
-            node, f"swizzle={swizzle!r} makes a layout of its own", "leave layout= out, or give a tj.Swizzle(...)"
+            node, f"swizzle={swizzle!r} determines the layout", "leave layout= out, or give a tj.Swizzle(...)"
         )
     with Located(ctx, node):
         return swizzled_atom_layout(shape, dtype.bits, swizzle)
@@ -126,19 +126,20 @@ def _allocated(
     align = allocation.alignment(space, dtype, layout)
     buffer = Buffer(ctx.unique(ctx.hint or space), space, dtype, shape, layout, align, None, ctx.span(node))
     ctx.allocate(Alloc(buffer, span=ctx.span(node)))
-    ctx.journal.put(ctx.made_in, buffer.name, tuple(e.span for e in ctx.enclosures if e.construct is Construct.LOOP))
+    loops = tuple([each.span for each in ctx.enclosures if each.construct is Construct.LOOP])
+    ctx.journal.put(ctx.allocated_in, buffer.name, loops)
     return Memory.whole(buffer)
 
 
 def alloc_local(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.alloc_local(shape, dtype, layout=None)`."""
+    """Translate `tj.alloc_local(shape, dtype, layout=None)`."""
     shape, dtype = _shape_and_type(ctx, arguments)
     layout = layout_argument(ctx, arguments.get("layout"), shape, "local") or allocation.default_layout("local", shape)
     return _allocated(ctx, node, "local", shape, dtype, layout)
 
 
 def alloc_tmem(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.alloc_tmem(shape, dtype, layout=None)`: rows are lanes where no layout is given."""
+    """Translate `tj.alloc_tmem(shape, dtype, layout=None)`; by default, row r is in lane r."""
     shape, dtype = _shape_and_type(ctx, arguments)
     need_tensor_memory(ctx, node)
     layout = layout_argument(ctx, arguments.get("layout"), shape, "tmem")
@@ -149,20 +150,20 @@ def alloc_tmem(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def need_tensor_memory(ctx: Context, node: ast.AST) -> None:
-    """Raise ResourceError where the target has no tensor memory."""
+    """Raise ResourceError if the target has no tensor memory."""
     if not ctx.target.has_tensor_memory:
         having = " or ".join(TENSOR_MEMORY_TARGETS)
         raise ResourceError(
-            f"{ctx.target.name} has no tensor memory", span=ctx.span(node), hint=f"compile for {having}, which have it"
+            f"{ctx.target.name} has no tensor memory", span=ctx.span(node), hint=f"compile for {having}"
         )
 
 
 def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
-    """The calling thread's own part of a local tile, as one dimension."""
+    """Return the calling thread's elements of a local tile, as a tile of rank 1."""
     if not memory.is_local or not memory.is_whole:
         raise ctx.type_error(
-            node, f".registers is of a whole local tile; this is {describe(memory)}",
-            "take .registers of what tj.alloc_local or load gave",
+                node, f"only a whole local tile has .registers; this is {describe(memory)}",
+                "take .registers of the result of tj.alloc_local or a load",
         )
     count = fixed_layout(ctx, ctx.span(node), memory).span()
     view = reinterpreted(ctx, node, memory, (count,), memory.dtype, TileLayout.row_major((count,)))
@@ -170,15 +171,15 @@ def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
 
 
 def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) -> Memory:
-    """Dimensions in another order; the starts and extents of a region go along."""
+    """Return the region with its dimensions reordered."""
     rank = len(memory.dims)
     wanted = tuple(a + rank if -rank <= a < 0 else a for a in axes)
     if sorted(wanted) != list(range(rank)):
         raise ctx.type_error(
             node, f"{axes} doesn't permute the {rank} dimensions of {memory.buffer.name}",
-            f"name each of {tuple(range(rank))} once",
+            f"list each of {tuple(range(rank))} once",
         )
-    # dropped dimensions stay in front
+    # dropped dimensions come first
     dropped = [d for d in range(len(memory.extents)) if memory.extents[d] is None]
     order = (*dropped, *(memory.dims[a] for a in wanted))
     buffer = memory.buffer
@@ -200,8 +201,8 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
     )
 
 
-def along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | None]) -> Memory:
-    """All of an open tile's buffer along these of its dimensions; None is a new one of extent 1."""
+def view_along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | None]) -> Memory:
+    """Return a view of an open tile along these dimensions of its buffer; None is a new one of extent 1."""
     layout = tile.buffer.layout
     assert isinstance(layout, Open) and tile.buffer.space == "local"
     shape = tuple(1 if d is None else tile.buffer.shape[d] for d in dims)
@@ -209,17 +210,17 @@ def along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | None])
 
 
 def axes_of(ctx: Context, node: ast.AST, value: Value, rank: int) -> tuple[int, ...]:
-    """Axes of a tile that a call names by a number or a tuple of these, from 0 and rising; -1 is the last."""
+    """Return axes that a call names, as an integer or a tuple, in ascending order; -1 is the last."""
     items = value.items if isinstance(value, Items) else (value,)
     if any(isinstance(item, Constant) and isinstance(item.value, float) for item in items):
-        hint = "of two values, element by element, there are tj.maximum(a, b) and tj.minimum(a, b)"
-        raise ctx.type_error(node, "a number with a fraction is no axis", hint)
+        hint = "for two values, element by element, write tj.maximum(a, b) or tj.minimum(a, b)"
+        raise ctx.type_error(node, "an axis must be an integer", hint)
     numbers = [ctx.integer(item, node, "an axis") for item in items]
     wrong = [n for n in numbers if not -rank <= n < rank]
     if wrong:
         raise ctx.type_error(
-            node, f"there is no axis {wrong[0]} in a tile of {rank} dimensions",
-            f"its axes are from {-rank} to {rank - 1}" if rank else "leave axis= out",
+            node, f"axis {wrong[0]} is outside a tile of {rank} dimensions",
+            f"its axes are {-rank} to {rank - 1}" if rank else "leave axis= out",
         )
     axes = sorted(n % rank for n in numbers)
     twice = [a for a, b in zip(axes, axes[1:], strict=False) if a == b]
@@ -229,12 +230,11 @@ def axes_of(ctx: Context, node: ast.AST, value: Value, rank: int) -> tuple[int, 
 
 
 def axis_of(ctx: Context, node: ast.expr, rank: int) -> int:
-    """The one axis of a tile that an argument names."""
     return axes_of(ctx, node, Constant(ctx.integer(ctx.evaluate(node), node, "the axis")), rank)[0]
 
 
 def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
-    """`.view(shape, layout=None)`, `.view(rows, columns)` or `.view(dtype)`."""
+    """Translate `.view(shape, layout=None)`, `.view(rows, columns)` or `.view(dtype)`."""
     arguments = bind(ctx, _with_shape(ctx, node), ".view", ("shape", "layout"), 1)
     first = arguments["shape"]
     value = ctx.evaluate(first)
@@ -256,7 +256,7 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
 
 
 def view_of_scalar(ctx: Context, node: ast.Call, scalar: Scalar) -> Scalar:
-    """`x.view(dtype)` of a scalar: its bits as another type of the same width."""
+    """Translate `x.view(dtype)` of a scalar, which reinterprets its bits."""
     wanted = bind(ctx, node, ".view", ("dtype",), 1)["dtype"]
     dtype = element_type(ctx, wanted, ctx.evaluate(wanted))
     if dtype.bits != scalar.dtype.bits:
@@ -273,13 +273,13 @@ def view_of_scalar(ctx: Context, node: ast.Call, scalar: Scalar) -> Scalar:
 
 
 def reshape(ctx: Context, node: ast.AST, memory: Memory, given: ast.expr) -> Memory:
-    """`.reshape(shape)` of memory that has a place. given: the shape, of which one extent may be -1."""
+    """Translate `.reshape(shape)` of memory; one extent of the shape in `given` may be -1."""
     layout = _known_layout(ctx, node, memory)
     return _in_shape(ctx, node, memory, layout, shape_of(ctx, given, layout.size()))
 
 
 def shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
-    """The shape that a reshape of so many elements gets; one extent may be -1: what the others leave."""
+    """Return the shape in `given` for `size` elements, with an extent of -1 replaced."""
     value = ctx.evaluate(given)
     items = value.items if isinstance(value, Items) else (value,)
     extents = [ctx.integer(item, given, "an extent of a shape") for item in items]
@@ -288,17 +288,17 @@ def shape_of(ctx: Context, given: ast.expr, size: int) -> tuple[int, ...]:
         return static_shape(ctx, given, value)
     if extents.count(-1) > 1 or others < 1 or size % others:
         raise ctx.type_error(
-            given, f"{size} elements have no shape {shown(tuple(extents))}",
-            "one extent may be -1, where the others' product divides the number of elements",
+            given, f"can't reshape {size} elements to {shown(tuple(extents))}",
+            "one extent may be -1, if the product of the others divides the number of elements",
         )
     return tuple(size // others if n == -1 else n for n in extents)
 
 
 def _known_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
-    """As `_sliced_layout`, of memory whose strides are known."""
+    """As `_sliced_layout`; an error if the strides are run-time values."""
     if isinstance(memory.buffer.layout, Strided):
         raise ctx.type_error(
-            node, f"{memory.buffer.name} has strides that are known only at launch: it can't take another shape",
+            node, f"{memory.buffer.name} has run-time strides: it can't take another shape",
             _pinned(memory),
         )
     layout = _sliced_layout(ctx, node, memory)
@@ -307,18 +307,18 @@ def _known_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
 
 
 def _in_shape(ctx: Context, node: ast.AST, memory: Memory, base: TileLayout, shape: tuple[int, ...]) -> Memory:
-    """What memory holds in another shape, the elements in row-major order. base: its layout."""
+    """Return memory with the layout `base` in another shape, in row-major order."""
     if math.prod(shape) != base.size():
         raise ctx.type_error(
             node, f"shape {shape} has {math.prod(shape)} elements; {memory.buffer.name} has {base.size()}",
-            "give a shape of as many elements",
+            "give a shape with the same number of elements",
         )
     with Located(ctx, node):
         return reinterpreted(ctx, node, memory, shape, memory.dtype, regrouped(base, shape))
 
 
 def _with_shape(ctx: Context, node: ast.Call) -> ast.Call:
-    """A call of `.view` with its extents as one argument; a second one may be a layout."""
+    """Return a call of `.view` with its extents packed into one argument; the second may be a layout."""
     has_layout = len(node.args) == 2 and not is_number(ctx.evaluate(node.args[1]))
     return node if has_layout else with_one_shape(node)
 
@@ -328,9 +328,9 @@ def _pinned(memory: Memory) -> str:
 
 
 def regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
-    """The layout over another shape of its size: iterators that continue each other count as one where that helps.
+    """Return the layout over another shape of the same size; contiguous iterators are fused if necessary.
 
-    raises: LayoutError where the shape's boundaries cut the iterators.
+    raises: LayoutError if the iterators don't divide at the boundaries of the shape.
     """
     if groups_to(layout.shard, shape):
         return layout
@@ -342,7 +342,7 @@ def regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
 def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout) -> None:
     have = fixed_layout(ctx, ctx.span(node), memory)
     if not memory.is_whole:
-        raise ctx.type_error(node, ".view with a layout is of a whole buffer", "view first, then slice")
+        raise ctx.type_error(node, ".view with a layout takes a whole buffer", "view first, then slice")
     if layout.footprint() > have.footprint():
         raise ctx.type_error(
             node, f"{layout!r} needs {layout.footprint()} elements of storage; "
@@ -351,15 +351,13 @@ def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayo
 
 
 def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | Strided:
-    """The layout of what a region holds, its offset included."""
+    """Return the layout of the elements in a region, with its offset."""
     layout = memory.buffer.layout
     layout = layout if isinstance(layout, Strided) else fixed_layout(ctx, ctx.span(node), memory)
     if memory.is_whole:
         return layout
     if isinstance(layout, Strided) or not all(isinstance(s, Const) for s in memory.starts):
-        raise ctx.type_error(
-            node, "a region whose place is known only at run time can't be reinterpreted", "view first, then slice"
-        )
+        raise ctx.type_error(node, "a region with run-time starts can't be reinterpreted", "view first, then slice")
     region = memory.region(ctx.span(node))
     box = [(int(s.value), n) for s, n in zip(region.starts, region.counts, strict=True) if isinstance(s, Const)]
     with Located(ctx, node):
@@ -367,7 +365,7 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
 
 
 def _seen_as(ctx: Context, node: ast.AST, tile: Memory, dtype: DType) -> Memory:
-    """A local tile, or a part of one, as another type of the same width: it lies as before, and stays open."""
+    """Return a local tile as another type of the same width; its layout is unchanged and stays open."""
     shape, layout = tile.buffer.shape, tile.buffer.layout
     if isinstance(layout, Open):
         layout = Open(layout.scope, tuple(range(len(shape))))
@@ -380,16 +378,16 @@ def _with_element_type(
     shape = memory.buffer.shape if memory.is_whole else memory.shape
     if memory.is_local and isinstance(layout, TileLayout) and layout.size() != math.prod(memory.shape):
         raise ctx.type_error(
-            node, f"a tile of shape {memory.shape} with {layout.size()} places in registers can't be seen as {dtype}",
-            f"view the memory: tj.cta.load(A.view(tj.{dtype})[...]); or lay it out over as many elements",
+            node, f"a tile of shape {memory.shape} with {layout.size()} slots in registers can't be viewed as {dtype}",
+            f"view the memory: tj.cta.load(A.view(tj.{dtype})[...]); or give it a layout of that size",
         )
     before, after = memory.dtype.bits, dtype.bits
     if before == after:
         return reinterpreted(ctx, node, memory, shape, dtype, layout)
     if isinstance(layout, Strided) or not shape or not isinstance(shape[-1], int):
         raise ctx.type_error(
-            node, f"{memory.buffer.name} has strides that are known only at launch: {dtype} has another width than "
-            f"{memory.dtype}", _pinned(memory),
+            node, f"{memory.buffer.name} has run-time strides, and {dtype} has another width than {memory.dtype}",
+            _pinned(memory),
         )
     last = shape[-1] * before
     if last % after != 0:

@@ -1,4 +1,4 @@
-"""Tiles and regions that meet in one name, and what outlives the loop or helper that made it."""
+"""Joins of tiles and regions, and the kinds of memory after the loop or helper that created it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .places import PlaceKind, Source, difference, place_kind
 from .tiles import shared_scope
 from .values import Binding, Conflict, Constant, Items, Memory, Unset, describe, owner_scope
 
-__all__ = ["conflict", "merge_memory", "outlived"]
+__all__ = ["conflict", "kind_outside", "merge_memory"]
 
 
 def merge_memory(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
-    """What a name may hold that is a tile or a region on each path; `Same(Unset)` where these don't fit together."""
+    """Return the kind of a name that is memory on each path; `Same(Unset)` if the values don't agree."""
     places = [b.value for b in bindings if isinstance(b.value, Memory)]
     is_one_buffer = all(place.buffer == places[0].buffer for place in places)
     if all(place.is_value or (not is_one_buffer and _is_own(place)) for place in places):
@@ -26,7 +26,7 @@ def merge_memory(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
 
 
 def _is_own(place: Memory) -> bool:
-    """Whether it is a part of a thread's own tile, which can be copied."""
+    """True for a part of a thread's own tile, which can be copied."""
     return place.is_local and not place.constant_indices and owner_scope(place.buffer) == THREAD.name
 
 
@@ -42,11 +42,11 @@ def _merge_tiles(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
             return conflict(name, (first, str(a.dtype)), (other, str(b.dtype)))
         if a.shape != b.shape:
             shapes = (first, f"of shape {a.shape}"), (other, f"of shape {b.shape}")
-            return conflict(name, *shapes, "keep one shape, unroll the loop with tj.static_range")
+            return conflict(name, *shapes, "keep one shape, or unroll the loop with tj.static_range")
         common = shared_scope(ctx, (scope, owner_scope(b.buffer)))
         if common is None:
             scopes = (first, f"a tile of a {scope}"), (other, f"a tile of a {owner_scope(b.buffer)}")
-            return conflict(name, *scopes, "make both on one scope")
+            return conflict(name, *scopes, "create both on one scope")
         scope = common
         if not (a.is_whole and b.is_whole) and _is_own(a) and _is_own(b):
             continue
@@ -55,7 +55,7 @@ def _merge_tiles(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
             laid_out = other
         elif not isinstance(new.layout, Open) and not given.is_laid_out_as(new):
             layouts = (laid_out, f"in layout {given.layout}"), (other, f"in layout {new.layout}")
-            return conflict(name, *layouts, "give both the same layout, by layout= where they are made")
+            return conflict(name, *layouts, "create both with the same layout=")
     return TileKind(a.dtype, a.shape, scope)
 
 
@@ -65,39 +65,39 @@ def _merge_places(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     for binding in bindings:
         assert isinstance(binding.value, Memory) and isinstance(first.value, Memory)
         sides = difference(first.value, binding.value)
-        if sides is None and (_is_view_of_either(ctx, first) or _is_view_of_either(ctx, binding)):
+        if sides is None and (_is_view_of_phi(ctx, first) or _is_view_of_phi(ctx, binding)):
             sides = describe(first.value), describe(binding.value)
         if sides is not None:
             return conflict(name, (first, sides[0]), (binding, sides[1]), ONE_BUFFER)
         places.append(binding.value)
     sources = dict(source for binding in bindings for source in _sources(ctx, binding))
-    is_either = len({place.buffer.name for place in places}) > 1 or ctx.either(places[0].buffer) is not None
-    return place_kind(places, tuple(sources.items()), is_either=is_either)
+    is_phi = len({place.buffer.name for place in places}) > 1 or ctx.phi(places[0].buffer) is not None
+    return place_kind(places, tuple(sources.items()), is_phi=is_phi)
 
 
-def _is_view_of_either(ctx: Context, binding: Binding) -> bool:
+def _is_view_of_phi(ctx: Context, binding: Binding) -> bool:
     assert isinstance(binding.value, Memory)
     buffer = binding.value.buffer
-    return ctx.either(buffer) is not None and buffer.base is not None
+    return ctx.phi(buffer) is not None and buffer.base is not None
 
 
 def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
-    """The buffers that a name bound to memory stands for."""
+    """Return the buffers that a name bound to memory may be."""
     assert isinstance(binding.value, Memory)
     root = binding.value.buffer.root
-    stand_in = ctx.stand_ins.get(root.name)
-    return ((root.name, root.span or binding.span),) if stand_in is None else stand_in.sources
+    choice = ctx.buffer_choices.get(root.name)
+    return ((root.name, root.span or binding.span),) if choice is None else choice.sources
 
 
-def outlived(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
-    """The kind of a value that was made inside a loop or block, for use behind it; last: one binding to it.
+def kind_outside(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
+    """Return the kind of a value for use after the loop or block that created it. last: one of its bindings.
 
-    Whatever it is made of may change when the next round begins, or when the loop ends.
+    Its parts may change when the next iteration begins, or when the loop ends.
     """
     if isinstance(kind, ItemsKind):
         assert isinstance(last.value, Items)
         pairs = enumerate(zip(kind.items, last.value.items, strict=True))
-        items = [outlived(ctx, f"{name}[{k}]", inner, Binding(item, last.span)) for k, (inner, item) in pairs]
+        items = [kind_outside(ctx, f"{name}[{k}]", inner, Binding(item, last.span)) for k, (inner, item) in pairs]
         return next((i for i in items if isinstance(i, Same) and isinstance(i.value, Unset)), ItemsKind(tuple(items)))
     if isinstance(kind, PlaceKind):
         return kind.moving()
@@ -105,27 +105,22 @@ def outlived(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
         return kind
     value = kind.value
     if isinstance(value, Items):
-        return outlived(ctx, name, ItemsKind(tuple(map(Same, value.items))), Binding(value, last.span))
+        return kind_outside(ctx, name, ItemsKind(tuple(map(Same, value.items))), Binding(value, last.span))
     if not isinstance(value, Memory) or value.is_value:
         return kind_of(value)
-    if value.constant_indices or not _has_known_extents(value) or _is_view_of_either(ctx, Binding(value, last.span)):
-        problem = "is a region whose place is known only inside the loop or helper that made it"
+    known = all(e is None or isinstance(e, int) or e in value.buffer.shape for e in value.extents)
+    if value.constant_indices or not known or _is_view_of_phi(ctx, Binding(value, last.span)):
+        problem = "is a region whose place is known only inside the loop or helper that created it"
         return Same(Unset(name, problem, "take the region again where it is used"))
-    is_either = ctx.either(value.buffer) is not None
-    place = place_kind((value,), _sources(ctx, Binding(value, last.span)), is_either=is_either).moving()
+    is_phi = ctx.phi(value.buffer) is not None
+    place = place_kind((value,), _sources(ctx, Binding(value, last.span)), is_phi=is_phi).moving()
     return place if place.varying else kind
 
 
-def _has_known_extents(value: Memory) -> bool:
-    return all(e is None or isinstance(e, int) or e in value.buffer.shape for e in value.extents)
-
-
 def conflict(
-    name: str,
-    first: tuple[Binding, str],
-    second: tuple[Binding, str],
+    name: str, first: tuple[Binding, str], second: tuple[Binding, str],
     remedy: str = "convert one of them, for example with .astype(...)",
 ) -> Same:
-    """That a name is one thing where one binding gives it, and another where another does."""
+    """Return the kind of a name whose bindings don't agree, with a description of each."""
     (a, what_a), (b, what_b) = first, second
     return Same(Conflict.between(name, (what_a, a.span), (what_b, b.span), remedy))

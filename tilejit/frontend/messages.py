@@ -10,7 +10,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Assert, Expr, Print
 from ..scopes import THREAD
 from .arguments import bind, optional
-from .barriers import number_of
+from .barriers import ring_number_hint
 from .context import Context
 from .scalars import truth
 from .singles import as_scalar
@@ -18,12 +18,12 @@ from .values import Constant, Items, Memory, Scalar, Value, describe, owner_scop
 
 __all__ = ["assert_holds", "print_values", "static_assert_holds"]
 
-#: what C strings of UTF-8 don't hold
+#: characters that a C string in UTF-8 can't contain
 _UNPRINTABLE = re.compile("[\\0\ud800-\udfff]")
 
 
 def print_values(ctx: Context, node: ast.Call) -> Value:
-    """`print(...)` with `sep=` and `end=`."""
+    """Translate `print(...)` with `sep=` and `end=`."""
     separators = {"sep": " ", "end": "\n"}
     for keyword in node.keywords:
         if keyword.arg not in separators:
@@ -39,7 +39,7 @@ def print_values(ctx: Context, node: ast.Call) -> Value:
     for text in texts:
         if isinstance(text, str) and _UNPRINTABLE.search(text):
             raise ctx.type_error(
-                node, f"a GPU can't print {text!r}: its texts are UTF-8 without the character \\0", "leave it out"
+                node, f"a GPU can't print {text!r}: text must be UTF-8 without the character \\0", "leave it out"
             )
     ctx.emit(Print(texts, ctx.span(node)))
     return Constant(None)
@@ -61,9 +61,8 @@ def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[s
 
 
 def _printable(node: ast.AST, value: Value) -> str:
-    """What of a value can be printed."""
     if not isinstance(value, Memory):
-        return number_of(value) or "call it, and print what it gives"
+        return ring_number_hint(value) or "call it, and print the result"
     if not value.is_local:
         return "index it: print(A[i, j])"
     if owner_scope(value.buffer) == THREAD.name:
@@ -72,7 +71,6 @@ def _printable(node: ast.AST, value: Value) -> str:
 
 
 def _merged(parts: list[str | Expr]) -> tuple[str | Expr, ...]:
-    """Neighbouring texts as one."""
     merged: list[str | Expr] = []
     for part in parts:
         if isinstance(part, str) and merged and isinstance(merged[-1], str):
@@ -83,7 +81,7 @@ def _merged(parts: list[str | Expr]) -> tuple[str | Expr, ...]:
 
 
 def assert_holds(ctx: Context, node: ast.Assert) -> bool:
-    """`assert cond, message`. Control always goes on, as far as the compiler knows."""
+    """Translate `assert cond, message`; control is assumed to continue."""
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
     if cond is True:
         return True
@@ -96,7 +94,7 @@ def assert_holds(ctx: Context, node: ast.Assert) -> bool:
 
 
 def static_assert_holds(ctx: Context, node: ast.Call) -> Value:
-    """`tj.static_assert(condition, message)`."""
+    """Translate `tj.static_assert(condition, message)`."""
     arguments = bind(ctx, node, "tj.static_assert", ("condition", "message"), 1)
     condition = arguments["condition"]
     holds = truth(ctx, condition, ctx.evaluate(condition))

@@ -45,7 +45,6 @@ def _tile(ctx: Context, node: ast.Call, receiver: Value) -> Value:
 
 
 def _with_tuples(written: Sequence[ast.expr]) -> str:
-    """A call of `.tile` with the first half of its arguments as the shape and the others as the index."""
     rank, odd = divmod(len(written), 2)
     if odd or any(isinstance(argument, ast.Starred) for argument in written):
         return ".tile((rows, columns), (i, j))"
@@ -58,11 +57,11 @@ def _at(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     arguments = bind(ctx, node, ".at", ("index", "axis"), 1)
     rank = len(receiver.dims)
     if not rank:
-        raise ctx.type_error(node, f"{describe(receiver)} has no dimension to count along", "name a larger region")
+        raise ctx.type_error(node, f"{describe(receiver)} has no dimension to index", "take a larger region")
     if "axis" in arguments and isinstance(ctx.evaluate(arguments["axis"]), Memory):
         raise ctx.type_error(
-            node, ".at names rows by one tile of indices; got two tiles",
-            "columns are a slice: A.at(rows)[:, 0:N]; for elements anywhere, A[row, column] by thread",
+            node, ".at takes one tile of indices; got two",
+            "slice the columns: A.at(rows)[:, 0:N]; for single elements, A[row, column] in each thread",
         )
     axis = mem.axis_of(ctx, arguments["axis"], rank) if "axis" in arguments else 0
     return regions.rows(ctx, arguments["index"], receiver, ctx.evaluate(arguments["index"]), axis)
@@ -88,7 +87,7 @@ def _reshape(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return shapes.reshape(ctx, node, receiver)
 
 
-#: method's name -> what a call of it gives, from the receiver
+#: method name -> handler, which takes the receiver
 METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
     **barriers.METHODS,
     "astype": _astype,

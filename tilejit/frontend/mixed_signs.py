@@ -1,4 +1,4 @@
-"""Signed with unsigned where no integer type holds both: exact comparisons, shifts by a wider count, ends of ranges."""
+"""Mixed signed and unsigned integers: exact comparisons, shifts by a wider count, limits of ranges."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .values import Constant, Memory, Scalar, Value
 
 __all__ = ["WITH_MIXED_SIGNS", "signed_stop"]
 
-#: writes an elementwise operation on scalars or tiles
+#: emits an elementwise operation on scalars or tiles
 Apply = Callable[[Context, ast.AST, str, Sequence[Value]], Value]
 #: converts a scalar or a tile
 Convert = Callable[[Context, ast.AST, Value, DType], Value]
 
-#: what compares with its sides exchanged
+#: comparison -> the equivalent one with swapped operands
 _EXCHANGED = {
     "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
     "equal": "equal", "not_equal": "not_equal",
 }
-#: comparisons that hold of every negative number on the left and every unsigned one on the right
+#: comparisons that hold if the left side is negative and the right side unsigned
 _OF_NEGATIVE = ("less", "less_equal", "not_equal")
 
 
 def _types(values: Sequence[Value]) -> tuple[DType, DType] | None:
-    """The types of two scalars or of two tiles that mix signs; None of anything else."""
+    """Return the types of two scalars or two tiles that mix signs; None for anything else."""
     x, y = values
     are_tiles = isinstance(x, Memory) and isinstance(y, Memory)
     are_scalars = isinstance(x, Scalar) and isinstance(y, Scalar) and not x.weak and not y.weak
@@ -41,7 +41,7 @@ def _types(values: Sequence[Value]) -> tuple[DType, DType] | None:
 def _compared(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value], apply: Apply, convert: Convert
 ) -> Value | None:
-    """A signed number with one of uint64: by its sign, then as uint64."""
+    """Compare a signed number with a uint64: by its sign, then as uint64."""
     types = _types(values)
     if types is None or uint64 not in types:
         return None
@@ -57,7 +57,7 @@ def _compared(
 def _shifted(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value], apply: Apply, convert: Convert
 ) -> Value | None:
-    """By a count of a wider type: one that the left type can't hold is beyond its width in both."""
+    """Shift by a count of a wider type, after clamping it: a count that the left type can't hold exceeds its width."""
     types = _types(values)
     if types is None or types[1].bits <= types[0].bits:
         return None
@@ -68,12 +68,12 @@ def _shifted(
     return apply(ctx, node, name, (x, convert(ctx, node, count, types[0])))
 
 
-#: operation -> what stands for it where its operands mix signs, or None where they have a type in common
+#: operation -> its translation for operands of mixed signs, which returns None if they have a common type
 WITH_MIXED_SIGNS = {**dict.fromkeys(_EXCHANGED, _compared), "left_shift": _shifted, "right_shift": _shifted}
 
 
 def signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value:
-    """The end of a range: of uint64 as int64, where a start or a step is signed and no integer type holds both."""
+    """Return the stop of a range; a uint64 is converted to int64 if the start or the step is signed."""
     start, stop, step = values
     signed_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "int"]
     unsigned_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "uint"]

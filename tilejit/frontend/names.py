@@ -1,4 +1,4 @@
-"""Names: those of the running functions, and what they capture from outside the kernel."""
+"""Name lookup: names of the running functions, and captured values."""
 
 from __future__ import annotations
 
@@ -20,20 +20,18 @@ from .values import Constant, Items, Unset, Value, from_python
 
 __all__ = ["captured", "lookup"]
 
-#: types whose values can all be used as they are; asking whether something is an array takes longer
-_USABLE = frozenset((
-    bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function
-))
+#: types whose values are all usable; checking whether a value is an array takes longer
+_USABLE = frozenset((bool, float, NoneType, ModuleType, BuiltinFunctionType, FunctionType, DType, TileLayout, Function))
 
-#: types whose values must not be too large
+#: types whose values may be too large
 _SIZED = (int, str)
 
-#: types of several values that never change; whether others do isn't seen from launch to launch
+#: immutable containers; a change of any other would go unnoticed between launches
 _FIXED = (tuple, frozenset, range, bytes, str, type)
 
 
 def lookup(ctx: Context, node: ast.Name) -> Value:
-    """What a name stands for: in the running function, in those it is nested in, or outside the kernel."""
+    """Look up a name in the running function, the functions it is nested in, and outside the kernel."""
     frame, name = ctx.frame, node.id
     while True:
         binding = frame.env.get(name)
@@ -54,22 +52,21 @@ def lookup(ctx: Context, node: ast.Name) -> Value:
 
 
 def _from_outside(ctx: Context, frame: Frame, node: ast.Name) -> Value:
-    """What a name stands for outside the outermost of the running functions."""
     exists, value = frame.source.lookup(node.id)
     if not exists:
         names = [*frame.env, *frame.source.function.__globals__]
         hint = guessed(node.id, names, "assign it, or define it at the top of the module")
         hint = hint_for_name(ctx, node) or hint
-        raise ctx.type_error(node, f"there is no name {node.id}", hint)
+        raise ctx.type_error(node, f"{node.id} is not defined", hint)
     return captured(ctx, node, value)
 
 
 def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str = "") -> Value:
-    """A value from outside the kernel, if it is of a kind that kernels can use.
+    """Return a value from outside the kernel, if kernels can use its kind.
 
-    name: what errors call it; else the node's text. item: which part of that it is: `[0]`, or all of it.
+    name: the name in errors; by default the text of the node. item: the subscript of a part of it, such as `[0]`.
     """
-    # most captured values are small integers and words of the language: what follows takes 3 µs of each
+    # most captured values are small integers and names of the language; the checks below take 3 µs each
     kind = type(value)
     if kind in _USABLE or (kind is int and value.bit_length() <= 64) or issubclass(kind, LanguageName):
         return Constant(value)
@@ -83,7 +80,7 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str 
     if is_array(value):
         raise ctx.type_error(
             node,
-            f"{_called(node, name, item)} is an array, {with_article(array(value))}; a kernel doesn't capture arrays",
+            f"{_called(node, name, item)} is an array, {with_article(array(value))}; a kernel can't capture arrays",
             "pass it as an argument",
         )
     if isinstance(value, (Sized, Container, Iterable)) and not isinstance(value, (*_FIXED, LanguageName)):
@@ -91,12 +88,11 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "", item: str 
             node,
             f"{_called(node, name, item)} is {with_article(type(value).__name__)}; a kernel captures numbers, types, "
             "layouts and tuples of these",
-            "capture its values under names of their own, or as a tuple" if isinstance(value, dict)
+            "capture its values under separate names, or as a tuple" if isinstance(value, dict)
             else "make it a tuple",
         )
     return Constant(value)
 
 
 def _called(node: ast.AST, name: str, item: str) -> str:
-    """What errors call a captured value; as of `captured`."""
     return f"{name or ast.unparse(node)}{item}"

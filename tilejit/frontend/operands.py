@@ -22,31 +22,31 @@ Attributes = tuple[tuple[str, AttributeValue], ...]
 
 
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
-    """An operand that names memory: a buffer, a region, or an element's place."""
+    """Return an operand that names memory: a buffer, a region or an element."""
     return as_memory(ctx, node, regions.unloaded(ctx, node), what).at(ctx.span(node))
 
 
 def assume_in_bounds(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.assume_in_bounds(region)`."""
+    """Translate `tj.assume_in_bounds(region)`."""
     return replace(memory_operand(ctx, arguments["region"], "what is assumed in bounds"), in_bounds=True)
 
 
 def as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
-    """A value that must be memory."""
+    """Return the value as memory; KernelTypeError for anything else."""
     if isinstance(value, Rows):
         raise ctx.type_error(
-            node, f"{what} can't be {describe(value)}", "such a region is for load, store and tj.atomic: load it first"
+            node, f"{what} can't be {describe(value)}", "load it first: only load, store and tj.atomic take it"
         )
     if not isinstance(value, Memory):
         raise ctx.type_error(
             node, f"{what} must be a buffer or a region; this is {describe(value)}",
-            "pass a tensor, what tj.alloc_... made, or a slice of these",
+            "pass a tensor, an allocation, or a slice of one",
         )
     return value
 
 
 def placed(ctx: Context, node: ast.expr, what: str, *, is_written: bool) -> dict[str, Region | Expr]:
-    """What a place is, as operands by name: a region as `what` is to be called, and its index where that says where."""
+    """Return the operands of a place, by name: its region, and its index if it is gathered."""
     value = regions.unloaded(ctx, node)
     memory = value.memory if isinstance(value, Rows) else as_memory(ctx, node, value, what)
     if is_written:
@@ -65,7 +65,7 @@ def destination(ctx: Context, node: ast.expr) -> Region:
 def attributes(
     ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, operands: Mapping[str, Region | Expr]
 ) -> Attributes:
-    """The attributes that are given, as compile-time values. operands: by name."""
+    """Return the attributes that are given, as compile-time values. operands: by name."""
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
         argument = arguments.get(attribute.name)

@@ -1,4 +1,4 @@
-"""Python's operators: in Python on compile-time values, else elementwise operations."""
+"""Python's operators: folded on compile-time values, else elementwise operations."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from .values import Constant, Items, Scalar, Value, describe
 
 __all__ = ["binary", "comparison", "unary"]
 
-
-#: Python's operators -> (elementwise operation, what it does to compile-time values)
+#: operator -> (elementwise operation, the function that folds it)
 _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("add", operator.add),
     ast.Sub: ("sub", operator.sub),
@@ -33,13 +32,11 @@ _BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.RShift: ("right_shift", operator.rshift),
 }
 
-
 _UNARY: dict[type[ast.unaryop], tuple[str, Callable[[Any], Any]]] = {
     ast.USub: ("neg", operator.neg),
     ast.Invert: ("bitwise_not", operator.invert),
     ast.UAdd: ("", operator.pos),
 }
-
 
 _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Eq: ("equal", operator.eq),
@@ -52,7 +49,7 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
 
 
 def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
-    """`left op right`."""
+    """Translate `left op right`."""
     if isinstance(op, ast.MatMult):
         stride = fold(ctx, node, operator.matmul, (left, right))
         if stride is not None:
@@ -66,7 +63,6 @@ def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Va
 
 
 def unary(ctx: Context, node: ast.UnaryOp, value: Value) -> Value:
-    """An operator on the value of its operand."""
     if isinstance(node.op, ast.Not):
         holds = truth(ctx, node.operand, value)
         return Constant(not holds) if isinstance(holds, bool) else Scalar(build.op("logical_not", holds))
@@ -78,7 +74,7 @@ def unary(ctx: Context, node: ast.UnaryOp, value: Value) -> Value:
 
 
 def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
-    """`left op right`."""
+    """Translate the comparison `left op right`."""
     if isinstance(op, (ast.Is, ast.IsNot)):
         return _identity(ctx, node, op, left, right)
     if isinstance(op, (ast.In, ast.NotIn)):
@@ -94,7 +90,7 @@ def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: V
 
 
 def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
-    """`is` on compile-time values; a run-time value is never None."""
+    """Translate `is` and `is not` on compile-time values; a run-time value is never None."""
     wanted = isinstance(op, ast.Is)
     if isinstance(left, Constant) and isinstance(right, Constant):
         return Constant((left.value is right.value) == wanted)

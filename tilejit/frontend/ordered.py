@@ -1,14 +1,11 @@
-"""Accesses and fences by which threads tell each other what they have done: `tj.load_acquire` and the like."""
+"""Memory accesses and fences with an order: `tj.load_acquire` and others."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
 
-from ..ir.nodes import (
-    Buffer,
-    Instruction,
-)
+from ..ir.nodes import Buffer, Instruction
 from ..ir.values import MEMORY_SCOPES
 from ..isa.fences import FENCE
 from .arguments import Arguments, Handler, optional
@@ -43,7 +40,7 @@ def _fence(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def shared_place(ctx: Context, node: ast.expr) -> Memory:
-    """An element of global or shared memory, which other threads see."""
+    """Return one element of global or shared memory."""
     memory = memory_operand(ctx, node, "the place")
     if memory.dims:
         raise ctx.type_error(
@@ -55,25 +52,25 @@ def shared_place(ctx: Context, node: ast.expr) -> Memory:
 
 
 def need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
-    """Raise KernelTypeError unless other threads see the buffer."""
+    """Raise KernelTypeError unless other threads can access the buffer."""
     if buffer.space not in ("global", "shared"):
         raise ctx.type_error(
-            node, f"no other thread sees {buffer.name}, which lies in {buffer.space} memory",
-            "use an element of a tensor or of what tj.alloc_shared made",
+            node, f"other threads can't access {buffer.name}, which is in {buffer.space} memory",
+            "use an element of a tensor or of shared memory",
         )
 
 
 def memory_scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]) -> str:
-    """The scope that a call names, which its target must have; gpu if it names none."""
+    """Return the scope in a call, which the target must support; "gpu" by default."""
     value = optional(ctx, arguments.get("scope"))
     scope = "gpu" if value is None else ctx.constant(value, node, "the scope")
     if scope not in MEMORY_SCOPES:
-        raise ctx.type_error(node, f"there is no scope {scope!r}", f"one of {', '.join(MEMORY_SCOPES)}")
+        raise ctx.type_error(node, f"{scope!r} is not a memory scope", f"write one of {', '.join(MEMORY_SCOPES)}")
     FENCE.row(scope).need(ctx.target, ctx.span(node))
     return str(scope)
 
 
-#: name -> what a call of it gives
+#: name -> handler
 ORDERED: dict[str, Handler] = {
     "load_acquire": _load_acquire,
     "store_release": _store_release,

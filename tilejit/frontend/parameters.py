@@ -1,4 +1,4 @@
-"""Kernel parameters: what annotations and defaults say."""
+"""Kernel parameters, from annotations and defaults."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from .source import KernelSource
 
 __all__ = ["NO_DEFAULT", "Parameter", "ParameterKind", "parameters"]
 
+
 class _NoDefault:
     def __repr__(self) -> str:
         return "no default"
@@ -26,34 +27,32 @@ NO_DEFAULT = _NoDefault()
 
 
 class ParameterKind(Enum):
-    """What a parameter takes, as its annotation and default say."""
+    """The kinds of arguments that a parameter accepts."""
 
     ARRAY = "array"
     SCALAR = "scalar"
     CONSTEXPR = "constexpr"
-    #: whatever the argument is
+    #: decided by the argument
     ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a kernel, as its definition says.
-
-    dtype: of a scalar; None if the argument decides, which of an `int` is int32 or int64.
-    spec: the type that an array is pinned to. default: `NO_DEFAULT` where there is none.
-    """
+    """One parameter of a kernel definition."""
 
     name: str
     kind: ParameterKind
+    #: the type of a scalar; None if the argument decides, also between int32 and int64 for `int`
     dtype: DType | None = None
+    #: the type that an array is pinned to
     spec: Spec | None = None
     default: Any = NO_DEFAULT
 
 
 def parameters(source: KernelSource) -> tuple[Parameter, ...]:
-    """The kernel's parameters, in order.
+    """Return the kernel's parameters, in order.
 
-    raises: KernelSyntaxError for methods, *args and **kwargs, KernelTypeError for annotations that mean nothing.
+    raises: KernelSyntaxError for methods, *args and **kwargs; KernelTypeError for invalid annotations.
     """
     a = source.node.args
     first = next(iter((*a.posonlyargs, *a.args)), None)
@@ -68,7 +67,7 @@ def parameters(source: KernelSource) -> tuple[Parameter, ...]:
             is_wrapper = hasattr(source.function, "__wrapped__")
             raise KernelSyntaxError(
                 f"a kernel can't have {stars}{star.arg}", span=source.span(star),
-                hint="@tj.kernel stands right above the def, below other decorators" if is_wrapper
+                hint="put @tj.kernel right above the def, below other decorators" if is_wrapper
                 else "name every parameter",
             )
     defaults, annotations = source.defaults, _Annotations(source)
@@ -83,7 +82,7 @@ def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any
         return Parameter(arg.arg, ParameterKind.ARRAY, None, default)
     if annotation is None:
         return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
-    # not by `==`, by which NumPy's float64 is a `float`
+    # compared by identity, because NumPy's float64 equals `float`
     if annotation is int or annotation is float or annotation is bool:
         return Parameter(arg.arg, ParameterKind.SCALAR, _PYTHON_TYPES[annotation], None, default)
     if annotation is Tensor:
@@ -96,25 +95,23 @@ def _parameter(source: KernelSource, arg: ast.arg, default: Any, annotation: Any
     if annotation == Tensor | None:
         return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
     if isinstance(annotation, Spec):
-        message = f"the annotation of {arg.arg} is a tj.spec; what pins a parameter's type is its default"
+        message = f"the annotation of {arg.arg} is a tj.spec; its default pins the type of a parameter"
         raise _error(source, arg, message, f"write {arg.arg}: tj.Tensor = {ast.unparse(arg.annotation or arg)}")
-    raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which says nothing to tilejit")
+    raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which tilejit doesn't support")
 
 
-#: the type of a scalar by a Python annotation; that of an `int` depends on its value
+#: Python annotation -> the type of a scalar; that of an `int` depends on its value
 _PYTHON_TYPES = {int: None, float: float32, bool: bool_}
 
 _KINDS = "write tj.Tensor, tj.constexpr, or a type such as tj.int32"
 
 
-def _error(
-    source: KernelSource, arg: ast.arg, message: str, hint: str = _KINDS
-) -> KernelTypeError:
+def _error(source: KernelSource, arg: ast.arg, message: str, hint: str = _KINDS) -> KernelTypeError:
     return KernelTypeError(message, span=source.span(arg.annotation or arg), hint=hint)
 
 
 class _Annotations:
-    """The values of a kernel's annotations; strings are evaluated where it was defined, equal ones once."""
+    """The evaluated annotations of a kernel; equal strings are evaluated once, in the scope of the definition."""
 
     def __init__(self, source: KernelSource) -> None:
         self._source = source
@@ -133,7 +130,7 @@ class _Annotations:
         closure = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False))
         names = {name: cell.cell_contents for name, cell in closure.items() if _is_filled(cell)}
         try:
-            # a quoted annotation under `from __future__ import annotations` is a string twice
+            # a quoted annotation under `from __future__ import annotations` is a doubly nested string
             for _ in range(2):
                 if isinstance(annotation, str):
                     annotation = eval(_code(annotation), fn.__globals__, names)
@@ -145,7 +142,6 @@ class _Annotations:
 
 @lru_cache(maxsize=256)
 def _code(annotation: str) -> CodeType:
-    """What computes an annotation: most are one of a few texts."""
     code: CodeType = compile(annotation.lstrip(), "<annotation>", "eval")
     return code
 

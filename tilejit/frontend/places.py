@@ -1,9 +1,9 @@
-"""Places: regions that a name holds on several paths, and that differ in where they are.
+"""Regions that a name holds on several paths, at places that differ.
 
-Regions of one buffer differ in where they start: the starts are kept in variables, and the name still is a region.
-Regions of several buffers in one kind of memory, alike in dtype, shape and layout, differ in their buffer, too. Such a
-name stands for an *either*: a buffer that doesn't exist and can only be read. Which buffer it is, is kept in a variable
-of the either's name; `selections` puts a branch for each buffer in the place of whatever reads the either.
+Regions of one buffer differ in their starts, which are kept in variables; the name is still a region. Regions of
+several buffers of one memory space, dtype, shape and layout also differ in the buffer. Such a name is a *buffer phi*: a
+placeholder buffer that can only be read. A variable with the name of the phi holds the number of the actual buffer, and
+`selections` replaces each read of the phi by a branch per buffer.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .values import Memory, describe
 
 __all__ = ["PlacePart", "PlaceKind", "Source", "Varying", "difference", "part_of", "place_kind", "with_parts"]
 
-#: where the buffers of an either may lie: what they hold is read where it is wanted, not when the name is given
+#: the memory spaces of a phi's buffers: loads from them happen at the use, not where the name is bound
 _SPACES = ("global", "shared")
 
-#: a buffer that a name stands for, by its name, and where it is made
+#: the name of a buffer that a name may hold, and where it is allocated
 Source = tuple[str, Span | None]
 
 
 class PlacePart(Enum):
-    """What may vary of a place."""
+    """The parts of a place that may vary."""
 
     START = "start"
     EXTENT = "extent"
@@ -43,31 +43,29 @@ Varying = tuple[PlacePart, int]
 
 @dataclass(frozen=True, slots=True)
 class PlaceKind:
-    """Regions that are alike but for what varies.
-
-    like: one of them. in_bounds: all of them are. data: the start of any may be data. sources: the buffers in which
-    they lie.
-    """
+    """Regions that differ only in `varying`."""
 
     like: Memory
     varying: tuple[Varying, ...]
     in_bounds: bool
+    #: True if the start of any region may be data
     data: bool
+    #: the buffers of the regions
     sources: tuple[Source, ...] = field(compare=False, repr=False)
 
     @property
-    def is_either(self) -> bool:
+    def is_phi(self) -> bool:
         return (PlacePart.BUFFER, 0) in self.varying
 
     def moving(self) -> PlaceKind:
-        """The kind of the same regions when all that isn't constant varies."""
-        parts = (*_parts(self.like, self.is_either), (PlacePart.BUFFER, 0))
+        """Return the kind in which everything that isn't constant varies."""
+        parts = (*_parts(self.like, self.is_phi), (PlacePart.BUFFER, 0))
         changing = {part for part in parts[:-1] if not isinstance(_held(self.like, part), (int, Const))}
         return replace(self, varying=tuple(part for part in parts if part in changing or part in self.varying))
 
 
 def difference(a: Memory, b: Memory) -> tuple[str, str] | None:
-    """What two regions are that no name can stand for both of them; None where one can."""
+    """Describe why no name can hold both regions; None if one can."""
     if a.constant_indices or b.constant_indices:
         return describe(a), describe(b)
     if a.buffer == b.buffer:
@@ -95,23 +93,23 @@ def _laid_out(buffer: Buffer) -> str:
     return f"in a buffer of shape {buffer.shape} and layout {buffer.layout}"
 
 
-def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_either: bool) -> PlaceKind:
-    """The kind of regions between any two of which there is no `difference`. is_either: they lie in several buffers."""
+def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_phi: bool) -> PlaceKind:
+    """Return the kind of regions that have no `difference`. is_phi: they are in several buffers."""
     like = places[0]
-    varying = [part for part in _parts(like, is_either) if len({_held(place, part) for place in places}) > 1]
+    varying = [part for part in _parts(like, is_phi) if len({_held(place, part) for place in places}) > 1]
     in_bounds = all(place.in_bounds for place in places)
     data = any(is_data(start) for place in places for start in place.starts)
-    parts = (*varying, (PlacePart.BUFFER, 0)) if is_either else tuple(varying)
+    parts = (*varying, (PlacePart.BUFFER, 0)) if is_phi else tuple(varying)
     return PlaceKind(like, parts, in_bounds, data, tuple(sources))
 
 
-def _parts(like: Memory, is_either: bool) -> list[Varying]:
-    """What can vary of a region, but for its buffer."""
+def _parts(like: Memory, is_phi: bool) -> list[Varying]:
+    """Return the parts of a region that can vary, except its buffer."""
     dims = range(len(like.starts))
     parts = [(PlacePart.START, d) for d in dims]
-    if is_either:
+    if is_phi:
         parts += [(PlacePart.EXTENT, d) for d in dims]
-    if is_either and isinstance(like.buffer.layout, Strided):
+    if is_phi and isinstance(like.buffer.layout, Strided):
         parts += [(PlacePart.STRIDE, d) for d in dims]
     return parts
 
@@ -127,13 +125,13 @@ def _held(place: Memory, varying: Varying) -> int | Expr:
 
 
 def part_of(place: Memory, varying: Varying) -> Expr:
-    """What a region has in the place of a part, but its buffer."""
+    """Return the value of a part, other than the buffer."""
     value = _held(place, varying)
     return build.const(value, int64) if isinstance(value, int) else value
 
 
 def with_parts(kind: PlaceKind, name: str, held: dict[Varying, Var], span: Span) -> Memory:
-    """The region whose varying parts are what variables hold. name: of the either, if it is one."""
+    """Return the region whose varying parts are held in variables. name: of the phi, if it is one."""
     like, starts, shape = kind.like, list(kind.like.starts), list(kind.like.buffer.shape)
     layout = like.buffer.layout
     strides = list(layout.strides) if isinstance(layout, Strided) else []
@@ -145,7 +143,7 @@ def with_parts(kind: PlaceKind, name: str, held: dict[Varying, Var], span: Span)
         if part is PlacePart.STRIDE:
             strides[dim] = var
     buffer = like.buffer
-    if kind.is_either:
+    if kind.is_phi:
         if isinstance(layout, Strided):
             layout = replace(layout, strides=tuple(strides))
         buffer = Buffer(name, buffer.space, buffer.dtype, tuple(shape), layout, buffer.align, None, span)
@@ -153,5 +151,5 @@ def with_parts(kind: PlaceKind, name: str, held: dict[Varying, Var], span: Span)
         whole if isinstance(extent, Var) and extent == before else extent
         for extent, before, whole in zip(like.extents, like.buffer.shape, shape, strict=True)
     )
-    writable = like.writable and not kind.is_either
+    writable = like.writable and not kind.is_phi
     return Memory(buffer, tuple(starts), extents, writable, kind.in_bounds)

@@ -1,4 +1,4 @@
-"""`a @ b` and `acc += a @ b` on local tiles: products on tensor cores."""
+"""Matrix products of local tiles on tensor cores: `a @ b` and `acc += a @ b`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["accumulated", "product"]
 
 
 def product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
-    """`left @ right`, summed in fresh accumulators."""
+    """Translate `left @ right`, with new accumulators."""
     a, b = _factors(ctx, node, left, right)
     scope, span = _scope(ctx, node, (a, b)), ctx.span(node)
     dtype = accumulator_type(a.dtype)
@@ -30,7 +30,7 @@ def product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
 
 
 def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Value) -> Memory:
-    """`acc + left @ right`, summed in the accumulators' registers; a product that broadcasts is added to them."""
+    """Translate `acc + left @ right`, accumulated in a copy of acc; a product that broadcasts is simply added."""
     a, b = _factors(ctx, node, left, right)
     if acc.shape != _shape(a, b):
         return tiles.elementwise(ctx, node, "add", (acc, product(ctx, node, a, b)))
@@ -42,7 +42,7 @@ def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Va
 
 
 def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Memory, Memory]:
-    """Both as tiles that have a product."""
+    """Return both factors as tiles, after checking that tensor cores multiply them."""
     a, b = (tiles.local_tile(ctx, node, "@", value) for value in (left, right))
     _scope(ctx, node, (a, b))
     if len(a.shape) != 2 or len(b.shape) != 2:
@@ -71,11 +71,11 @@ def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Me
 
 
 def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
-    """How float32 factors are multiplied by threads of a scope."""
     warps = SCOPES[scope].threads(ctx.threads) // 32
     rows, columns = shape
-    # the squarest blocks of 16 rows and 8 columns
-    blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in _factored(warps)
+    grids = [(n, warps // n) for n in range(1, warps + 1) if warps % n == 0]
+    # prefer square blocks, of multiples of 16 rows and 8 columns
+    blocks = sorted((abs(rows * wn - columns * wm), wm, wn) for wm, wn in grids
                     if rows % (16 * wm) == 0 and columns % (8 * wn) == 0)
     convert = "convert: a.astype(tj.float16) @ b.astype(tj.float16)"
     if not blocks:
@@ -88,10 +88,6 @@ def _recipe(ctx: Context, scope: str, shape: tuple[int, int]) -> str:
     )
 
 
-def _factored(number: int) -> list[tuple[int, int]]:
-    return [(n, number // n) for n in range(1, number + 1) if number % n == 0]
-
-
 def _shape(a: Memory, b: Memory) -> tuple[int, int]:
     return a.shape[0], b.shape[1]
 
@@ -101,6 +97,6 @@ def _scope(ctx: Context, node: ast.AST, operands: Sequence[Memory]) -> str:
     if SCOPES[scope] not in GEMM.scopes:
         raise ctx.type_error(
             node, f"@ multiplies tiles of a {' or '.join(map(str, GEMM.scopes))}; these are of a {scope}",
-            "make them with tj.cta.load and the like",
+            "create them on one of those scopes, for example with tj.cta.load",
         )
     return scope

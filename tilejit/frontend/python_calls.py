@@ -1,42 +1,43 @@
-"""Python's own functions in kernels: those that Python runs on compile-time values, and those with code of ours."""
+"""Python's builtins and the host helpers in kernels: evaluated at compile time, or translated."""
 
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable
 from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, bool_, float32, float64, int32, int64
+from ..dtypes import DType, bool_, float32, float64, int32, int64, promote
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Expr
 from ..layout import R, S, Swizzle, TileLayout
 from . import language, messages, tiles
+from .arguments import bind, optional
 from .context import Context
 from .scalars import fold, operate, truth
 from .singles import as_scalar
-from .tile_orders import tile_of
 from .tuple_calls import ON_TUPLES, computed, positional_values
 from .values import Constant, Items, Memory, Scalar, Value, describe
 from .vocabulary import LAYOUTS
 
 __all__ = ["BUILTINS", "python_call", "runs_in_python"]
 
-#: builtins that run in Python on compile-time values
+#: functions that run in Python on compile-time values
 _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
     round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype,
     language.cdiv, language.next_power_of_2,
     *(function for functions in LAYOUTS.values() for function in functions),
 )
-#: what is called may be nothing that a set takes
+#: compared by id, because a callee may be unhashable
 _PURE_IDS = frozenset(map(id, _PURE))
 
 
 def runs_in_python(callee: Any) -> bool:
-    """Whether Python computes a function's result while the kernel is compiled."""
+    """True if Python evaluates the function while the kernel is compiled."""
     if id(callee) in _PURE_IDS or callee in (TileLayout, Swizzle):
         return True
     if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
@@ -46,7 +47,7 @@ def runs_in_python(callee: Any) -> bool:
 
 
 def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
-    """What a function of Python's makes of compile-time values."""
+    """Evaluate a Python function of compile-time values."""
     return computed(ctx, node, callee, positional_values(ctx, node, has_keywords=True))
 
 
@@ -63,7 +64,7 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
         if any(isinstance(v, Memory) for v in values):
             raise ctx.type_error(
                 node, f"{python.__name__} takes scalars; this is {describe(values[0])}",
-                f"of one tile there is tj.{python.__name__}(x), of several element by element tj.{name}(a, b)",
+                f"write tj.{python.__name__}(x) for one tile, or tj.{name}(a, b) for several, element by element",
             )
         extreme = values[0]
         for value in values[1:]:
@@ -87,7 +88,7 @@ def _abs(ctx: Context, node: ast.Call) -> Value:
 def _of_two(
     python: Callable[..., Any], run_time: Callable[[Context, ast.AST, list[Value]], Value]
 ) -> Callable[[Context, ast.Call], Value]:
-    """A function of two values: what Python's gives of constants, else what `run_time` makes of them."""
+    """Return the handler of a function of two values, which is folded if both are constants."""
 
     def handler(ctx: Context, node: ast.Call) -> Value:
         values = positional_values(ctx, node)
@@ -102,16 +103,10 @@ def _of_two(
     return handler
 
 
-def _divmod(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
-    """(a // b, a % b)."""
-    return Items(tuple([tiles.apply(ctx, node, name, values) for name in ("floordiv", "mod")]))
-
-
 def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
     """Return a / b, rounded up.
 
-    Where b is known to be positive, a + b - 1 stays positive if a is, and is cheap to divide. Neither a + b - 1 nor -a
-    is computed where it may overflow.
+    For a positive constant b, a + b - 1 is cheap to divide. Neither a + b - 1 nor -a is computed if it may overflow.
     """
     a, b = values
     if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
@@ -127,7 +122,7 @@ def _cdiv(ctx: Context, node: ast.AST, values: list[Value]) -> Value:
 
 
 def _has_room(x: Expr, more: int) -> bool:
-    """True if x + more provably doesn't overflow; of int64 without data by assumption."""
+    """True if x + more provably doesn't overflow; an int64 that isn't data is assumed not to."""
     if x.dtype is int64 and not facts.is_data(x):
         return True
     if not x.dtype.is_integer:
@@ -137,9 +132,9 @@ def _has_room(x: Expr, more: int) -> bool:
 
 
 def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callable[[Context, ast.Call], Value]:
-    """int(x), float(x), bool(x): run-time scalars are converted to `dtype`, those of 64 bits to `wide`.
+    """Return the handler of int(x), float(x) or bool(x), which converts to `dtype`, or to `wide` from 64 bits.
 
-    An integer stays what it is in int(x), as does a float in float(x).
+    int(x) of an integer and float(x) of a float keep the type.
     """
 
     def handler(ctx: Context, node: ast.Call) -> Value:
@@ -162,7 +157,7 @@ def _conversion(python: Callable[..., Any], dtype: DType, wide: DType) -> Callab
 
 
 def _round(ctx: Context, node: ast.Call) -> Value:
-    """round(x): the nearest integer, half to even, of the type that int(x) has."""
+    """Translate round(x): the nearest integer, ties to even, in the type of int(x)."""
     values = positional_values(ctx, node, has_keywords=True)
     if values and isinstance(values[0], Scalar) and len(values) + len(node.keywords) > 1:
         raise ctx.type_error(node, "round of a run-time scalar takes no number of digits; it gives an integer",
@@ -175,12 +170,66 @@ def _round(ctx: Context, node: ast.Call) -> Value:
     return Scalar(build.cast(build.op("round", x), int64 if x.dtype.bits == 64 else int32))
 
 
-#: a function of Python's, or of ours that the host can call too -> what a call of it becomes
+_FOLDED: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "floordiv": operator.floordiv, "minimum": min, "mod": operator.mod, "mul": operator.mul,
+    "sub": operator.sub,
+}
+
+
+def tile_of(ctx: Context, node: ast.Call) -> Value:
+    """Return the row and the column that the host function returns.
+
+    With `q = t // columns`, no intermediate value leaves the range of t and the shape. `group * columns` may, and is
+    used only if it provably fits.
+    """
+    arguments = bind(ctx, node, "tile_order", ("t", "shape", "group"), 2)
+    shape = ctx.evaluate(arguments["shape"])
+    if not isinstance(shape, Items) or len(shape.items) != 2:
+        raise ctx.type_error(
+            arguments["shape"], f"the shape must be (rows, columns); this is {describe(shape)}", "give two numbers"
+        )
+    group = optional(ctx, arguments.get("group")) or Constant(8)
+    if not isinstance(group, Scalar):
+        place = arguments.get("group", node)
+        number = ctx.integer(group, place, "the number of rows of a group")
+        if number < 1:
+            raise ctx.type_error(place, f"a group can't have {number} rows", "give at least 1")
+    t, (rows, columns) = ctx.evaluate(arguments["t"]), shape.items
+
+    def compute(name: str, a: Value, b: Value) -> Value:
+        folded = fold(ctx, node, _FOLDED[name], (a, b))
+        return tiles.apply(ctx, node, name, (a, b)) if folded is None else folded
+
+    if _fits(group, columns, t):
+        per_group = compute("mul", group, columns)
+        first = compute("mul", compute("floordiv", t, per_group), group)
+        within = compute("mod", t, per_group)
+    else:
+        first = compute("mul", compute("floordiv", compute("floordiv", t, columns), group), group)
+        within = compute("sub", t, compute("mul", first, columns))
+    height = compute("minimum", compute("sub", rows, first), group)
+    return Items((compute("add", first, compute("mod", within, height)), compute("floordiv", within, height)))
+
+
+def _fits(group: Value, columns: Value, t: Value) -> bool:
+    """True if group * columns provably fits its type, or the type of `t` if both are constants."""
+    if isinstance(group, Constant) and isinstance(columns, Constant):
+        return not isinstance(t, Scalar) or group.value * columns.value <= facts.full_range(t.dtype)[1]
+    exprs = [v.expr if isinstance(v, Scalar) else build.const(v.value, int64) for v in (group, columns)
+             if isinstance(v, (Scalar, Constant))]
+    product = build.mul(*[build.cast(e, int64) for e in exprs])
+    dtype = promote(*[v.dtype for v in (group, columns) if isinstance(v, Scalar)])
+    return facts.fits(facts.bounds(product), dtype) or (dtype is int64 and not facts.is_data(product))
+
+
+#: Python builtin, or host function of tilejit -> handler
 BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     min: _extreme("minimum", min),
     max: _extreme("maximum", max),
     abs: _abs,
-    divmod: _of_two(divmod, _divmod),
+    divmod: _of_two(divmod, lambda ctx, node, values: Items((
+        tiles.apply(ctx, node, "floordiv", values), tiles.apply(ctx, node, "mod", values),
+    ))),
     **ON_TUPLES,
     language.cdiv: _of_two(language.cdiv, _cdiv),
     language.tile_order: tile_of,

@@ -1,4 +1,4 @@
-"""What reading a loop's body once showed of the names that are carried round it."""
+"""The result of one trial translation of a loop body: types of the loop-carried variables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..dataclass import dataclass, replace
 from ..dtypes import bool_, int64
 from ..ir.nodes import Assign, Cast, Declare, Expr, Let, Op, Var
-from .carried import Carried, is_literal, raised
+from .carried import Carried, is_literal, loop_type
 from .context import Context
 from .drafts import Draft, drafted
 from .enclosures import Enclosure
@@ -16,46 +16,45 @@ from .kinds import Kind, ScalarKind
 from .slots import ScalarSlot, Slot, value_of
 from .values import Binding, Scalar, Unset, is_number
 
-__all__ = ["Reading", "through_copies"]
+__all__ = ["LoopTrial", "through_copies"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What reading a loop's body once gave.
-
-    slots: where its names are kept round by round. before: what names stand for at its head.
-    ends: what they stand for wherever what follows the loop is reached; rounds: where the next round is.
-    carried: the names that start as literals.
-    """
+class LoopTrial:
+    """One trial translation of a loop body."""
 
     loop: Enclosure
     block: Draft
+    #: the slots of the loop-carried names
     slots: Mapping[str, Slot]
+    #: the bindings at the head of the loop
     before: Mapping[str, Binding]
+    #: the bindings wherever the code after the loop is reached
     ends: Sequence[Mapping[str, Binding]]
-    rounds: Sequence[Mapping[str, Binding]]
+    #: the bindings wherever the next iteration is reached
+    continues: Sequence[Mapping[str, Binding]]
     carried: Mapping[str, Carried]
 
     def changes(self, name: str) -> list[Binding]:
-        """What a name stands for wherever a round ends with another value than it began with."""
+        """Return the bindings of a name wherever an iteration ends with another value than it began with."""
         head = value_of(self.slots[name])
-        # the head's own value is no change, except that a name without a value there stays without one
+        # the value at the head is no change, except for a name without a value, which remains without one
         kept = None if isinstance(head, Unset) else head
-        return [env[name] for env in (*self.rounds, *self.ends) if env[name].value != kept]
+        return [env[name] for env in (*self.continues, *self.ends) if env[name].value != kept]
 
     def shown(self, ctx: Context, entry: Mapping[str, Binding]) -> dict[str, Kind]:
-        """The kinds of names that enter the loop, as the body shows them."""
+        """Return the kinds of the names that enter the loop, as the body shows them."""
         return {name: self.kind(ctx, name, entry[name], self.changes(name)) for name in entry}
 
     def kind(self, ctx: Context, name: str, entry: Binding, changes: Sequence[Binding]) -> Kind:
-        """Return the kind of a name that has these values where it enters the loop and where iterations end."""
+        """Return the kind of a name with these bindings before the loop and at the ends of iterations."""
         kind = self._merged(ctx, name, entry, changes)
         if isinstance(kind, ScalarKind) and kind.dtype is int64 and not kind.data and self._grows(name, changes):
             return replace(kind, data=True)
         return kind
 
     def _grows(self, name: str, changes: Sequence[Binding]) -> bool:
-        """True if iterations multiply the name's value or add it to itself: it outgrows indices and wraps around."""
+        """True if iterations multiply the value of a name or double it, so that it outgrows indices and wraps."""
         slot = self.slots[name]
         if not isinstance(slot, ScalarSlot):
             return False
@@ -68,7 +67,7 @@ class Reading:
         return any(isinstance(b.value, Scalar) and _degree(b.value.expr, degrees) > 1 for b in changes)
 
     def _definitions(self) -> Iterator[tuple[Var, Expr]]:
-        """Yield the scalars that the body defines, and those that it carries, with each value."""
+        """Yield the scalars that the body defines or carries, with each of their values."""
         for stmt in drafted(self.block):
             if isinstance(stmt, (Let, Assign)) or isinstance(stmt, Declare) and stmt.init is not None:
                 value = stmt.init if isinstance(stmt, Declare) else stmt.value
@@ -83,7 +82,7 @@ class Reading:
         if assigned is not None and all(isinstance(b.value, Scalar) or is_number(b.value) for b in changes):
             literals = [b.value for b in (entry, *changes) if is_literal(b.value)]
             types = {*assigned, *(b.value.dtype for b in changes if isinstance(b.value, Scalar) and not b.value.weak)}
-            dtype = raised(literals, types) if types else None
+            dtype = loop_type(literals, types) if types else None
             if dtype is not None and all(can_take(literal, dtype) for literal in literals):
                 for literal in literals:
                     ctx.takes_type(literal, dtype)
@@ -92,15 +91,15 @@ class Reading:
 
 
 def through_copies(
-    ctx: Context, shown: Mapping[str, Kind], entry: Mapping[str, Binding], reading: Reading
+    ctx: Context, shown: Mapping[str, Kind], entry: Mapping[str, Binding], result: LoopTrial
 ) -> dict[str, Kind]:
-    """The kinds that were shown, carried along copies: a name that takes another's value takes its type too.
+    """Propagate the shown kinds through copies: a name that takes another's value also takes its type.
 
-    Without this a chain `a = b`, `b = c`, ... would need one reading for each name.
+    Without this, a chain `a = b`, `b = c`, ... would need one translation per name.
     """
-    heads: dict[Expr, str] = {slot.var: name for name, slot in reading.slots.items() if isinstance(slot, ScalarSlot)}
+    heads: dict[Expr, str] = {slot.var: name for name, slot in result.slots.items() if isinstance(slot, ScalarSlot)}
     sources = {
-        name: [heads.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in reading.changes(name)]
+        name: [heads.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in result.changes(name)]
         for name in entry
     }
     takers: dict[str, list[str]] = {}
@@ -113,10 +112,10 @@ def through_copies(
         for name in takers.get(pending.pop(), ()):
             changes = [
                 _as_shown(binding, kinds[source] if source else None)
-                for binding, source in zip(reading.changes(name), sources[name], strict=True)
+                for binding, source in zip(result.changes(name), sources[name], strict=True)
             ]
-            kind = reading.kind(ctx, name, entry[name], changes)
-            # what has become a conflict stays one, so that this ends
+            kind = result.kind(ctx, name, entry[name], changes)
+            # a conflict is final, which guarantees termination
             if isinstance(kinds[name], ScalarKind) and kind != kinds[name]:
                 kinds[name] = kind
                 pending.append(name)
@@ -124,7 +123,7 @@ def through_copies(
 
 
 def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
-    """A binding to the value that a name has at the head, in the type that the body showed for that name."""
+    """Return a binding to another name's value at the head, in the type that the body showed for that name."""
     value = binding.value
     if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
         return binding
@@ -133,12 +132,12 @@ def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
     return Binding(Scalar(Var(value.expr.name, kind.dtype, data=kind.data), kind.weak), binding.span)
 
 
-#: operations whose result is no further from zero than the operands
+#: operations whose result is no further from zero than one of their operands
 _SHRINKING = ("floordiv", "mod", "right_shift", "minimum", "maximum", "where", "bitwise_and")
 
 
 def _degree(expr: Expr, degrees: Mapping[str, int]) -> int:
-    """Return how a value depends on one variable: 0 not at all, 1 at most as a term of a sum, 2 in another way.
+    """Return the degree of a value in one variable: 0 if independent, 1 if at most a term of a sum, else 2.
 
     degrees: those of variables.
     """

@@ -1,4 +1,4 @@
-"""`tj.sum(x, axis)` and the other reductions of local tiles, and `tj.reduce(x, axis, combine)` by any function."""
+"""Reductions of local tiles: `tj.sum(x, axis)` and others, and `tj.reduce(x, axis, combine)`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from .values import Items, Memory, Scalar, Value, describe, is_number, owner_sco
 __all__ = ["reduce", "reduced"]
 
 
-def reduced(
-    ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction
-) -> Value:
-    """`tj.<name>(x, axis=None, dtype=None, keepdims=False)`: a tile without these axes; of all axes one of shape ()."""
+def reduced(ctx: Context, node: ast.Call, arguments: Arguments, record: TileOperation, reduction: Reduction) -> Value:
+    """Translate `tj.<name>(x, axis=None, dtype=None, keepdims=False)`; over all axes, the result has rank 0."""
     tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
     axes = _axes(ctx, arguments.get("axis"), len(tile.shape))
     result = _reduce(ctx, node, record, tile, axes, _result_type(ctx, arguments, reduction, tile.dtype))
@@ -31,7 +29,7 @@ def reduced(
 
 
 def reduce(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.reduce(x, axis, combine, keepdims=False)`: of a tuple of tiles a tuple."""
+    """Translate `tj.reduce(x, axis, combine, keepdims=False)`; a tuple of tiles gives a tuple."""
     value = ctx.evaluate(arguments["x"])
     values = value.items if isinstance(value, Items) else (value,)
     if not 1 <= len(values) <= len(PAIRS):
@@ -68,11 +66,11 @@ def _keeps_dims(ctx: Context, arguments: Arguments) -> bool:
 
 def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
     if isinstance(value, Scalar) or is_number(value):
-        hint = "of several scalars there are min(a, b), max(a, b) and +"
+        hint = "combine several scalars with min(a, b), max(a, b) or +"
         if isinstance(value, Scalar):
             n = ctx.threads
             hint += (
-                f"; of a scalar x of each thread r = tj.alloc_local(({n},), tj.{value.dtype}, "
+                f"; for a scalar x per thread write r = tj.alloc_local(({n},), tj.{value.dtype}, "
                 f"layout=tj.S[({n},) : (1 @ tj.tx)]), r.registers[0] = x, and tj.{name}(r)"
             )
         raise ctx.type_error(node, f"{name} reduces a local tile; this is {describe(value)}", hint)
@@ -80,7 +78,7 @@ def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
 
 
 def _axes(ctx: Context, argument: ast.expr | None, rank: int) -> tuple[int, ...]:
-    """The axes that a call names, rising; all where it names none."""
+    """Return the axes in a call, in ascending order; all axes by default."""
     value = optional(ctx, argument)
     return tuple(range(rank)) if value is None or argument is None else axes_of(ctx, argument, value, rank)
 
@@ -102,6 +100,6 @@ def _reduce(
 
 
 def _with_units(ctx: Context, node: ast.AST, tile: Memory, axes: tuple[int, ...], rank: int) -> Memory:
-    """The tile with dimensions of 1 where the reduced axes were."""
+    """Return the tile with the reduced axes as dimensions of 1."""
     kept = iter(tile.shape)
     return with_shape(ctx, node, tile, tuple(1 if d in axes else next(kept) for d in range(rank)))

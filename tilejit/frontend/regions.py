@@ -1,4 +1,4 @@
-"""Indexing memory: slices, single elements, regions of regions, tiles, views."""
+"""Indexing of memory: slices, elements, regions of regions, tiles, views."""
 
 from __future__ import annotations
 
@@ -44,17 +44,18 @@ __all__ = [
     "REBIND", "element", "index", "load_element", "loaded", "rows", "store_element", "strides_of", "subscript", "tile",
 ]
 
+#: the number of nodes that `expanded` visits
 _BUDGET = 400
 
-#: what to write instead of an assignment to a part of a value
-REBIND = "rebind the name: x = tj.where(condition, value, x), acc += a @ b; or make a buffer with tj.alloc_local"
+#: the hint for an assignment to a part of a value
+REBIND = "rebind the name: x = tj.where(condition, value, x), acc += a @ b; or allocate a buffer with tj.alloc_local"
 
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """A slice, its ends as written: their difference is taken before they are converted to the index type.
+    """A slice with its ends in their own types, because their difference is taken before the conversion.
 
-    extent: where it is known; `upper` is not used then.
+    extent: None if it follows from the ends; otherwise `upper` is unused.
     """
 
     lower: Expr | None
@@ -70,7 +71,7 @@ class _At:
 
 
 def subscript(ctx: Context, node: ast.Subscript) -> Value:
-    """What `x[...]` names: an item of a tuple, or a region or element of memory, which is not loaded."""
+    """Return the item of a tuple, or the region or element of memory, without loading it."""
     base = unloaded(ctx, node.value)
     if isinstance(base, Memory):
         return index(ctx, node, base)
@@ -86,11 +87,11 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
         return _part_of_rows(ctx, node, base)
     if isinstance(base, barriers.INDEXED):
         return barriers.subscript(ctx, node, base)
-    raise ctx.type_error(node, f"{describe(base)} can't be indexed", "tensors, buffers and tuples can")
+    raise ctx.type_error(node, f"{describe(base)} can't be indexed", "index a tensor, a buffer or a tuple")
 
 
 def loaded(ctx: Context, node: ast.Subscript) -> Value:
-    """As `subscript`, but the element that `A[i, j]` names is loaded; an item that is a tile of shape () stays one."""
+    """As `subscript`, but load the element that `A[i, j]` names; a rank-0 tile in a tuple stays a tile."""
     value = subscript(ctx, node)
     if not isinstance(value, Memory) or value.dims or singles.is_single(value):
         return value
@@ -98,24 +99,22 @@ def loaded(ctx: Context, node: ast.Subscript) -> Value:
 
 
 def unloaded(ctx: Context, node: ast.expr) -> Value:
-    """As `evaluate`, but `A[i, j]` is an address."""
+    """As `evaluate`, but leave `A[i, j]` unloaded."""
     return subscript(ctx, node) if isinstance(node, ast.Subscript) else ctx.evaluate(node)
 
 
 def _layout(ctx: Context, node: ast.Subscript, builder: Any) -> Constant:
-    """`S[extents : strides]` or `R[...]` of compile-time values."""
     parts = [node.slice.lower, node.slice.upper] if isinstance(node.slice, ast.Slice) else [node.slice]
     ends = [None if p is None else ctx.constant(ctx.evaluate(p), p, "a layout's extents and strides") for p in parts]
     return Constant(builder[ends[0]] if len(ends) == 1 else builder[ends[0] : ends[1]])
 
 
 def _places(ctx: Context, node: ast.Subscript, what: str, length: int) -> int | slice:
-    """The index or slice of a tuple or string that is known at compile time."""
     if isinstance(node.slice, ast.Slice):
         ends = [None if e is None else ctx.integer(ctx.evaluate(e), e, f"an end of {what}'s slice")
                 for e in (node.slice.lower, node.slice.upper, node.slice.step)]
         if ends[2] == 0:
-            raise ctx.type_error(node, "the step of a slice can't be 0", "leave it out, or write another")
+            raise ctx.type_error(node, "the step of a slice can't be 0", "leave it out, or write another step")
         return slice(*ends)
     position = ctx.integer(ctx.evaluate(node.slice), node.slice, f"the index of {what}")
     if not -length <= position < length:
@@ -134,13 +133,13 @@ def _item(ctx: Context, node: ast.Subscript, base: Items) -> Value:
 
 
 def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
-    """The box of `memory` that an index names."""
+    """Return the region that an index selects."""
     parts, dims = _parts(ctx, node, memory), memory.dims
     indices = [part for part in parts if part is not None]
     axes = len(indices) < len(parts)
     if axes and not memory.is_local:
         raise ctx.type_error(
-            node, "None adds a dimension to local tiles only", "load it first: tj.cta.load(region)[None]"
+            node, "only local tiles take None, which adds a dimension", "load it first: tj.cta.load(region)[None]"
         )
     if len(indices) > len(dims):
         raise ctx.type_error(
@@ -153,21 +152,21 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
 
 
 def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -> Rows:
-    """The boxes of memory that an index names along one of its dimensions. given: the index."""
+    """Return the rows of memory that an index selects along one of its dimensions."""
     dim, value = memory.dims[axis], singles.as_scalar(ctx, node, given)
     if memory.buffer.space not in ("global", "shared"):
         raise ctx.type_error(
-            node, f".at is of global and shared memory; this is {describe(memory)}", "copy it to shared memory first"
+            node, f".at takes global or shared memory; this is {describe(memory)}", "copy it to shared memory first"
         )
     if not _covers(memory, dim):
         raise ctx.type_error(
-            node, f".at counts from the first of a whole dimension; dimension {dim} of {memory.buffer.name} is cut",
-            f"add where it starts to the index, and take {memory.buffer.name}.at(...)",
+            node, f".at indexes a whole dimension; this region has a part of dimension {dim} of {memory.buffer.name}",
+            f"add its start to the index, and take {memory.buffer.name}.at(...)",
         )
     if isinstance(value, Memory):
         if not value.is_local or not value.dtype.is_integer:
             raise ctx.type_error(
-                node, f"an index of .at is a local tile or a scalar of integers; this is {describe(value)}",
+                node, f"the index of .at must be a local tile or a scalar of integers; this is {describe(value)}",
                 "convert it: x.astype(tj.int32)" if value.is_local else "load it first: i = tj.cta.load(region)",
             )
         number: Memory | Expr = value
@@ -180,13 +179,13 @@ def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -
 
 
 def _part_of_rows(ctx: Context, node: ast.Subscript, gathered: Rows) -> Rows:
-    """A part of each box; the dimensions of the index stay whole."""
+    """Return a part of each row; the dimensions of the index stay whole."""
     listed = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     numbers = len(gathered.index_shape)
     for dim, part in enumerate(listed[:numbers]):
         if not isinstance(part, ast.Slice) or part.lower or part.upper or part.step:
             raise ctx.type_error(
-                part, f"dimension {dim} of {describe(gathered)} is one of its index: it stays whole",
+                part, f"dimension {dim} of {describe(gathered)} belongs to its index and can't be sliced",
                 "slice the index, and write : here",
             )
     rest = ast.copy_location(ast.Tuple(listed[numbers:], ast.Load()), node)
@@ -217,9 +216,9 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
             name = memory.buffer.root.name
             raise ctx.type_error(
                 node.step, "a slice's step must be 1",
-                f"a tile of indices names places that are apart: {name}.at(tj.cta.indices((N,), 0) * step)"
+                f"use a tile of indices: {name}.at(tj.cta.indices((N,), 0) * step)"
                 if memory.buffer.space in ("global", "shared")
-                else "load what is wanted: tj.cta.load(A.at(tj.cta.indices((N,), 0) * step))",
+                else "load those elements: tj.cta.load(A.at(tj.cta.indices((N,), 0) * step))",
             )
     ends = [
         None if end is None or value is None else _integer(ctx, end, value, memory.buffer)
@@ -229,7 +228,7 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
 
 
 def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
-    """What the ends of a slice stand for; tiles of shape () of which both are computed are read once."""
+    """Return the ends of a slice; rank-0 tiles in two computed ends are loaded once."""
     lower = None if node.lower is None else ctx.evaluate(node.lower)
     if node.upper is None:
         return lower, None
@@ -240,12 +239,12 @@ def _ends(ctx: Context, node: ast.Slice) -> tuple[Value | None, Value | None]:
 
 
 def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
-    """An index in the buffer's index type."""
+    """Return an index in the index type of the buffer."""
     return index_types.as_index(ctx, node, _integer(ctx, node, value, buffer), buffer)
 
 
 def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
-    """An index in its own type; a literal in the buffer's index type."""
+    """Return an index in its own type; a literal takes the index type of the buffer."""
     dtype = buffer.index_dtype
     value = singles.as_scalar(ctx, node, value)
     if isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool):
@@ -259,27 +258,24 @@ def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
 
 
 def _other_index(value: Value, buffer: Buffer) -> str:
-    """What to write for an index that is no integer."""
     if isinstance(value, Scalar):
         return "convert it: int(x)"
     if isinstance(value, Constant) and callable(value.value):
-        return "call it, and index with what it gives"
+        return "call it, and index with the result"
     if not isinstance(value, Memory):
-        return barriers.number_of(value) or "index with integers and slices"
+        return barriers.ring_number_hint(value) or "index with integers and slices"
     if value.dtype == bool_:
-        return "choose element by element: tj.where(condition, x, y), or mask= of load and store"
+        return "select element by element: tj.where(condition, x, y), or mask= of load and store"
     if buffer.space == "local":
-        return "no tile indexes registers: put x in shared memory, s.at(indices), or choose with tj.where"
+        return "a tile can't index registers: copy x to shared memory and use s.at(indices), or select with tj.where"
     name = buffer.root.name
     place = f"{name}.at(indices)"
     rows = f"tj.cta.load({place}), tj.cta.store({place}, x)"
-    return f"a tile of indices names rows: {rows}; for one element each, index by thread"
+    return f"a tile of indices selects rows: {rows}; for single elements, index in each thread"
 
 
-def _box(
-    ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At]
-) -> Memory:
-    """The box that an index or slice for each of the first of these dimensions names."""
+def _box(ctx: Context, node: ast.AST, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At]) -> Memory:
+    """Return the region that indices and slices of the leading dimensions select."""
     starts, extents = list(memory.starts), list(memory.extents)
     inside = memory.in_bounds
     zero = build.const(0, memory.buffer.index_dtype)
@@ -308,7 +304,7 @@ def _box(
 
 
 def _is_inside(start: Expr, taken: int | Expr, extent: int | Expr) -> bool:
-    """Whether a part is provably inside its region: where the region is within bounds, so is the part."""
+    """True if the part is provably inside its region, and so in bounds if the region is."""
     if not isinstance(start, Const):
         return False
     if isinstance(taken, int) and isinstance(extent, int):
@@ -317,7 +313,6 @@ def _is_inside(start: Expr, taken: int | Expr, extent: int | Expr) -> bool:
 
 
 def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Expr:
-    """The extent of a slice of a dimension."""
     if part.extent is not None:
         return part.extent
     if part.lower is None and part.upper is None:
@@ -332,12 +327,12 @@ def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Ex
     if extent is None:
         raise ctx.type_error(
             part.node, "the extent of this slice is not known at compile time",
-            "write it as A[i : i + N] with N a constant or a tj.constexpr, or A.tile((N,), (i,))",
+            "write A[i : i + N], where N is a constant or a tj.constexpr, or A.tile((N,), (i,))",
         )
     if extent < 0:
         raise ctx.type_error(
             part.node, f"this slice has extent {extent}; it can't be negative",
-            "indices don't count from the end: write A.shape[d] - 1 for the last",
+            "negative indices don't count from the end: write A.shape[d] - 1 for the last",
         )
     return extent
 
@@ -345,12 +340,12 @@ def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Ex
 def _check_index(
     ctx: Context, part: _At, memory: Memory, dim: int, extent: int | Expr, node: ast.AST | None = None
 ) -> None:
-    """node: of the whole subscript."""
+    """node: the whole subscript."""
     position = part.position
     if not isinstance(position, Const):
         if memory.constant_indices:
             raise ctx.type_error(
-                part.node, "registers are indexed by compile-time constants",
+                part.node, "registers take only compile-time indices",
                 "loop over tj.static_range, which makes the index a constant",
             )
         return
@@ -364,7 +359,7 @@ def _check_index(
 
 
 def _check_start(ctx: Context, part: _Slice, memory: Memory, dim: int, node: ast.AST) -> None:
-    """Refuse `X[-2:]` and `X[-4:-2]`, which in Python count from the end; a start that is computed lies outside."""
+    """Refuse `X[-2:]` and `X[-4:-2]`, which count from the end in Python; a computed start is outside instead."""
     start, stop = part.lower, part.upper
     written = part.node.lower if isinstance(part.node, ast.Slice) else None
     is_literal = isinstance(written, ast.UnaryOp) and isinstance(written.operand, ast.Constant)
@@ -389,14 +384,14 @@ def _from_the_end(
 def _check_slice(
     ctx: Context, part: _Slice, memory: Memory, dim: int, lower: Expr, taken: int | Expr, extent: int | Expr
 ) -> None:
-    """A region of a whole global tensor may pass the edge; any other must be inside, as far as that is known."""
+    """Check a slice, as far as it is static; only a region of a whole global tensor may extend past the edge."""
     if _may_pass_edge(memory, dim) or not isinstance(lower, Const) or not isinstance(taken, int):
         return
     start = int(lower.value)
     if isinstance(extent, int) and (start < 0 or start + taken > extent):
-        hint = "only regions of global tensors may pass the edge"
+        hint = "only regions of global tensors may extend past the edge"
         if memory.buffer.space == "global":
-            hint = f"a part of a region stays inside it: slice {memory.buffer.name} itself"
+            hint = f"a part of a region must be inside the region: slice {memory.buffer.name} itself"
         raise ctx.type_error(
             part.node,
             f"[{start} : {start + taken}] leaves dimension {dim} of {_title(memory, dim)}, whose extent is {extent}",
@@ -405,33 +400,33 @@ def _check_slice(
 
 
 def _covers(memory: Memory, dim: int) -> bool:
-    """Whether the box is as wide as its buffer in one dimension."""
+    """True if the region spans its buffer in one dimension."""
     start, extent, full = memory.starts[dim], memory.extents[dim], memory.buffer.shape[dim]
     return isinstance(start, Const) and start.value == 0 and (extent is full or extent == full)
 
 
 def _may_pass_edge(memory: Memory, dim: int) -> bool:
-    """Whether a part may lie outside in one dimension, where it is masked: at a tensor's edge, not at a region's."""
+    """True if a part may extend past the region in one dimension, where it is masked: at a tensor's edge."""
     return memory.buffer.space == "global" and _covers(memory, dim)
 
 
 def _title(memory: Memory, dim: int) -> str:
-    """What messages call a box in one dimension."""
+    """Return the name of a region in messages about one dimension."""
     return memory.buffer.name if _covers(memory, dim) else f"a region of {memory.buffer.name}"
 
 
 def _assert_inside(
     ctx: Context, node: ast.AST, memory: Memory, dim: int, start: Expr, taken: int | Expr | None
 ) -> None:
-    """Checked builds test that a part of a region is inside it; of a buffer's edge they know by themselves.
+    """In checked builds, test that a part is inside a region that doesn't span its buffer in this dimension.
 
-    memory: cut in this dimension. taken: None for an index.
+    taken: the extent of the part; None for an index.
     """
     extent = memory.extents[dim]
     if not isinstance(extent, int) or not isinstance(taken, (int, NoneType)):
         return
     end = build.add(start, 1 if taken is None else taken)
-    # the end may wrap around
+    # the end may overflow
     below = build.less_equal(build.cast(start, int64), extent - (1 if taken is None else taken))
     cond = build.logical_and(build.greater_equal(start, 0), below)
     if cond == TRUE:
@@ -443,7 +438,7 @@ def _assert_inside(
 
 
 def expanded(ctx: Context, expr: Expr) -> Expr:
-    """The expression with names replaced by what they were defined as, so that differences can cancel."""
+    """Return the expression with variables replaced by their definitions, so that differences can cancel."""
     budget = [_BUDGET]
 
     def walk(e: Expr) -> Expr:
@@ -460,22 +455,22 @@ def expanded(ctx: Context, expr: Expr) -> Expr:
 
 
 def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: Sequence[Expr]) -> Memory:
-    """The tile of this shape at these tile coordinates."""
+    """Return the tile at coordinates `at` in a grid of tiles of `shape`."""
     dims = memory.dims
     if len(shape) != len(dims) or len(at) != len(dims):
         raise ctx.type_error(
             node,
-            f".tile of {len(dims)} dimensions takes as many extents and coordinates; got {len(shape)} and {len(at)}",
-            "write A.tile((BM, BK), (i, k)) where A has two dimensions",
+            f".tile takes {len(dims)} extents and {len(dims)} coordinates here; got {len(shape)} and {len(at)}",
+            "write A.tile((BM, BK), (i, k)) for an A of two dimensions",
         )
     parts = []
     for extent, coordinate in zip(shape, at, strict=True):
         start = build.mul(coordinate, extent)
         if is_data(coordinate):
-            # a tile outside must not wrap around to one inside
+            # the start of an outside tile must not wrap to an inside one
             most = (1 << start.dtype.bits - 2) // max(extent, 1)
             if start.dtype is int32:
-                index_types.need_kept(ctx, node, coordinate, (-most, most), memory.buffer)
+                index_types.check_index_fits(ctx, node, coordinate, (-most, most), memory.buffer)
             elif None in bounds(start):
                 start = build.mul(build.minimum(build.maximum(coordinate, -most), most), extent)
         parts.append(_Slice(start, None, node, extent))
@@ -485,7 +480,7 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
 def _with_axes(
     ctx: Context, node: ast.Subscript, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At | None]
 ) -> Memory:
-    """A local tile with dimensions of one added where the index says None; `parts` are those of `dims`."""
+    """Return a local tile with a dimension of 1 for each None in `parts`; the other parts belong to `dims`."""
     base = memory.buffer
     taken, added = 0, []
     for part in parts:
@@ -505,14 +500,10 @@ def _with_axes(
 
 
 def reinterpreted(
-    ctx: Context,
-    node: ast.AST,
-    memory: Memory,
-    shape: tuple[int | Var, ...],
-    dtype: DType,
+    ctx: Context, node: ast.AST, memory: Memory, shape: tuple[int | Var, ...], dtype: DType,
     layout: TileLayout | Strided | Open,
 ) -> Memory:
-    """A view of a whole buffer."""
+    """Return a view of a whole buffer with this shape, type and layout."""
     base = memory.buffer
     name = ctx.unique(f"{base.root.name}.view")
     buffer = Buffer(name, base.space, dtype, shape, layout, base.align, base, ctx.span(node))
@@ -521,7 +512,7 @@ def reinterpreted(
 
 
 def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]:
-    """Elements from one index to the next, per kept dimension."""
+    """Return the strides of the remaining dimensions, in elements."""
     layout, shape = memory.buffer.layout, memory.buffer.shape
     if isinstance(layout, Strided):
         every = [Constant(s) if isinstance(s, int) else Scalar(s) for s in layout.strides]
@@ -529,7 +520,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
     if isinstance(layout, Open):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has no strides: its elements are spread over the threads of a {layout.scope}",
-            ".layout says how",
+            "see its .layout",
         )
     with Located(ctx, node):
         grouped, ends = layout.group([int(e) for e in shape if isinstance(e, int)])
@@ -539,30 +530,30 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
         if len(iters) > 1 or layout.swizzle is not None or iters[0].axis.is_thread:
             raise ctx.type_error(
                 node, f"dimension {dim} of {memory.buffer.name} has no single stride: {layout}",
-                "only tensors and buffers without swizzle or thread axes have strides",
+                "only memory without swizzle and thread axes has strides",
             )
         strides.append(Constant(iters[0].stride))
     return tuple(strides)
 
 
 def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
-    """The place of a single element."""
+    """Return the place of a single element."""
     scope = owner_scope(memory.buffer) if memory.is_local else THREAD.name
     if scope != THREAD.name:
         raise ctx.type_error(
             node, f"{memory.buffer.name} is spread over the threads of a {scope}: it has no single elements",
-            "use .registers for the calling thread's own, or copy the tile to shared memory",
+            "use .registers for the calling thread's elements, or copy the tile to shared memory",
         )
     if memory.is_local and is_empty(memory.buffer.shape):
         raise ctx.type_error(
-            node, f"{memory.buffer.name} has no elements: its shape is {memory.buffer.shape}",
-            "leave the access out where there is nothing to access",
+            node, f"{memory.buffer.name} of shape {memory.buffer.shape} has no elements",
+            "leave the access out if there is nothing to access",
         )
     return Element(memory.buffer, memory.starts, ctx.span(node))
 
 
 def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -> Scalar:
-    """The value at a place, read in one of `ORDERS["load"]`."""
+    """Load an element, with a memory order from `ORDERS["load"]`."""
     place = element(ctx, node, memory)
     span = ctx.span(node)
     var = Var(ctx.unique(f"{memory.buffer.root.name}.value"), memory.dtype, span=span, data=memory.dtype is int64)
@@ -571,7 +562,7 @@ def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -
 
 
 def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, order: str = "") -> None:
-    """Write a scalar, converted to the memory's type, in one of `ORDERS["store"]`."""
+    """Store a scalar, converted to the type of the memory, with a memory order from `ORDERS["store"]`."""
     require_writable(ctx, node, memory)
     value = singles.as_scalar(ctx, node, value)
     if isinstance(value, Memory):
@@ -583,11 +574,9 @@ def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, ord
 
 
 def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
-    stand_in = ctx.stand_ins.get(memory.buffer.root.name)
-    if stand_in is not None:
-        raise ctx.type_error(
-            node, f"{stand_in}: a name that differs between paths may only be read, as a value", REMEDY
-        )
+    choice = ctx.buffer_choices.get(memory.buffer.root.name)
+    if choice is not None:
+        raise ctx.type_error(node, f"{choice}: a name that differs between paths may only be read, as a value", REMEDY)
     if not memory.writable:
         raise ctx.type_error(
             node, f"{memory.buffer.root.name} is the result of an expression: it can't be written",

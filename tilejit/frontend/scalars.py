@@ -1,4 +1,4 @@
-"""Arithmetic on literals and run-time scalars: types, folding, truth."""
+"""Arithmetic on literals and run-time scalars: types, folding, truth values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Cast, Const, Expr, Op
 from ..ops.elementwise import ELEMENTWISE, common_type
 from ..ops.elementwise.division import DIVISIONS
-from .barriers import number_of
+from .barriers import ring_number_hint
 from .context import Context
 from .singles import as_scalar
 from .sizes import check_call
@@ -27,31 +27,26 @@ from .values import (
     Scalar,
     Value,
     as_python,
-    default_type,
     describe,
     from_python,
     how_to_load,
     is_number,
+    weak_type,
 )
 
-__all__ = ["RANK", "convert", "fold", "held", "operate", "settle", "truth", "weak_type"]
+__all__ = ["RANK", "condition", "convert", "fold", "held", "operate", "settle", "truth"]
 
-
-#: kinds of types, lower ones first
+#: the ranks of kinds in promotion
 RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
-
 
 _NO_KEYWORDS: Mapping[str, Any] = {}
 
 
 def fold(
-    ctx: Context,
-    node: ast.AST,
-    compute: Callable[..., Any],
-    values: Sequence[Value],
+    ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Sequence[Value],
     keywords: Mapping[str, Any] = _NO_KEYWORDS,
 ) -> Value | None:
-    """What Python makes of compile-time values; None where one is known only at run time."""
+    """Evaluate a function of compile-time values in Python; None if a value is known only at run time."""
     arguments: list[Any] = []
     for value in values:
         if isinstance(value, Constant):
@@ -70,12 +65,12 @@ def fold(
         raise ctx.type_error(
             node, f"{type(error).__name__} in a compile-time expression: {error}",
             _usage(compute, arguments, keywords)
-            or "Python computes this when the kernel is compiled: change its operands",
+            or "Python evaluates this at compile time: change its operands",
         ) from None
 
 
 def _usage(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
-    """What to write where a function doesn't take so many arguments, or those names; empty where it does."""
+    """Return the hint for arguments that don't match the signature; empty if they match."""
     if not isinstance(compute, FunctionType):
         return ""
     signature = inspect.signature(compute)
@@ -88,7 +83,7 @@ def _usage(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapp
 
 
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
-    """An elementwise operation on scalars, as an expression of the kernel."""
+    """Return an elementwise operation on scalars, as an expression."""
     arguments, weak = settle(ctx, node, name, values)
     result = build.op(name, *arguments)
     if name not in DIVISIONS:
@@ -97,22 +92,22 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
     if result.dtype.is_integer and isinstance(divisor, Const) and divisor.value == 0:
         raise ctx.type_error(node, "integer division by zero", "test the divisor first")
     if isinstance(result, Op) and not isinstance(divisor, Const):
-        # where its divisor is zero, the error names it
+        # the error for a zero divisor needs a location
         result = replace(result, span=ctx.span(node))
     return Scalar(result, weak)
 
 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
-    """The operands as expressions, literals in the type of the others; and whether none had a type yet."""
+    """Return the operands as expressions, literals in the type of the others, and True if none has a type yet."""
     leading = ELEMENTWISE[name].conditions
     operands: list[Expr] = []
-    for condition in values[:leading]:
-        operands.append(_condition(ctx, node, condition))
+    for value in values[:leading]:
+        operands.append(condition(ctx, node, value))
     numbers = values[leading:]
     for value in numbers:
         if not isinstance(value, Scalar) and not is_number(value):
             raise _no_scalar(ctx, node, name, value)
-    common, weak = meeting_type(name, numbers)
+    common, weak = common_operand_type(name, numbers)
     for value in numbers:
         if isinstance(value, Scalar) and not value.weak:
             operands.append(value.expr)
@@ -121,10 +116,10 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
     return operands, weak
 
 
-def meeting_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
-    """The type in which an operation's typed values meet, or that of the widest literal; and whether all are literals.
+def common_operand_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
+    """Return the common type of an operation's typed values, or of its literals, and True for literals only.
 
-    raises: KernelTypeError, without a place, where no type holds all values of theirs.
+    raises: KernelTypeError, without a location, if the types have no common type.
     """
     typed: list[DType] = []
     for value in values:
@@ -136,7 +131,7 @@ def meeting_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
 
 
 def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
-    """A typed value as it is; a literal, or a variable of literals, in `common` unless that is of a lower kind."""
+    """Return a typed value as it is, and a literal in `common`, or in its own type if that is of a higher kind."""
     if isinstance(value, Scalar) and not value.weak:
         return value.expr
     default = weak_type(value)
@@ -148,27 +143,17 @@ def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
     return ctx.literal(value.value, dtype, node)
 
 
-def weak_type(value: Value) -> DType:
-    """A scalar's type, or a literal's default type."""
-    return value.dtype if isinstance(value, Scalar) else default_type(value.value)  # type: ignore[union-attr]
-
-
 def _no_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> KernelTypeError:
     hint = "give a number, a scalar or a local tile"
     if isinstance(value, Memory) and not value.is_local:
         hint = how_to_load(value)
     elif isinstance(value, Constant) and isinstance(value.value, str):
-        hint += "; text is for print('x =', x)"
+        hint += "; only print takes text: print('x =', x)"
     return ctx.type_error(node, f"{name} takes scalars and local tiles; got {describe(value)}", hint)
 
 
-def _condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
-    holds = truth(ctx, node, value)
-    return build.const(holds, bool_) if isinstance(holds, bool) else holds
-
-
 def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
-    """Whether a value holds: a bool where that is known, else an expression of bool_."""
+    """Return the truth value: a bool if it is known, else an expression of bool_."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant):
         return bool(value.value)
@@ -178,16 +163,22 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
         expr = value.expr if value.dtype == bool_ else build.op("not_equal", value.expr, build.const(0, value.dtype))
         return bool(expr.value) if isinstance(expr, Const) else expr
     if not isinstance(value, Memory):
-        hint = number_of(value) or "call it, or compare what it gives"
+        hint = ring_number_hint(value) or "call it, or compare the result"
     elif value.is_local:
         hint = "on tiles use &, |, ~ and tj.where"
     else:
-        hint = f"compare an element; whether it is passed is {value.buffer.root.name} is not None"
+        hint = f"compare an element, or test for the argument: {value.buffer.root.name} is not None"
     raise ctx.type_error(node, f"a condition must be a scalar; this is {describe(value)}", hint)
 
 
+def condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
+    """Return the truth value as an expression of bool_."""
+    holds = truth(ctx, node, value)
+    return build.const(holds, bool_) if isinstance(holds, bool) else holds
+
+
 def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Scalar:
-    """A scalar converted to a type."""
+    """Convert a scalar to a type."""
     value = as_scalar(ctx, node, value)
     if isinstance(value, Constant) and is_number(value):
         if dtype.is_integer and isinstance(value.value, float):
@@ -200,16 +191,16 @@ def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: b
 
 
 def held(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Scalar:
-    """A scalar converted to the type of the memory that it is written to.
+    """Convert a scalar to the type of the memory it is stored to.
 
-    raises: KernelTypeError for a number that integers don't hold. A run-time value loses its fraction, as in C.
+    raises: KernelTypeError for a literal with a fraction in integer memory. A run-time value is truncated, as in C.
     """
     if dtype.is_integer and isinstance(value, Constant) and isinstance(value.value, float):
         number = value.value
         if math.isfinite(number) and number != int(number):
             raise ctx.type_error(
-                node, f"{number!r} is no integer, and this memory holds {dtype}",
-                f"write int({number!r}) to cut the fraction off, or give the array a float type",
+                node, f"{number!r} is not an integer, and this memory holds {dtype}",
+                f"write int({number!r}) to truncate it, or give the array a float type",
             )
     return convert(ctx, node, value, dtype)
 

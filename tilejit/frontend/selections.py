@@ -1,4 +1,4 @@
-"""Eithers (see `places`) are resolved: whatever reads one becomes a branch for each buffer that it can be."""
+"""Resolution of buffer phis (see `places`): each read of one becomes a branch per buffer that it can be."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["selected"]
 
 
 def selected(ctx: Context, body: Block) -> Block:
-    """A kernel's statements, which begin with its buffers and views, without eithers."""
-    eithers = {name for name, stand_in in ctx.stand_ins.items() if stand_in.is_either}
-    if not eithers:
+    """Return the statements of a kernel without phis. Its buffers and views come first."""
+    phis = {name for name, choice in ctx.buffer_choices.items() if choice.is_phi}
+    if not phis:
         return body
-    selection = _Selection(ctx, _possible(body, eithers, tuple(ctx.alternatives.values())))
+    selection = _Selection(ctx, _possible(body, phis, tuple(ctx.alternatives.values())))
     body = walk.rewrite(body, selection.rewritten)
     first = next((k for k, stmt in enumerate(body) if not isinstance(stmt, (Alloc, BufferView))), len(body))
     return (*body[:first], *selection.views, *body[first:])
 
 
-def _possible(body: Block, eithers: Iterable[str], alternatives: tuple[Buffer, ...]) -> dict[str, list[int]]:
-    """The numbers of the buffers that each either can be, in order."""
-    possible: dict[str, set[int]] = {name: set() for name in eithers}
-    # variables through which eithers are given each other's values, too
+def _possible(body: Block, phis: Iterable[str], alternatives: tuple[Buffer, ...]) -> dict[str, list[int]]:
+    """Return the numbers of the buffers that each phi can be, in ascending order."""
+    possible: dict[str, set[int]] = {name: set() for name in phis}
+    # variable -> the variables that are copied to it, which may pass on the number of a buffer
     sources: dict[str, set[str]] = {}
     for stmt in walk.statements(body):
         match stmt:
@@ -43,75 +43,76 @@ def _possible(body: Block, eithers: Iterable[str], alternatives: tuple[Buffer, .
             onward = sources.get(waiting.pop(), set()) - reached
             reached |= onward
             waiting.extend(onward)
-        # numbers are taken from what was given directly: sets that have grown already only repeat those
+        # sets that have grown already contain only numbers that are reachable from here as well
         possible[name] |= {number for other in reached & set(possible) for number in possible[other]}
     return {name: sorted(numbers) for name, numbers in possible.items()}
 
 
 @dataclass(slots=True)
 class _Selection:
-    """possible: the numbers of the buffers that each either can be. views: those that were made for them."""
 
     ctx: Context
+    #: the numbers of the buffers that each phi can be
     possible: Mapping[str, list[int]]
+    #: views of those buffers that replace views of phis
     views: list[BufferView] = field(default_factory=list)
-    made: dict[tuple[str, int], Buffer] = field(default_factory=dict)
+    replaced: dict[tuple[str, int], Buffer] = field(default_factory=dict)
 
     def rewritten(self, stmt: Stmt) -> tuple[Stmt, ...]:
-        """The statement; with a branch for each buffer where it reads an either."""
+        """Return the statement, or a branch per buffer if it reads a phi."""
         if isinstance(stmt, BufferView):
             return () if stmt.buffer.root.name in self.possible else (stmt,)
-        either = next((p.buffer.root for p in walk.reads(stmt) if p.buffer.root.name in self.possible), None)
-        if either is None:
+        phi = next((p.buffer.root for p in walk.reads(stmt) if p.buffer.root.name in self.possible), None)
+        if phi is None:
             return (stmt,)
         if isinstance(stmt, Let):
-            return Declare(stmt.var, None, stmt.span), *self._branches(either, stmt)
-        assert isinstance(stmt, TileOp), f"{type(stmt).__name__} reads {either.name}"
-        # a branch is rewritten in its turn: an operation may read several eithers
-        return self._branches(either, stmt)
+            return Declare(stmt.var, None, stmt.span), *self._branches(phi, stmt)
+        assert isinstance(stmt, TileOp), f"{type(stmt).__name__} reads {phi.name}"
+        # the branches are rewritten again, because an operation may read several phis
+        return self._branches(phi, stmt)
 
-    def _branches(self, either: Buffer, stmt: TileOp | Let) -> tuple[Stmt, ...]:
-        *numbers, last = self.possible[either.name]
-        chain = self._of(either, last, stmt)
+    def _branches(self, phi: Buffer, stmt: TileOp | Let) -> tuple[Stmt, ...]:
+        *numbers, last = self.possible[phi.name]
+        chain = self._of(phi, last, stmt)
         for number in reversed(numbers):
-            cond = build.op("equal", Var(either.name, int32), build.const(number, int32))
-            chain = (If(cond, self._of(either, number, stmt), chain, either.span),)
+            cond = build.op("equal", Var(phi.name, int32), build.const(number, int32))
+            chain = (If(cond, self._of(phi, number, stmt), chain, phi.span),)
         return chain
 
-    def _of(self, either: Buffer, number: int, stmt: TileOp | Let) -> tuple[Stmt, ...]:
-        """The statement, of one of the buffers that an either can be; a value that is loaded is assigned."""
+    def _of(self, phi: Buffer, number: int, stmt: TileOp | Let) -> tuple[Stmt, ...]:
+        """Return the statement for one buffer of a phi; a loaded value is assigned to the original variable."""
 
         def buffer(old: Buffer) -> Buffer:
-            return self._instead(old, either, number) if old.root.name == either.name else old
+            return self._instead(old, phi, number) if old.root.name == phi.name else old
 
         if isinstance(stmt, TileOp):
             return (walk.with_buffers(stmt, buffer),)
         loaded = replace(stmt.var, name=self.ctx.unique(stmt.var.name))
         return walk.with_buffers(replace(stmt, var=loaded), buffer), Assign(stmt.var, loaded, stmt.span)
 
-    def _instead(self, old: Buffer, either: Buffer, number: int) -> Buffer:
-        """The buffer in the place of an either, or the view of it in the place of a view."""
+    def _instead(self, old: Buffer, phi: Buffer, number: int) -> Buffer:
+        """Return the buffer that replaces a phi, or the view that replaces a view of it."""
         alternative = list(self.ctx.alternatives.values())[number]
         if old.base is None:
             return alternative
         key = old.name, number
-        if key not in self.made:
-            base = self._instead(old.base, either, number)
-            extents = _pairs(either, alternative)
+        if key not in self.replaced:
+            base = self._instead(old.base, phi, number)
+            extents = _pairs(phi, alternative)
             shape = tuple(extents.get(e, e) for e in old.shape)
-            # layouts that are equal as functions may be written differently
+            # layouts that are equal as functions may be spelled differently
             layout = base.layout if old.layout == old.base.layout else old.layout
             if isinstance(layout, Strided):
                 layout = replace(layout, strides=tuple(extents.get(s, s) for s in layout.strides))
             name = self.ctx.unique(f"{alternative.root.name}.view")
-            self.made[key] = replace(old, name=name, shape=shape, layout=layout, align=base.align, base=base)
-            self.views.append(BufferView(self.made[key], old.span))
-        return self.made[key]
+            self.replaced[key] = replace(old, name=name, shape=shape, layout=layout, align=base.align, base=base)
+            self.views.append(BufferView(self.replaced[key], old.span))
+        return self.replaced[key]
 
 
-def _pairs(either: Buffer, alternative: Buffer) -> dict[int | Var, int | Var]:
-    """What the variables of an either's shape and strides are of one of its buffers."""
-    pairs: dict[int | Var, int | Var] = dict(zip(either.shape, alternative.shape, strict=True))
-    if isinstance(either.layout, Strided) and isinstance(alternative.layout, Strided):
-        pairs |= dict(zip(either.layout.strides, alternative.layout.strides, strict=True))
+def _pairs(phi: Buffer, alternative: Buffer) -> dict[int | Var, int | Var]:
+    """Map the variables in a phi's shape and strides to those of one of its buffers."""
+    pairs: dict[int | Var, int | Var] = dict(zip(phi.shape, alternative.shape, strict=True))
+    if isinstance(phi.layout, Strided) and isinstance(alternative.layout, Strided):
+        pairs |= dict(zip(phi.layout.strides, alternative.layout.strides, strict=True))
     return {old: new for old, new in pairs.items() if isinstance(old, Var)}

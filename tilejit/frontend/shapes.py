@@ -1,13 +1,11 @@
-"""Other shapes, tiles side by side, parts."""
+"""Reshaping, concatenation and splitting of tiles."""
 
 from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
 
 from ..dataclass import replace
-from ..dtypes import DType
 from ..errors import KernelTypeError, LayoutError
 from ..ir.nodes import Const, Open, TileOp
 from ..ops.copies import COPY, RESHAPE
@@ -15,7 +13,7 @@ from ..ops.elementwise import ELEMENTWISE
 from . import memory, tiles
 from .arguments import Arguments, bind, with_one_shape
 from .context import Context
-from .memory import along, axis_of, regrouped
+from .memory import axis_of, regrouped, view_along
 from .regions import reinterpreted
 from .values import Items, Memory, Value, owner_scope
 
@@ -23,7 +21,7 @@ __all__ = ["cat", "reshape", "split", "with_shape"]
 
 
 def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
-    """`.reshape(shape)`, `.reshape(rows, columns)`: the elements in row-major order."""
+    """Translate `.reshape(shape)` or `.reshape(rows, columns)`: the elements in row-major order."""
     given = bind(ctx, with_one_shape(node), ".reshape", ("shape",), 1)["shape"]
     if not receiver.is_local:
         return memory.reshape(ctx, node, receiver, given)
@@ -31,7 +29,7 @@ def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
 
 
 def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
-    """A local tile's elements in another shape: a view where only dimensions of 1 come and go."""
+    """Return a local tile in another shape; a view if only dimensions of 1 are added or removed."""
     if shape == tile.shape:
         return tile
     scope, span = owner_scope(tile.buffer), ctx.span(node)
@@ -44,7 +42,7 @@ def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
 
 
 def _view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
-    """A tile in another shape without moving anything, where that is known to be possible."""
+    """Return a tile in another shape as a view; None if elements may have to move."""
     if isinstance(tile.buffer.layout, Open):
         return _open_view(ctx, node, tile, shape)
     layout = tile.buffer.tile_layout
@@ -57,33 +55,36 @@ def _view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> 
 
 
 def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
-    """An open tile, or a part of one, where only dimensions of 1 come and go."""
+    """Return a view of an open tile that adds or removes only dimensions of 1; None for any other shape."""
     kept = [d for d in tile.dims if tile.extents[d] != 1]
     if [n for n in shape if n != 1] != [tile.extents[d] for d in kept]:
         return None
     following = iter(kept)
     dims = [None if n == 1 else next(following) for n in shape]
-    # where the buffer has more than one element, the part has one of them: the dimension stays, and is dropped in front
+    # a dimension where the part takes one of several elements remains in the view, as a leading dropped dimension
     dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
-    view = along(ctx, node, tile, [*dropped, *dims])
+    view = view_along(ctx, node, tile, [*dropped, *dims])
     zero = Const(0, tile.buffer.index_dtype)
     starts = [tile.starts[d] for d in dropped] + [zero if d is None else tile.starts[d] for d in dims]
     return replace(view, starts=tuple(starts), extents=(*(None for _ in dropped), *shape))
 
 
 def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.cat(a, b, axis)`: two tiles side by side along an axis."""
+    """Translate `tj.cat(a, b, axis)`."""
     parts = [tiles.local_tile(ctx, arguments[n], "cat", ctx.evaluate(arguments[n])) for n in ("a", "b")]
     rank = len(parts[0].shape)
     axis = axis_of(ctx, arguments["axis"], rank)
     others = [part.shape[:axis] + part.shape[axis + 1 :] for part in parts]
     if any(len(part.shape) != rank for part in parts) or others[0] != others[1]:
         raise ctx.type_error(
-            node, f"tiles of shape {parts[0].shape} and {parts[1].shape} don't stand side by side along axis {axis}",
+            node, f"can't concatenate tiles of shape {parts[0].shape} and {parts[1].shape} along axis {axis}",
             "their other extents must be equal",
         )
     scope = tiles.common_scope(ctx, node, "cat", parts)
-    dtype = _common_type(ctx, node, parts)
+    try:
+        dtype = ELEMENTWISE["maximum"].common_type([part.dtype for part in parts])
+    except KernelTypeError as error:
+        raise ctx.type_error(node, error.message, error.hint) from None
     parts = [part if part.dtype == dtype else tiles.cast(ctx, node, part, dtype) for part in parts]
     extent = sum(part.shape[axis] for part in parts)
     shape = (*parts[0].shape[:axis], extent, *parts[0].shape[axis + 1 :])
@@ -97,15 +98,8 @@ def cat(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
     return result
 
 
-def _common_type(ctx: Context, node: ast.AST, parts: Sequence[Memory]) -> DType:
-    try:
-        return ELEMENTWISE["maximum"].common_type([part.dtype for part in parts])
-    except KernelTypeError as error:
-        raise ctx.type_error(node, error.message, error.hint) from None
-
-
 def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
-    """`tj.split(x, parts, axis)`: a tuple of equal parts along an axis."""
+    """Translate `tj.split(x, parts, axis)`."""
     tile = tiles.local_tile(ctx, arguments["x"], "split", ctx.evaluate(arguments["x"]))
     count = ctx.integer(ctx.evaluate(arguments["parts"]), arguments["parts"], "the number of parts")
     axis = axis_of(ctx, arguments["axis"], len(tile.shape))
@@ -120,7 +114,6 @@ def split(ctx: Context, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _part(tile: Memory, axis: int, start: int, extent: int) -> Memory:
-    """The part of a tile from `start` along one of its axes."""
     dim = tile.dims[axis]
     before = tile.starts[dim]
     assert isinstance(before, Const), "a tile that is a value starts at a constant"

@@ -1,4 +1,4 @@
-"""`s.load`, `s.store`, `s.zeros`, `s.full`, `s.indices`: calls that make tiles, or take them to memory."""
+"""`s.load`, `s.store`, `s.zeros`, `s.full`, `s.indices`: calls that create tiles, or store them to memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 from collections.abc import Callable
 
 from ..dtypes import bool_, int32
-from ..ir.arithmetic import build
 from ..ir.nodes import Expr, Region, TileOp
 from ..ops.copies import COPY, FILL, INDICES
 from . import barriers, tiles
@@ -14,14 +13,14 @@ from .arguments import optional
 from .context import Context
 from .memory import axis_of, element_type, layout_argument, static_shape
 from .operands import attributes, placed
-from .scalars import convert, truth
+from .scalars import condition, convert
 from .values import Constant, Memory, ScopedOperation, Value, describe
 
 __all__ = ["SHORTHANDS"]
 
 
 def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
-    place = placed(ctx, arguments["place"], "what is loaded", is_written=False)
+    place = placed(ctx, arguments["place"], "the source", is_written=False)
     src = place.pop("place")
     assert isinstance(src, Region)
     layout = layout_argument(ctx, arguments.get("layout"), src.shape, "local")
@@ -38,7 +37,7 @@ def _moved(
     ctx: Context, node: ast.Call, operation: ScopedOperation, operands: dict[str, Region | Expr],
     arguments: dict[str, ast.expr],
 ) -> None:
-    """Emit the copy between memory and a local tile, with the mask and the attributes that the call gives."""
+    """Emit the copy between memory and a local tile, with the mask and the attributes of the call."""
     mask = _mask(ctx, operation, arguments.get("mask"))
     if mask is not None:
         operands["mask"] = mask
@@ -49,16 +48,14 @@ def _moved(
 
 
 def _mask(ctx: Context, operation: ScopedOperation, argument: ast.expr | None) -> Region | None:
-    """The mask that a call gives as a tile; None where it gives none, or one that always holds."""
+    """Return the mask in a call as a tile; None if it is missing or True."""
     value = optional(ctx, argument)
     if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
         return None
     if isinstance(value, Memory):
         return tiles.local_tile(ctx, argument, "mask=", value).region(ctx.span(argument))
-    holds = truth(ctx, argument, value)
     mask = ctx.tile("mask", operation.scope, (), bool_, ctx.span(argument))
-    cond = build.const(holds, bool_) if isinstance(holds, bool) else holds
-    region = mask.region(ctx.span(argument))
+    region, cond = mask.region(ctx.span(argument)), condition(ctx, argument, value)
     ctx.emit(TileOp(FILL.name, operation.scope, (region, cond), (), ctx.span(argument)))
     return region
 
@@ -70,7 +67,7 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
         hint = "copy memory with copy(dst, src)"
         if not isinstance(value, Memory):
             scope = f"tj.{operation.scope}"
-            hint = f"fill a region: {scope}.fill(region, value); with a mask store {scope}.full(shape, value, dtype)"
+            hint = f"write {scope}.fill(region, value); with a mask, store {scope}.full(shape, value, dtype)"
         raise ctx.type_error(arguments["tile"], f"store takes a local tile; this is {describe(value)}", hint)
     src = value.region(ctx.span(arguments["tile"]))
     _moved(ctx, node, operation, {"dst": place.pop("place"), "src": src, **place}, arguments)
@@ -109,7 +106,7 @@ def _indices(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments
     return result
 
 
-#: name -> what a call that stands for a tile operation becomes, from its arguments by name
+#: name -> handler of a call on a scope
 SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, dict[str, ast.expr]], Value]] = {
     **barriers.CALLS,
     "load": _load,

@@ -1,4 +1,4 @@
-"""Tiles of shape (), as reductions over all axes give: where a scalar is needed each thread takes its own copy."""
+"""Rank-0 tiles, as reductions over all axes produce: each thread has a copy, which serves as a scalar."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .values import Binding, Memory, Scalar, Value
 
 __all__ = ["as_scalar", "as_scalars", "is_single", "scalar_of"]
 
-#: the nodes of which arithmetic on names and numbers consists
+#: the nodes of arithmetic on names and numbers
 _ARITHMETIC = (ast.BinOp, ast.operator, ast.UnaryOp, ast.unaryop, ast.Name, ast.expr_context, ast.Constant)
 
 
 def is_single(value: Value) -> bool:
-    """Whether it is a tile of shape () that a scalar may stand for."""
+    """True for a rank-0 tile, which can be used as a scalar."""
     return isinstance(value, Memory) and not value.extents and value.is_local and value.is_whole
 
 
 def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
-    """The one value of a tile of shape (); anything else as it is."""
+    """Return the value of a rank-0 tile; anything else is unchanged."""
     if not isinstance(value, Memory) or not is_single(value):
         return value
     return scalar_of(ctx, value, ctx.span(node))
@@ -35,9 +35,10 @@ def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
 
 @contextmanager
 def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
-    """Inside, names of tiles of shape () stand for their values, each for one scalar however often it is read.
+    """Bind names of rank-0 tiles to scalars inside, so that each is loaded once.
 
-    Only where the expressions are arithmetic on names and numbers, which gives the same of tiles and of scalars.
+    It has no effect unless the expressions are arithmetic on names and numbers, which treats tiles and scalars the same
+    way.
     """
     parts = [part for expression in expressions for part in ast.walk(expression)]
     names = {part.id: part for part in parts if isinstance(part, ast.Name)}
@@ -55,7 +56,7 @@ def as_scalars(ctx: Context, expressions: Sequence[ast.expr]) -> Iterator[None]:
 
 
 def scalar_of(ctx: Context, single: Memory, span: Span) -> Scalar:
-    """The one value of a tile of shape ()."""
+    """Load the value of a rank-0 tile."""
     fixed_layout(ctx, span, single)
     tile = single.buffer
     layout = TileLayout.row_major((1,))

@@ -1,4 +1,4 @@
-"""How large compile-time values may be: what passes a limit is refused, where possible before Python computes it."""
+"""Size limits of compile-time values, checked before Python computes them where that is possible."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..errors import KernelTypeError
 
 __all__ = ["MAX_BITS", "MAX_ELEMENTS", "check_call", "check_elements", "check_value"]
 
-#: bits of an integer
+#: the largest number of bits in an integer
 MAX_BITS = 4096
-#: characters of a string, or elements of a tuple, those of tuples in it included
+#: the largest number of characters in a string, or of elements in a tuple, nested ones included
 MAX_ELEMENTS = 65_536
 
-_HINT = "compute with smaller numbers, or outside the kernel and capture what is needed of the result"
+_HINT = "use smaller numbers, or compute the value outside the kernel and capture it"
 
 
 def check_elements(count: int, what: str = "tuple") -> None:
-    """Raises KernelTypeError for a string or tuple of too many elements."""
+    """Raise KernelTypeError for a string or tuple of too many elements."""
     if count > MAX_ELEMENTS:
         raise KernelTypeError(
             f"a {what} of {_shown(count)} elements at compile time; the limit is {MAX_ELEMENTS:,}", hint=_HINT
@@ -31,7 +31,7 @@ def check_elements(count: int, what: str = "tuple") -> None:
 
 
 def check_value(value: Any) -> None:
-    """Raises KernelTypeError for an integer or a string that is too large."""
+    """Raise KernelTypeError for an integer or a string that is too large."""
     if isinstance(value, int):
         _check_bits(value.bit_length())
     elif isinstance(value, (str, bytes)):
@@ -39,9 +39,9 @@ def check_value(value: Any) -> None:
 
 
 def check_call(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Raises KernelTypeError where a function's result would be too large, as far as the arguments tell.
+    """Raise KernelTypeError if the result of a function would be too large, as far as the arguments show.
 
-    What it lets pass has at most some hundred times the size that the limits allow.
+    The estimate is a lower bound, so a result may exceed the limits by a factor of some hundreds.
     """
     check = _CHECKS.get(compute) if isinstance(compute, BuiltinFunctionType) else None
     if check is not None:
@@ -75,7 +75,7 @@ def _mul(a: Any, b: Any) -> None:
 def _pow(base: Any, exp: Any, mod: Any = None) -> None:
     if mod is not None or not isinstance(exp, int) or isinstance(base, (float, complex)):
         return
-    # what isn't an integer, such as a Fraction, grows by a bit each time at least
+    # other numbers, such as a Fraction, grow by at least a bit per multiplication
     bits = base.bit_length() - 1 if isinstance(base, int) else 1
     if exp > 0 and bits > 0:
         _check_bits(bits * exp)
@@ -89,11 +89,11 @@ def _lshift(number: Any, by: Any) -> None:
 
 
 def _mod(text: Any, values: Any) -> None:
-    """`"%8d" % 3`: formats."""
+    """Check a format such as `"%8d" % 3`."""
     if not isinstance(text, (str, bytes)):
         return
     _check_widths(text if isinstance(text, str) else text.decode("latin-1"))
-    # the width may be among the values: "%*d"
+    # the width may be one of the values: "%*d"
     if "*" in str(text):
         for value in values if isinstance(values, tuple) else (values,):
             if isinstance(value, int):
@@ -106,27 +106,27 @@ def _format(_: Any, spec: Any = "") -> None:
 
 
 def _check_widths(spec: str) -> None:
-    """Widths and precisions are the numbers in a format."""
+    """Check widths and precisions, which are the numbers in a format."""
     for digits in re.findall(r"\d+", spec):
         check_elements(int(digits) if len(digits) < 20 else 10 ** (min(len(digits), 4000) - 1), "str")
 
 
 def _round(number: Any, ndigits: Any = None) -> None:
-    """An integer is rounded before the point by means of 10**-ndigits."""
+    """Check the rounding of an integer to a power of ten, which computes 10**-ndigits."""
     if isinstance(number, int) and isinstance(ndigits, int) and ndigits < 0:
         _check_bits(-3 * ndigits)
 
 
 def _perm(n: Any, k: Any = None) -> None:
     if isinstance(n, int) and isinstance(k, (int, type(None))) and n > 0:
-        # the product of the greatest factors, each at least n / 2
+        # the product has this many factors of at least n / 2
         factors = n // 2 if k is None else min(k, n // 2)
         _check_bits(factors * max(n.bit_length() - 2, 0))
 
 
 def _comb(n: Any, k: Any) -> None:
     if isinstance(n, int) and isinstance(k, int) and 0 < k < n:
-        # at least (n / chosen) ** chosen
+        # the result is at least (n / chosen) ** chosen
         chosen = min(k, n - k)
         _check_bits(chosen * max(n.bit_length() - 1 - chosen.bit_length(), 1))
 

@@ -1,4 +1,4 @@
-"""Slots: where a name's value is kept that differs from path to path."""
+"""Slots: storage for the value of a name that differs between paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..dtypes import DType, int32
 from ..errors import KernelTypeError
 from ..ir.arithmetic import build
 from ..ir.names import names_in
-from ..ir.nodes import Assign, Declare, Expr, Let, Stmt, TileOp, Var
+from ..ir.nodes import Assign, Declare, Expr, Let, TileOp, Var
 from ..ops.copies import CAST
 from ..source import Span
 from .buffer_choices import BufferChoice
@@ -24,7 +24,7 @@ __all__ = ["ScalarSlot", "Slot", "move", "make_slot", "value_of"]
 
 @dataclass(frozen=True, slots=True)
 class ScalarSlot:
-    """weak: it holds only literals so far."""
+    """weak: only literals have been assigned so far."""
 
     var: Var
     weak: bool
@@ -37,9 +37,9 @@ class TileSlot:
 
 @dataclass(frozen=True, slots=True)
 class PlaceSlot:
-    """held: what varies of the place, and where that is kept."""
 
     memory: Memory
+    #: the varying parts of the place, and the variables that hold them
     held: tuple[tuple[Varying, Var], ...]
 
 
@@ -52,7 +52,7 @@ Slot = ScalarSlot | TileSlot | PlaceSlot | ItemsSlot | Same
 
 
 def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Slot:
-    """Declare a slot for values of a kind; it holds `init` at first."""
+    """Declare a slot for values of a kind, initialized with `init`."""
     if isinstance(kind, Same):
         return kind
     name = name.strip("<>")
@@ -74,28 +74,28 @@ def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Spa
 
 def _place_slot(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: Span) -> PlaceSlot:
     held: dict[Varying, Var] = {}
-    either = ctx.unique(name) if kind.is_either else ""
-    if either:
-        ctx.journal.put(ctx.stand_ins, either, BufferChoice(name.partition(".")[0], kind.sources, is_either=True))
+    phi = ctx.unique(name) if kind.is_phi else ""
+    if phi:
+        ctx.journal.put(ctx.buffer_choices, phi, BufferChoice(name.partition(".")[0], kind.sources, is_phi=True))
     for part, dim in kind.varying:
         first = _held(ctx, init, (part, dim)) if isinstance(init, Memory) else None
         if part is PlacePart.BUFFER:
-            var = Var(either, int32, span=span)
+            var = Var(phi, int32, span=span)
             ctx.emit(Declare(var, first, span))
         else:
             dtype = part_of(kind.like, (part, dim)).dtype
             data = kind.data and part is PlacePart.START
             var = ctx.declare(f"{name}.{part.value}.{dim}", dtype, first, span, data=data)
         held[part, dim] = var
-    return PlaceSlot(with_parts(kind, either, held, span), tuple(held.items()))
+    return PlaceSlot(with_parts(kind, phi, held, span), tuple(held.items()))
 
 
 def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
-    """What a slot keeps of a place; of its buffer, the number or the variable that holds it."""
+    """Return what a slot stores of a place; for the buffer, its number or the variable that holds the number."""
     if varying[0] is not PlacePart.BUFFER:
         return part_of(place, varying)
     name = place.buffer.name
-    if ctx.either(place.buffer) is not None:
+    if ctx.phi(place.buffer) is not None:
         return Var(name, int32)
     if name not in ctx.alternatives:
         ctx.journal.put(ctx.alternatives, name, place.buffer)
@@ -103,18 +103,18 @@ def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
 
 
 def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
-    """Copy a tile into a slot, which then stands for the buffer that the tile is."""
+    """Copy a tile into a slot, and record that the slot may hold the tile's buffer."""
     name, source = slot.buffer.name, value.buffer.root
-    if source.name in ctx.made_in or source.name in ctx.stand_ins or name in ctx.stand_ins:
-        before = ctx.stand_ins.get(name, BufferChoice(name.partition(".")[0], ()))
+    if source.name in ctx.allocated_in or source.name in ctx.buffer_choices or name in ctx.buffer_choices:
+        before = ctx.buffer_choices.get(name, BufferChoice(name.partition(".")[0], ()))
         if source.name not in [tile for tile, _ in before.sources]:
             sources = (*before.sources, (source.name, source.span))
-            ctx.journal.put(ctx.stand_ins, name, BufferChoice(before.name, sources))
-    ctx.emit(_tile_move(slot, value, span))
+            ctx.journal.put(ctx.buffer_choices, name, BufferChoice(before.name, sources))
+    ctx.emit(TileOp(CAST.name, owner_scope(slot.buffer), (slot.region(span), value.region(span)), (), span))
 
 
 def value_of(slot: Slot, *, typed: bool = False) -> Value:
-    """What a name that is kept in a slot stands for; typed: no literal takes another type from here on."""
+    """Return the value of a name that is kept in a slot. typed: a literal keeps its type from here on."""
     if isinstance(slot, ScalarSlot):
         return Scalar(slot.var, slot.weak and not typed)
     if isinstance(slot, (TileSlot, PlaceSlot)):
@@ -125,9 +125,9 @@ def value_of(slot: Slot, *, typed: bool = False) -> Value:
 
 
 def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
-    """A scalar, or the one value of a tile of shape (), in the type of its slot; only literals change.
+    """Return a scalar, or the value of a rank-0 tile, in the type of its slot; only literals change type.
 
-    raises: KernelTypeError at `span` where the type can't hold a literal.
+    raises: KernelTypeError at `span` if the type can't hold a literal.
     """
     if isinstance(value, Memory):
         value = scalar_of(ctx, value, span)
@@ -142,7 +142,7 @@ def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
 
 
 def move(ctx: Context, pairs: Sequence[tuple[Slot, Value]], span: Span) -> None:
-    """Put values into slots, all at once: each value is what it was before any slot changed."""
+    """Assign values to slots in parallel: every value is read before any slot changes."""
     scalars: list[tuple[Var, Expr]] = []
     tiles: list[tuple[Memory, Memory]] = []
     for slot, value in pairs:
@@ -151,7 +151,7 @@ def move(ctx: Context, pairs: Sequence[tuple[Slot, Value]], span: Span) -> None:
     tiles = [(dst, src) for dst, src in tiles if dst.buffer != src.buffer]
     changed = {var.name for var, _ in scalars}
     for k, (var, expr) in enumerate(scalars):
-        if _mentions(expr, changed - {var.name}):
+        if len(changed) > 1 and not (changed - {var.name}).isdisjoint(names_in(expr)):
             held = Var(ctx.unique(f"{var.name}.next"), expr.dtype, span=span)
             ctx.emit(Let(held, expr, span))
             scalars[k] = (var, held)
@@ -172,11 +172,7 @@ def _move_tiles(ctx: Context, tiles: list[tuple[Memory, Memory]], span: Span) ->
 
 
 def _flatten(
-    ctx: Context,
-    slot: Slot,
-    value: Value,
-    scalars: list[tuple[Var, Expr]],
-    tiles: list[tuple[Memory, Memory]],
+    ctx: Context, slot: Slot, value: Value, scalars: list[tuple[Var, Expr]], tiles: list[tuple[Memory, Memory]],
     span: Span,
 ) -> None:
     if isinstance(slot, ScalarSlot):
@@ -191,12 +187,3 @@ def _flatten(
         assert isinstance(value, Items)
         for inner, item in zip(slot.items, value.items, strict=True):
             _flatten(ctx, inner, item, scalars, tiles, span)
-
-
-def _tile_move(dst: Memory, src: Memory, span: Span) -> Stmt:
-    """A tile into a slot, which gets its layout."""
-    return TileOp(CAST.name, owner_scope(dst.buffer), (dst.region(span), src.region(span)), (), span)
-
-
-def _mentions(expr: Expr, names: set[str]) -> bool:
-    return bool(names) and not names.isdisjoint(names_in(expr))

@@ -1,4 +1,4 @@
-"""Kernel source: the text of a function, read when its decorator runs and checked against its code."""
+"""The source of a kernel: its text, read when the decorator runs and checked against the code object."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ from ..wording import shown, with_article
 
 __all__ = ["KernelSource"]
 
-# features that a module switches on for all of its functions (`from __future__ import …`)
+# flags that a module sets for all of its functions (`from __future__ import …`)
 _FUTURES = 0x1FF0000
 
 
 @dataclass(frozen=True, eq=False)
 class KernelSource:
-    """One function's text and syntax tree.
-
-    lines: of the whole file. node: the function's definition. references: what it reads from outside, as
-    (name, attributes) chains in order. is_ascii: its own lines hold no other letters, so that bytes are characters.
-    """
+    """The text and the syntax tree of one function."""
 
     function: FunctionType
     file: str
+    #: the lines of the whole file
     lines: tuple[str, ...] = field(repr=False)
     node: ast.FunctionDef = field(repr=False)
+    #: the names that it reads from outside, as chains (name, *attributes) in order
     references: tuple[tuple[str, ...], ...] = field(repr=False)
+    #: True if its text is ASCII, so that columns in bytes are columns in characters
     is_ascii: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -45,13 +44,13 @@ class KernelSource:
 
     @property
     def text(self) -> str:
-        """The definition's own lines, decorators included."""
+        """The lines of the definition, with its decorators."""
         first = self.function.__code__.co_firstlineno
         return "\n".join(self.lines[first - 1 : self.node.end_lineno])
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The parameters' default values, by their names."""
+        """The default values, by parameter name."""
         fn, a = self.function, self.node.args
         positional = [arg.arg for arg in (*a.posonlyargs, *a.args)]
         values = fn.__defaults__ or ()
@@ -62,8 +61,8 @@ class KernelSource:
     def of(fn: Callable[..., Any]) -> KernelSource:
         """Read the source of `fn`.
 
-        raises: KernelSyntaxError where there is no source, where it isn't a plain `def`, or where the file no
-        longer holds the text that the function was compiled from.
+        raises: KernelSyntaxError if the source isn't available, if `fn` isn't a plain `def`, or if the file has changed
+        since the function was compiled.
         """
         if not isinstance(fn, FunctionType):
             raise _no_function(fn)
@@ -75,22 +74,22 @@ class KernelSource:
             tree = _parse(text, code.co_filename)
         except SyntaxError:
             raise KernelSyntaxError(
-                f"the source of {fn.__name__} in {code.co_filename} is not Python any more",
+                f"the source of {fn.__name__} in {code.co_filename} is no longer valid Python",
                 hint="the file was edited after it was imported: import it again, or restart",
             ) from None
         node = _definition(tree, code)
         if isinstance(node, ast.AsyncFunctionDef):
-            raise KernelSyntaxError(f"{code.co_name} is an async function; kernels are plain ones", hint="write def")
+            raise KernelSyntaxError(f"{code.co_name} is an async function; kernels can't be async", hint="write def")
         if node is None or not _is_compiled_from(code, text):
             raise KernelSyntaxError(
-                f"the source of {code.co_name} in {code.co_filename} is not what it was compiled from",
+                f"the source of {code.co_name} in {code.co_filename} differs from the compiled function",
                 hint="the file was edited after it was imported: import it again, or restart",
             )
         return KernelSource(fn, code.co_filename, lines, node, _references(node))
 
     def span(self, node: ast.AST, caller: Span | None = None) -> Span:
-        """Where `node` stands, as expressions, statements, parameters and keywords do."""
-        # what the parser has made has all four, though its types don't say so
+        """Return the location of `node`, an expression, a statement, a parameter or a keyword."""
+        # parsed nodes have all four attributes, which their types don't declare
         placed: Any = node
         line, column, end_line, end_column = placed.lineno, placed.col_offset, placed.end_lineno, placed.end_col_offset
         text = self.lines[line - 1]
@@ -99,12 +98,12 @@ class KernelSource:
         return Span(self.file, line, column, end_line, end_column, text, caller)
 
     def segment(self, node: ast.AST) -> str:
-        """The node's text, where it is on one line."""
+        """Return the text of the node; if it spans several lines, the whole first line."""
         span = self.span(node)
         return span.text[span.column : span.end_column] if span.line == span.end_line else span.text.strip()
 
     def lookup(self, name: str) -> tuple[bool, Any]:
-        """Whether a name from outside exists now, and what it stands for: closure, globals, builtins."""
+        """Look up a name in the closure, globals and builtins; return True if it exists, and its value."""
         fn = self.function
         if name in fn.__code__.co_freevars and fn.__closure__ is not None:
             cell = fn.__closure__[fn.__code__.co_freevars.index(name)]
@@ -120,30 +119,26 @@ class KernelSource:
 
 
 def _no_function(value: Any) -> KernelSyntaxError:
-    """The error for something decorated that is no `def`."""
     if isinstance(value, MethodType):
         return KernelSyntaxError(
-            f"{value.__qualname__} is a method: its kernel would have a self", hint="define it outside the class"
+            f"{value.__qualname__} is a method: a kernel can't have self", hint="define it outside the class"
         )
     if isinstance(value, (staticmethod, classmethod)):
         kind = type(value).__name__
         return KernelSyntaxError(
-            f"{value.__qualname__} is {with_article(kind)}, no Python function",
+            f"{value.__qualname__} is {with_article(kind)}, not a Python function",
             hint="write the kernel's decorator below @staticmethod, directly above the def"
             if kind == "staticmethod" else "define it outside the class",
         )
-    return KernelSyntaxError(
-        f"{shown(value)} is not a Python function", hint="put the decorator directly above a def at the bottom"
-    )
+    return KernelSyntaxError(f"{shown(value)} is not a Python function", hint="put the decorator directly above a def")
 
 
 def _characters(text: str, utf8_column: int) -> int:
-    """A column in characters; Python's tree counts UTF-8 bytes."""
+    """Convert a column of the syntax tree, which counts UTF-8 bytes, to characters."""
     return len(text.encode()[:utf8_column].decode(errors="ignore"))
 
 
 def _read(fn: FunctionType) -> tuple[tuple[str, ...], str]:
-    """The lines of the file that a function stands in, and its text."""
     file = fn.__code__.co_filename
     linecache.checkcache(file)
     lines = linecache.getlines(file, fn.__globals__)
@@ -157,7 +152,7 @@ def _read(fn: FunctionType) -> tuple[tuple[str, ...], str]:
 
 @lru_cache(maxsize=64)
 def _text(lines: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Lines without their ends, and with one end each."""
+    """Strip line endings, and join the lines with a uniform one."""
     bare = tuple([line.rstrip("\n") for line in lines])
     return bare, "\n".join(bare) + "\n"
 
@@ -179,7 +174,7 @@ def _definition(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Async
 
 @lru_cache(maxsize=64)
 def _compiled(text: str, file: str, flags: int) -> CodeType:
-    # the compiler gave its warnings when the file was imported
+    # the compiler warned when the file was imported
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         code: CodeType = compile(text, file, "exec", flags=flags, dont_inherit=True)
@@ -188,9 +183,9 @@ def _compiled(text: str, file: str, flags: int) -> CodeType:
 
 @lru_cache(maxsize=64)
 def _compiled_alone(text: str, file: str, flags: int, line: int) -> CodeType:
-    """The code of the statement at a line as a module of its own, which is how IPython compiles a cell.
+    """Compile the statement at a line as a module of its own, as IPython compiles the statements of a cell.
 
-    CPython 3.11 compiles the call of a name in another way where the same module imports that name.
+    CPython 3.11 compiles the call of a name differently if the same module imports that name.
     """
     body = [n for n in ast.parse(text, file).body if _first_line(n) <= line <= (n.end_lineno or n.lineno)]
     with warnings.catch_warnings():
@@ -206,7 +201,7 @@ def _first_line(node: ast.stmt) -> int:
 
 @lru_cache(maxsize=256)
 def _is_compiled_from(code: CodeType, text: str) -> bool:
-    """Whether compiling the whole file, or the statement alone, gives this very code again."""
+    """True if compiling the file, or the statement alone, reproduces the code object."""
     file, flags = code.co_filename, code.co_flags & _FUTURES
     if _holds(code, _compiled(text, file, flags)):
         return True
@@ -220,7 +215,6 @@ def _holds(code: CodeType, module: CodeType) -> bool:
 
 @lru_cache(maxsize=64)
 def _codes(module: CodeType) -> tuple[CodeType, ...]:
-    """The code of a module, and all that is in it."""
     inner = [constant for constant in module.co_consts if isinstance(constant, CodeType)]
     return (module, *[code for each in inner for code in _codes(each)])
 
@@ -241,12 +235,12 @@ def _same(actual: CodeType, expected: CodeType) -> bool:
 def _same_constant(a: object, b: object) -> bool:
     if isinstance(a, CodeType) and isinstance(b, CodeType):
         return _same(a, b)
-    # repr tells 0.0 from -0.0, and nan from other numbers though it isn't equal to itself
+    # repr distinguishes 0.0 from -0.0, and makes nan equal to itself
     return type(a) is type(b) and repr(a) == repr(b)
 
 
 def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
-    """pytest rewrites the asserts of test modules; what else is in the code must still be there."""
+    """Compare code whose asserts pytest has rewritten: everything else must still be present."""
     plain = [c for c in expected.co_consts if not isinstance(c, CodeType)]
     there = {(type(c), repr(c)) for c in actual.co_consts}
     names = set(expected.co_names) - {"AssertionError"}
@@ -262,7 +256,7 @@ def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
 
 @lru_cache(maxsize=256)
 def local_names(node: ast.FunctionDef) -> frozenset[str]:
-    """The names that a function binds: its parameters, and whatever it assigns outside nested functions."""
+    """Return the names that a function binds: parameters and assigned names, except in nested functions."""
     a = node.args
     names = {arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
     names.update(arg.arg for arg in (a.vararg, a.kwarg) if arg is not None)
@@ -271,7 +265,7 @@ def local_names(node: ast.FunctionDef) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def assigned_names(statement: ast.stmt) -> frozenset[str]:
-    """The names that a statement binds, outside nested functions."""
+    """Return the names that a statement binds, except in nested functions."""
     names: set[str] = set()
     pending: list[ast.AST] = [statement]
     while pending:
@@ -294,7 +288,7 @@ def _collect_body(node: ast.FunctionDef, outer: frozenset[str], chains: dict[tup
 
 
 def _collect(tree: ast.AST, bound: frozenset[str], chains: dict[tuple[str, ...], None]) -> None:
-    # a stack of its own: an expression may be deeper than Python recurses
+    # an explicit stack, because expressions may be nested deeper than Python recurses
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -311,7 +305,7 @@ def _collect(tree: ast.AST, bound: frozenset[str], chains: dict[tuple[str, ...],
 
 
 def _chain(node: ast.expr) -> tuple[str, ...] | None:
-    """`a.b.c` as ("a", "b", "c"); None for anything else."""
+    """Return `a.b.c` as ("a", "b", "c"); None for anything else."""
     attributes: list[str] = []
     while isinstance(node, ast.Attribute):
         attributes.append(node.attr)

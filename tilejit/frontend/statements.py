@@ -1,4 +1,4 @@
-"""Statements: one function per kind of syntax. Each returns whether control reaches what follows."""
+"""Translation of statements, one function per kind; each returns True if control reaches the next statement."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _while(ctx: Context, node: ast.While) -> bool:
 
 
 def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
-    """Test the condition of `while` at the head; returns whether the body can run."""
+    """Test the condition of `while` at the head; return True if the body can run."""
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
     if isinstance(cond, bool):
         if not cond:
@@ -62,7 +62,7 @@ def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
 def _no_else(ctx: Context, node: ast.While | ast.For) -> None:
     if node.orelse:
         raise ctx.syntax_error(
-            node.orelse[0], "else of a loop can't be used in a kernel", "set a flag before break and test it afterwards"
+            node.orelse[0], "else of a loop can't be used in a kernel", "set a flag before break and test it later"
         )
 
 
@@ -89,7 +89,7 @@ def _return(ctx: Context, node: ast.Return) -> bool:
     function = innermost(ctx, Construct.FUNCTION)
     if function is None:
         if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
-            raise ctx.syntax_error(node.value, "a kernel returns nothing", "store the result into an array argument")
+            raise ctx.syntax_error(node.value, "kernels return no value", "store the result to an array argument")
         ctx.emit(Return(ctx.span(node)))
         return False
     value = Constant(None) if node.value is None else ctx.evaluate(node.value)
@@ -106,19 +106,11 @@ def _expression(ctx: Context, node: ast.Expr) -> bool:
     return True
 
 
-def _assert(ctx: Context, node: ast.Assert) -> bool:
-    return assert_holds(ctx, node)
-
-
-def _pass(ctx: Context, node: ast.Pass) -> bool:
-    return True
-
-
 def _nested_function(ctx: Context, node: ast.FunctionDef) -> bool:
     for decorator in node.decorator_list:
         value = ctx.evaluate(decorator)
         if getattr(getattr(value, "value", None), "__name__", "") != "function":
-            raise ctx.syntax_error(decorator, "a nested function takes no decorator but @tj.function", "leave it out")
+            raise ctx.syntax_error(decorator, "@tj.function is the only decorator of a nested function", "leave it out")
     closure = make_closure(ctx, node)
     ctx.bind(node.name, Binding(closure, ctx.span(node)))
     return True
@@ -136,7 +128,7 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Context, Any], bool]] = {
     ast.Continue: _continue,
     ast.Return: _return,
     ast.Expr: _expression,
-    ast.Assert: _assert,
-    ast.Pass: _pass,
+    ast.Assert: assert_holds,
+    ast.Pass: lambda ctx, node: True,
     ast.FunctionDef: _nested_function,
 }

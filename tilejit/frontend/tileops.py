@@ -1,11 +1,10 @@
-"""`tj.<scope>.<operation>(...)`: tile operations with a destination; `shorthands` has those that make tiles."""
+"""Tile operations with a destination, `tj.<scope>.<operation>(...)`; those that create tiles are in `shorthands`."""
 
 from __future__ import annotations
 
 import ast
 
-from ..dtypes import DType, bool_
-from ..ir.arithmetic import build
+from ..dtypes import DType
 from ..ir.nodes import Expr, Region, TileOp
 from ..ops.record import BARRIER, CONDITION, TILE, TileOperation
 from ..ops.tile import CALLS
@@ -13,7 +12,7 @@ from . import barriers, regions, tiles
 from .arguments import bind, is_none
 from .context import Context
 from .operands import as_memory, attributes, destination
-from .scalars import as_type, convert, truth
+from .scalars import as_type, condition, convert
 from .shorthands import SHORTHANDS
 from .values import Constant, Memory, Scalar, ScopedOperation, Value, is_number
 
@@ -21,16 +20,11 @@ __all__ = ["call_operation"]
 
 
 def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> Value:
-    """A call of an operation on a scope."""
     call = CALLS[operation.name]
     if isinstance(call, TileOperation):
         return _tile_operation(ctx, node, call, operation.scope)
-    arguments = bind(ctx, node, _spelled(operation), call.parameters, call.required)
+    arguments = bind(ctx, node, f"tj.{operation.scope}.{operation.name}", call.parameters, call.required)
     return SHORTHANDS[call.name](ctx, node, operation, arguments)
-
-
-def _spelled(operation: ScopedOperation) -> str:
-    return f"tj.{operation.scope}.{operation.name}"
 
 
 def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: str) -> Value:
@@ -45,7 +39,7 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
 def _operands(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
 ) -> dict[str, Region | Expr]:
-    """The operands that are given, by name; scalars have the type of the tile before them."""
+    """Return the given operands, by name; a scalar takes the type of the preceding tile."""
     operands: dict[str, Region | Expr] = {}
     tile_type: DType | None = None
     for rule in record.operands:
@@ -57,8 +51,7 @@ def _operands(
         if rule.optional and is_none(value):
             continue
         if CONDITION in rule.kinds:
-            holds = truth(ctx, argument, value)
-            operands[rule.name] = build.const(holds, bool_) if isinstance(holds, bool) else holds
+            operands[rule.name] = condition(ctx, argument, value)
             continue
         if kind is None:
             assert tile_type is not None, f"{record.name} has no tile before {rule.name}"
@@ -78,19 +71,15 @@ def _operands(
 def _elementwise(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
 ) -> dict[str, Region | Expr]:
-    """The operands, by name; any but the destination may be a scalar, whose type the operation decides."""
+    """Return the operands, by name; any input may be a scalar, whose type the operation decides."""
     to, *inputs = record.operands
     dst = destination(ctx, arguments[to.name])
     values = [ctx.evaluate(arguments[rule.name]) for rule in inputs]
-    typed = values if _has_tile(values) else _typed(ctx, node, values, dst)
-    operands, _ = tiles.inputs(ctx, node, record.name, typed)
+    has_tile = any(isinstance(v, Memory) for v in values)
+    if not has_tile:
+        # literals take the type of the destination unless its kind is lower
+        values = [
+            Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, Scalar) or is_number(v) else v for v in values
+        ]
+    operands, _ = tiles.inputs(ctx, node, record.name, values)
     return dict(zip((rule.name for rule in record.operands), (dst, *operands), strict=True))
-
-
-def _has_tile(values: list[Value]) -> bool:
-    return any(isinstance(v, Memory) for v in values)
-
-
-def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> list[Value]:
-    """Scalars only: literals take the destination's type where its kind is not lower."""
-    return [Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, Scalar) or is_number(v) else v for v in values]

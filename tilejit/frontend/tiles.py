@@ -1,4 +1,4 @@
-"""Expressions on local tiles: each makes a fresh tile."""
+"""Expressions on local tiles, each of which creates a new tile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .arguments import bind
 from .context import Context
 from .empties import is_idle, remaining
 from .mixed_signs import WITH_MIXED_SIGNS
-from .scalars import RANK, as_type, convert, meeting_type, operate
+from .scalars import RANK, as_type, common_operand_type, convert, operate
 from .singles import is_single, scalar_of
 from .values import Memory, Scalar, Value, describe, how_to_load, is_number, owner_scope
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
-    """An elementwise operation on scalars or, if one is a local tile, on tiles."""
+    """Translate an elementwise operation on scalars or, if an operand is a local tile, on tiles."""
     if name in WITH_MIXED_SIGNS:
         value = WITH_MIXED_SIGNS[name](ctx, node, name, values, apply, _converted)
         if value is not None:
@@ -46,7 +46,7 @@ def _converted(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Value
 
 
 def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Memory:
-    """The operation on tiles and scalars, as a fresh tile of the shape to which they broadcast."""
+    """Translate an operation on tiles and scalars; the result is a new tile of the broadcast shape."""
     tiles = [local_tile(ctx, node, name, v) for v in values if isinstance(v, Memory)]
     operands, dtypes = inputs(ctx, node, name, values)
     rule = result_type(name, dtypes)
@@ -65,7 +65,7 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
 
 
 def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
-    """Emit an operation; KernelTypeError where its operands' shapes, types or scopes don't fit."""
+    """Emit an operation; KernelTypeError if the shapes, types or scopes of its operands don't agree."""
     for fault in () if is_known_sound(op) else shape_and_type_faults(op):
         raise ctx.type_error(node, fault.message, fault.hint)
     op = _with_narrow_singles(ctx, node, op)
@@ -85,7 +85,7 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
 
 
 def _with_narrow_singles(ctx: Context, node: ast.AST, op: TileOp) -> TileOp:
-    """Return the operation with copies, of its own scope, of inputs of shape () that belong to wider scopes."""
+    """Replace rank-0 inputs that belong to wider scopes by copies in the scope of the operation."""
     operands, inputs = list(op.operands), op.inputs.values()
     for k, operand in enumerate(op.operands):
         if not isinstance(operand, Region) or operand.buffer.shape or all(operand is not given for given in inputs):
@@ -102,7 +102,7 @@ def _with_narrow_singles(ctx: Context, node: ast.AST, op: TileOp) -> TileOp:
 
 
 def _need_one_owner(ctx: Context, node: ast.AST, op: TileOp) -> None:
-    """Raise KernelTypeError where one tile is each thread's own and another spread over threads: no scope has both."""
+    """Raise KernelTypeError if one tile is each thread's own and another is spread over threads."""
     local = [tile.buffer for tile in op.tiles.values() if tile.buffer.space == "local"]
     if len(local) < 2:
         return
@@ -113,15 +113,15 @@ def _need_one_owner(ctx: Context, node: ast.AST, op: TileOp) -> None:
         one, other = private[0], spread[0]
         raise ctx.type_error(
             node, f"{op.scope}.{op.name} of {one}, a tile of a thread, and {other}, one of a {owners[other]}",
-            f"give {one} a layout with thread axes, by layout= where it is made; or store {other} to shared memory, "
-            "and load each thread's part of it with tj.thread.load",
+                f"allocate {one} with a layout= that has thread axes; or store {other} to shared memory, and load each "
+                "thread's part of it with tj.thread.load",
         )
 
 
 def shared_scope(ctx: Context, scopes: Collection[str]) -> str | None:
-    """The widest of scopes that are of the same threads: one scope, or such as have one instance in the CTA each.
+    """Return the widest scope if all scopes have the same threads; None otherwise.
 
-    None where threads differ.
+    Different scopes have the same threads if each has a single instance in the CTA.
     """
     if len(set(scopes)) > 1 and any(SCOPES[scope].threads(ctx.threads) != ctx.threads for scope in scopes):
         return None
@@ -129,9 +129,9 @@ def shared_scope(ctx: Context, scopes: Collection[str]) -> str | None:
 
 
 def wide_singles(ctx: Context, tiles: Sequence[Memory]) -> list[Memory]:
-    """Return the tiles of shape () that have one value for all threads which share another tile of a narrower scope.
+    """Return the rank-0 tiles whose scope is wider than that of another tile, if the scopes' threads differ.
 
-    They count as scalars, as each thread has a copy. None if all tiles can be of one scope.
+    They count as scalars, because each thread has a copy.
     """
     levels = {owner_scope(tile.buffer): SCOPES[owner_scope(tile.buffer)].level for tile in tiles}
     if shared_scope(ctx, levels) is not None:
@@ -141,7 +141,7 @@ def wide_singles(ctx: Context, tiles: Sequence[Memory]) -> list[Memory]:
 
 
 def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
-    """An operand that must be a local tile."""
+    """Return the value as a local tile; KernelTypeError for anything else."""
     if isinstance(value, Memory) and value.is_local:
         return value
     hint = "give it a tile, as x = tj.cta.load(region)"
@@ -151,12 +151,12 @@ def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
 
 
 def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]) -> str:
-    """The scope that carries out an operation on tiles; where they are of several, the widest of the same threads."""
+    """Return the scope of an operation on tiles: the widest one, if all have the same threads."""
     return widest_scope(ctx, node, name, [owner_scope(tile.buffer) for tile in tiles])
 
 
 def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]) -> str:
-    """As `common_scope`, of the scopes of tiles."""
+    """As `common_scope`, for the scopes of the tiles."""
     scope = shared_scope(ctx, owners)
     if scope is None:
         scopes = sorted(set(owners), key=lambda scope: SCOPES[scope].level)
@@ -165,7 +165,7 @@ def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]
         count = ctx.threads // SCOPES[one].threads(ctx.threads)
         raise ctx.type_error(
             node, f"{name} of a tile of a {other} and one of a {one}: each of the {count} {one}s has its own",
-            f"make both on one scope, for example with tj.{other}.load(...); through shared memory tiles change scopes",
+            f"create both on one scope, for example with tj.{other}.load(...), or move one through shared memory",
         )
     return scope
 
@@ -173,19 +173,19 @@ def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]
 def inputs(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value]
 ) -> tuple[tuple[Region | Expr, ...], tuple[DType, ...]]:
-    """An operation's inputs as operands, and their types.
+    """Return an operation's inputs as operands, and their types.
 
-    No scalar widens the tiles' type to one of the same kind, unless all of them are tiles of one element.
+    A scalar doesn't widen the type of a tile within its kind, unless all tiles have rank 0.
     """
     conditions = ELEMENTWISE[name].conditions
     for value in values:
         if not isinstance(value, (Memory, Scalar)) and not is_number(value):
-            raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}", "give one of these")
+            raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}", "pass one of these")
     tiled = [v.dtype for v in values[conditions:] if isinstance(v, Memory)]
     if tiled and all(is_single(v) or isinstance(v, Scalar) or is_number(v) for v in values):
-        # tiles of one element count as the scalars that they meet
+        # a rank-0 tile promotes like a scalar
         tiled += [v.dtype for v in values[conditions:] if isinstance(v, Scalar) and not v.weak]
-    common = common_type(name, tuple(tiled)) if tiled else meeting_type(name, values[conditions:])[0]
+    common = common_type(name, tuple(tiled)) if tiled else common_operand_type(name, values[conditions:])[0]
     operands: list[Region | Expr] = []
     dtypes: list[DType] = []
     for k, value in enumerate(values):
@@ -197,7 +197,7 @@ def inputs(
 
 
 def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows: bool) -> Region | Expr:
-    """An operand; narrows: a typed scalar takes the common type, too."""
+    """Return an operand. narrows: a typed scalar is converted to the common type."""
     if isinstance(value, Memory):
         return value.region(ctx.span(node))
     if narrows and isinstance(value, Scalar) and not value.weak:
@@ -206,7 +206,7 @@ def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows:
 
 
 def broadcast_shape(ctx: Context, node: ast.AST, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape to which all broadcast, as in NumPy."""
+    """Return the shape to which all shapes broadcast, as in NumPy."""
     shape = common_shape(shapes)
     if isinstance(shape, Fault):
         raise ctx.type_error(node, shape.message, shape.hint)
@@ -214,7 +214,7 @@ def broadcast_shape(ctx: Context, node: ast.AST, shapes: Sequence[tuple[int, ...
 
 
 def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool = True) -> Memory:
-    """A local tile converted to a type."""
+    """Convert a local tile to a type."""
     if not tile.is_local:
         raise ctx.type_error(
             node, f"astype takes local tiles and scalars; got {describe(tile)}", "load it first: tj.cta.load(region)"
@@ -227,7 +227,7 @@ def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool
 
 
 def convert_to(ctx: Context, node: ast.Call, dtype: DType) -> Value:
-    """`tj.<dtype>(value)`: a scalar or a local tile, converted."""
+    """Translate `tj.<dtype>(value)` of a scalar or a local tile."""
     arguments = bind(ctx, node, f"tj.{dtype}", ("value",), 1)
     value = ctx.evaluate(arguments["value"])
     if isinstance(value, Memory):

@@ -1,4 +1,4 @@
-"""Calls that Python answers while the kernel is compiled, and its functions of tuples."""
+"""Calls that Python evaluates at compile time, and its functions of tuples."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from . import extents
-from .barriers import turns_of
+from .attributes import length
+from .barriers import ring_loop_hint
 from .context import Context
 from .for_loops import how_to_loop
 from .foreign import instead
@@ -19,7 +19,7 @@ __all__ = ["ON_TUPLES", "computed", "positional_values"]
 
 
 def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = False) -> list[Value]:
-    """Return the values of arguments given by position. has_keywords: the caller reads those given by name."""
+    """Return the positional arguments. has_keywords: the caller handles the keyword arguments."""
     for argument in node.args:
         if isinstance(argument, ast.Starred):
             raise ctx.syntax_error(argument, "* can't be used in calls in a kernel", "write the arguments out")
@@ -31,9 +31,9 @@ def positional_values(ctx: Context, node: ast.Call, *, has_keywords: bool = Fals
 
 
 def computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: Sequence[Value]) -> Value:
-    """Return what Python makes of compile-time values.
+    """Evaluate a Python function of compile-time values.
 
-    values: of the arguments by position, which are evaluated once: a call among them may write memory.
+    values: the positional arguments, evaluated once by the caller, because a call among them may have side effects.
     """
     keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
     folded = fold(ctx, node, callee, values, keywords)
@@ -41,7 +41,7 @@ def computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: S
         other = next(v for v in values if not isinstance(v, Constant))
         name = getattr(callee, "__name__", repr(callee))
         raise ctx.type_error(
-            node, f"{name} runs when the kernel is compiled; this is {describe(other)}",
+            node, f"{name} runs at compile time; this is {describe(other)}",
             "index its items, or loop over them" if isinstance(other, Items)
             else instead(name) or "give it compile-time values",
         )
@@ -49,20 +49,20 @@ def computed(ctx: Context, node: ast.Call, callee: Callable[..., Any], values: S
 
 
 def _len(ctx: Context, node: ast.Call) -> Value:
-    """Return the first extent of memory or gathered rows, or the number of items of a tuple."""
+    """Return the first extent of memory or gathered rows, or the number of items in a tuple."""
     values = positional_values(ctx, node)
     if len(values) == 1 and isinstance(values[0], Items):
         return Constant(len(values[0].items))
     for value in values:
-        instead_of_length = turns_of(value)
+        instead_of_length = ring_loop_hint(value)
         if instead_of_length is not None:
             raise ctx.type_error(node, f"{describe(value)} has no length", instead_of_length)
-    extent = extents.length(values[0].extents) if len(values) == 1 and isinstance(values[0], (Memory, Rows)) else None
+    extent = length(values[0].extents) if len(values) == 1 and isinstance(values[0], (Memory, Rows)) else None
     return computed(ctx, node, len, values) if extent is None else extent
 
 
 def _of_tuples(python: Callable[..., Iterable[Any]]) -> Callable[[Context, ast.Call], Value]:
-    """Return a handler for a Python function that only rearranges the items of tuples."""
+    """Return the handler of a Python function that only rearranges the items of tuples."""
 
     def handler(ctx: Context, node: ast.Call) -> Value:
         arguments: list[Any] = []
@@ -70,7 +70,7 @@ def _of_tuples(python: Callable[..., Iterable[Any]]) -> Callable[[Context, ast.C
             if isinstance(value, Items):
                 arguments.append(value.items)
             elif isinstance(value, Constant) and arguments:
-                # where `enumerate` starts
+                # the start of `enumerate`
                 arguments.append(value.value)
             else:
                 raise ctx.type_error(
@@ -87,7 +87,7 @@ def _of_tuples(python: Callable[..., Iterable[Any]]) -> Callable[[Context, ast.C
 
 
 def _arranged(part: Any) -> Value:
-    """Return an item, a number of `enumerate`, or a tuple of these as a value."""
+    """Return an item, an index from `enumerate`, or a tuple of these as a value."""
     if type(part) is tuple:
         return Items(tuple(map(_arranged, part)))
     value: Value = Constant(part) if type(part) is int else part
@@ -116,7 +116,7 @@ def _sum(ctx: Context, node: ast.Call) -> Value:
     return total
 
 
-#: functions of tuples, whose items may be known only at run time
+#: functions of tuples whose items may be run-time values
 ON_TUPLES: dict[Any, Callable[[Context, ast.Call], Value]] = {
     len: _len,
     tuple: _tuple,

@@ -1,4 +1,4 @@
-"""What names stand for while a kernel is read: compile-time values, run-time scalars, memory, tuples, functions."""
+"""The values of names during translation: compile-time values, run-time scalars, memory, tuples, functions."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ __all__ = [
 
 
 def _same(a: object, b: object) -> bool:
-    """True for values that a kernel cannot tell apart, also within tuples: 0, False and -0.0 differ from 0.0."""
+    """True for values that a kernel can't tell apart, also in tuples; 0, False and -0.0 differ from 0.0."""
     if type(a) is not type(b):
         return False
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(_same, a, b))
-    # repr tells 0.0 from -0.0 and finds nan equal to itself
+    # repr distinguishes 0.0 from -0.0, and makes nan equal to itself
     return repr(a) == repr(b) if isinstance(a, float) else bool(a == b)
 
 
 @lean(frozen=True, slots=True)
 class Constant:
-    """A Python value that is known when the kernel is compiled. Numbers are weak: they take the other side's type."""
+    """A Python value known at compile time. Numbers are weak: they take the type of the other operand."""
 
     value: Any
 
@@ -53,7 +53,7 @@ class Constant:
 class Scalar:
     """A run-time scalar.
 
-    weak: its type is still open: it is a variable that has joined only literals so far.
+    weak: its type is still open, because it is a variable that has only held literals.
     """
 
     expr: Expr
@@ -68,7 +68,7 @@ class Scalar:
 class Items:
     """A tuple.
 
-    size: how many values it holds, those in its tuples included.
+    size: the number of values in it, nested ones included.
     """
 
     items: tuple[Value, ...]
@@ -80,31 +80,27 @@ class Items:
         object.__setattr__(self, "size", size)
 
 
-#: the types of extents that are known at compile time, and of none
+#: the types of compile-time extents, and of dropped dimensions
 _STATIC = frozenset((int, NoneType))
 
 
 @lean(frozen=True, slots=True)
 class Memory:
-    """A buffer or a box of one.
-
-    extents: per dimension of the buffer; None where a scalar index dropped it; an expression where it is known
-    only at run time (dimensions of a global tensor).
-    writable: made by `alloc_*` or a parameter, not the result of an expression.
-    constant_indices: its elements are the thread's registers, so that indices must be known at compile time.
-    """
+    """A buffer, or a box of one."""
 
     buffer: Buffer
     starts: tuple[Expr, ...]
+    #: per dimension of the buffer; None if a scalar index dropped it; an expression for a run-time extent
     extents: tuple[int | Expr | None, ...]
+    #: True for parameters and allocations, False for results of expressions
     writable: bool = True
     in_bounds: bool = False
+    #: True if its elements are registers, which need compile-time indices
     constant_indices: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
     def whole(buffer: Buffer, *, writable: bool = True, constant_indices: bool = False) -> Memory:
-        """All of a buffer."""
         zero = Const(0, buffer.index_dtype)
         starts = (zero,) * len(buffer.shape)
         return Memory(buffer, starts, tuple(buffer.shape), writable, False, constant_indices, buffer.span)
@@ -115,7 +111,7 @@ class Memory:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The buffer's dimensions that are kept."""
+        """The dimensions of the buffer that no index dropped."""
         return tuple([d for d, e in enumerate(self.extents) if e is not None])
 
     @property
@@ -124,27 +120,27 @@ class Memory:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of its buffer."""
+        """True if it is all of its buffer."""
         at_start = all(isinstance(s, Const) and s.value == 0 for s in self.starts)
         return at_start and self.extents == self.buffer.shape
 
     @property
     def is_value(self) -> bool:
-        """Whether names can hold it as a value: a local tile, whole or a part of one that never changes."""
+        """True if names can hold it as a value: a whole local tile, or a part of one that never changes."""
         return self.is_local and (self.is_whole or not self.writable and all(isinstance(s, Const) for s in self.starts))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents of the dimensions that are kept, which must be static."""
+        """The extents of the remaining dimensions, which must be static."""
         return tuple([extent for extent in self._static_extents(self.span) if extent is not None])
 
     def region(self, span: Span | None = None) -> Region:
-        """As the IR's region; KernelTypeError where an extent is known only at run time."""
+        """Return the region of the IR; raise KernelTypeError for a run-time extent."""
         place = span or self.span
         return Region(self.buffer, self.starts, self._static_extents(place), self.in_bounds, place)
 
     def _static_extents(self, place: Span | None) -> tuple[int | None, ...]:
-        """The extents, which must be static; errors get the place."""
+        """Return the extents, which must be static; errors get the location `place`."""
         if _STATIC.issuperset(map(type, self.extents)):
             return self.extents  # type: ignore[return-value]
         static: list[int | None] = []
@@ -155,7 +151,7 @@ class Memory:
                 static.append(int(extent.value))
             else:
                 raise KernelTypeError(
-                    f"dimension {dim} of {self.buffer.name} has an extent that is known only at run time",
+                    f"dimension {dim} of {self.buffer.name} has a run-time extent",
                     span=place,
                     hint="take a part of static extent, from 0 to N where N is a tj.constexpr, "
                     f"or pin the shape: {self.buffer.root.name}: tj.Tensor = tj.spec(...)",
@@ -168,14 +164,13 @@ class Memory:
 
 @lean(frozen=True, slots=True)
 class Rows:
-    """`X.at(index, axis)`: boxes of memory, each where a number of an index says.
+    """Rows of memory that an index selects, `X.at(index, axis)`."""
 
-    memory: one of them, that of number 0. dim: the buffer's dimension that is numbered.
-    index: a local tile, or a scalar.
-    """
-
+    #: the row of index 0
     memory: Memory
+    #: the dimension of the buffer that is indexed
     dim: int
+    #: a local tile, or a scalar
     index: Memory | Expr
 
     @property
@@ -184,39 +179,38 @@ class Rows:
 
     @property
     def index_shape(self) -> tuple[int, ...]:
-        """The leading extents of the shape."""
+        """The leading extents, those of the index."""
         return self.index.shape if isinstance(self.index, Memory) else ()
 
     @property
     def extents(self) -> tuple[int | Expr, ...]:
-        """The shape, of which extents may be known only at run time."""
+        """All extents, some of which may be run-time values."""
         return (*self.index_shape, *[extent for extent in self.memory.extents if extent is not None])
 
     def region(self, span: Span | None = None) -> Region:
-        """As the IR's region; KernelTypeError where an extent is known only at run time."""
+        """Return the region of the IR; raise KernelTypeError for a run-time extent."""
         return replace(self.memory.region(span), gathered=Gathered(self.dim, self.index_shape))
 
     def operand(self, span: Span) -> Region | Expr:
-        """The index, as an operation's operand."""
         return self.index.region(span) if isinstance(self.index, Memory) else self.index
 
 
 @lean(frozen=True, slots=True)
 class Barrier:
-    """Barriers in shared memory. index: which of the buffer's it is; None for all of them, of which none is named."""
+    """One or several barriers in shared memory. index: that of one barrier in the buffer; None for all of them."""
 
     buffer: Buffer
     index: Expr | None
 
     @property
     def count(self) -> int:
-        """How many the buffer has."""
+        """The number of barriers in the buffer."""
         return self.buffer.tile_layout.size()
 
 
 @lean(frozen=True, slots=True)
 class Ring:
-    """Stages that producers fill and consumers empty. full, empty: a barrier for each stage."""
+    """Stages that producers fill and consumers empty, each with a `full` and an `empty` barrier."""
 
     full: Buffer
     empty: Buffer
@@ -232,7 +226,7 @@ class Ring:
 
 @lean(frozen=True, slots=True)
 class NamedBarrier:
-    """One of a CTA's barriers by its number, for so many threads."""
+    """A barrier of the CTA by its number, for a number of threads."""
 
     number: Expr
     threads: int
@@ -240,7 +234,7 @@ class NamedBarrier:
 
 @lean(frozen=True, slots=True)
 class Counter:
-    """A name in the number of a step, and what it stood for in its function when the step was taken."""
+    """A name in the number of a ring step, with its value when the step was taken."""
 
     frame: Frame
     name: str
@@ -249,15 +243,15 @@ class Counter:
 
 @lean(frozen=True, slots=True)
 class RingStep:
-    """A use of one stage of a ring.
-
-    stage: which. phase: how often it was used before. counters: the names in the step's number. number: as written.
-    """
+    """One use of a stage of a ring."""
 
     ring: Ring
     stage: Expr
+    #: the number of earlier uses of the stage
     phase: Expr
+    #: the names in the number of the step
     counters: tuple[Counter, ...]
+    #: the number of the step, as written
     number: ast.expr = field(compare=False, repr=False)
 
     @property
@@ -273,7 +267,7 @@ class RingStep:
 class Closure:
     """A function that is inlined where it is called.
 
-    frame: the running function that defined it, for a nested one; None for a `@tj.function`.
+    frame: the frame of the enclosing function; None for a `@tj.function`.
     """
 
     node: ast.FunctionDef
@@ -284,7 +278,7 @@ class Closure:
 
 @lean(frozen=True, slots=True)
 class Method:
-    """`receiver.name`, to be called."""
+    """`receiver.name`, before the call."""
 
     receiver: Value
     name: str
@@ -292,7 +286,7 @@ class Method:
 
 @lean(frozen=True, slots=True)
 class ScopedOperation:
-    """`tj.<scope>.<name>`, to be called."""
+    """`tj.<scope>.<name>`, before the call."""
 
     scope: str
     name: str
@@ -300,37 +294,33 @@ class ScopedOperation:
 
 @lean(frozen=True, slots=True)
 class Unset:
-    """A name that has no usable value here.
-
-    problem: what is wrong, said of the name; hint: what to do.
-    """
+    """A name without a usable value."""
 
     name: str
+    #: the predicate of a sentence whose subject is the name
     problem: str
     hint: str
 
     @property
     def reason(self) -> str:
-        """The sentence for the error."""
+        """The message of the error."""
         return f"{self.name} {self.problem}"
 
 
 @lean(frozen=True, slots=True)
 class Conflict(Unset):
-    """A name that has values on several paths which don't fit together.
+    """A name whose values on several paths don't agree."""
 
-    difference: what it is on which path, said of the name; remedy: what makes them fit.
-    """
-
+    #: the predicate of a sentence that says what it is on which path
     difference: str
     remedy: str
 
     @staticmethod
     def between(name: str, first: tuple[str, Span], second: tuple[str, Span], remedy: str) -> Conflict:
-        """first, second: what the name is, and where it is given that."""
+        """Return the conflict of two bindings. first, second: what the name is, and the location of that binding."""
         (what_a, a), (what_b, b) = first, second
-        difference = f"is {what_a} where line {a.line} gives it, and {what_b} where line {b.line} does"
-        problem = f"{difference}: paths that meet must agree in dtype, shape and layout"
+        difference = f"is {what_a} where line {a.line} assigns it, and {what_b} where line {b.line} does"
+        problem = f"{difference}: paths that join must agree in dtype, shape and layout"
         hint = f"{remedy}, or use another name (lines {a.line} and {b.line} of {shown_file(a.file)})"
         return Conflict(name, problem, hint, difference, remedy)
 
@@ -343,17 +333,22 @@ Value = (
 
 @lean(frozen=True, slots=True)
 class Binding:
-    """A name's value and where it was given."""
+    """The value of a name, and the location of the binding."""
 
     value: Value
     span: Span
 
 
 def default_type(number: bool | int | float) -> DType:
-    """The type of a literal that meets no typed value."""
+    """Return the type of a literal that no typed operand determines."""
     if isinstance(number, bool):
         return bool_
     return int32 if isinstance(number, int) else float32
+
+
+def weak_type(value: Value) -> DType:
+    """Return a scalar's type, or a literal's default type."""
+    return value.dtype if isinstance(value, Scalar) else default_type(value.value)  # type: ignore[union-attr]
 
 
 def is_number(value: Value) -> bool:
@@ -361,7 +356,7 @@ def is_number(value: Value) -> bool:
 
 
 def owner_scope(buffer: Buffer) -> str:
-    """The scope that owns a local tile: its layout's outermost level, thread where it has no thread axis."""
+    """Return the scope that owns a local tile: the outermost level of its layout, or thread without thread axes."""
     if isinstance(buffer.layout, Open):
         return buffer.layout.scope
     layout = buffer.tile_layout
@@ -369,30 +364,30 @@ def owner_scope(buffer: Buffer) -> str:
 
 
 def how_to_load(memory: Memory) -> str:
-    """What a hint says of memory where a value is needed; a whole tensor may stand for a pointer."""
-    hint = "bring it into registers first: x = tj.cta.load(region)"
+    """Return the hint for memory where a value is needed."""
+    hint = "load it into registers first: x = tj.cta.load(region)"
     name = memory.buffer.root.name
     is_tensor = memory.buffer.space == "global" and memory.is_whole
-    return f"{hint}; a place in {name} is {name}[i : i + N], or {name}.at(indices)" if is_tensor else hint
+    return f"{hint}; a region of {name} is {name}[i : i + N] or {name}.at(indices)" if is_tensor else hint
 
 
 def unsuitable(what: str, value: Value, *, is_constant: bool = False) -> tuple[str, str]:
-    """Message and hint where a value stands that is no scalar; or, if it is to be a constant, not known in time."""
+    """Return the message and the hint for a value that isn't a scalar or, if `is_constant`, not known in time."""
     if is_constant:
         hint = "use a literal, a captured constant or a tj.constexpr parameter"
         return f"{what} must be known at compile time; this is {describe(value)}", hint
-    hint = "give a number, or a scalar that is known at run time"
+    hint = "give a number or a run-time scalar"
     if isinstance(value, Memory):
         hint = "index it, as in A[i, j], or use an operation on tiles such as tj.maximum and &"
     elif isinstance(value, (Barrier, RingStep)):
-        hint = "a barrier is passed by its parameter's name: barrier=..."
+        hint = "pass a barrier by keyword: barrier=..."
     elif isinstance(value, Constant) and value.value is None:
-        hint = "None is what a function without return gives, and what is left out: return a value, or pass one"
+        hint = "a function without return gives None, as does an omitted argument: return a value, or pass one"
     return f"{what} is needed here; this is {describe(value)}", hint
 
 
 def describe(value: Value) -> str:
-    """What a value is, for error messages."""
+    """Return the description of a value in messages."""
     if isinstance(value, Constant):
         return f"the constant {shown(value.value)}"
     if isinstance(value, Scalar):
@@ -420,13 +415,13 @@ def describe(value: Value) -> str:
 
 
 def _shown(extents: Sequence[int | Expr | None]) -> str:
-    """A shape in which ? stands for what is known only at run time."""
+    """Return a shape as text, with ? for run-time extents."""
     kept = [e.value if isinstance(e, Const) else e for e in extents if e is not None]
     return f"({', '.join(str(e) if isinstance(e, int) else '?' for e in kept)})"
 
 
 def as_python(value: Value) -> Any:
-    """The Python value of a constant, or of a tuple of constants; ValueError for anything else."""
+    """Return the Python value of a constant or a tuple of constants; ValueError for anything else."""
     if isinstance(value, Constant):
         return value.value
     if isinstance(value, Items):
@@ -435,9 +430,9 @@ def as_python(value: Value) -> Any:
 
 
 def from_python(value: Any) -> Value:
-    """A compile-time Python value; tuples become `Items`.
+    """Return the `Value` of a Python object; tuples become `Items`.
 
-    raises: KernelTypeError, without a place, for a value that is too large.
+    raises: KernelTypeError, without a location, for a value that is too large.
     """
     if type(value) is tuple:
         check_elements(len(value))

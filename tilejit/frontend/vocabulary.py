@@ -1,4 +1,4 @@
-"""The words of the language, the names that users write in kernels: `tj.cta_id`, `tj.warp.copy`, `tj.exp`, others."""
+"""The names of the language that kernels use: `tj.cta_id`, `tj.warp.copy`, `tj.exp` and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..dataclass import dataclass, field
+from ..dataclass import dataclass, field, replace
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c, warpgroup
 from ..ops.record import BARRIER, CONDITION, SCALAR, TILE, Attribute, Fault, TileOperation
 from ..ops.tile import CALLS, Shorthand
@@ -25,7 +25,7 @@ __all__ = ["LAYOUTS", "NOT_YET", "Namespace", "ScopeNamespace", "intrinsics"]
 
 @dataclass(frozen=True, slots=True)
 class ScopeNamespace(LanguageName):
-    # its docstring is that of each one: the operations that can be called on the threads of one scope, as `tj.cta`
+    # `help` shows each object's `__doc__`: the operations that can be called on the threads of one scope, as `tj.cta`
 
     scope: Scope
 
@@ -35,29 +35,29 @@ class ScopeNamespace(LanguageName):
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        what = f"what the threads of {with_article(self.scope.name)} carry out together; help({self}.load) tells of one"
+        what = f"operations that the threads of {with_article(self.scope.name)} execute together"
         if self.scope is THREAD:
-            what = f"what each thread carries out by itself; help({self}.load) tells of one"
-        return _group(self, what, ", ".join(self.operations), _operation(self.scope, "store").example)
+            what = "operations that each thread executes separately"
+        listed = ", ".join(self.operations)
+        return _group(self, f"{what}; see help({self}.load)", listed, _operation(self.scope, "store").example)
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """The names of those that work."""
+        """The names of the operations that this scope supports."""
         return _operations(self.scope)
 
     def missing(self, operation: str) -> Fault:
-        """Why it has no operation of this name."""
+        """Return the error for an operation that this scope doesn't support."""
         if operation in CALLS:
             others = [str(scope) for scope in CALLS[operation].scopes]
-            return Fault(f"{self} has no {operation}", f"it is called on a {' or '.join(others)}")
-        hint = guessed(operation, self.operations, f"it has {', '.join(self.operations)}")
+            return Fault(f"{self} has no {operation}", f"call it on a {' or '.join(others)}")
         word = foreign_word(operation)
-        hint = hint if word is None else word.hint
+        hint = word.hint if word else guessed(operation, self.operations, f"it has {', '.join(self.operations)}")
         return Fault(f"{self} has no attribute {operation}", hint)
 
     def __getattr__(self, operation: str) -> Intrinsic:
         if operation.startswith("__"):
-            # who asks whether this is an array needs no suggestions, which take as long as reading a kernel
+            # probes for array protocols need no suggestions, which take as long as reading a kernel
             raise AttributeError(operation)
         if operation in self.operations:
             return _operation(self.scope, operation)
@@ -78,10 +78,10 @@ def _operations(scope: Scope) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Namespace(LanguageName):
-    # its docstring is that of each one: a group of intrinsics, such as `tj.cp_async`
-    # members: calls that stand in kernels only, and plain functions, which the host may call too
+    # `help` shows each object's `__doc__`: a group of intrinsics, such as `tj.cp_async`
 
     name: str
+    #: calls that only kernels can make, and plain functions, which the host can call too
     members: Mapping[str, Callable[..., Any]] = field(compare=False)
 
     @property
@@ -107,45 +107,44 @@ class Namespace(LanguageName):
 
 
 def _group(group: object, what: str, members: str, example: str) -> str:
-    """The docstring of a group of words."""
     example = "\n".join(["Example:", *(f"    {line}" for line in example.splitlines())])
     return "\n\n".join([f"{group!r}: {what}" if what else f"{group!r}", members, example])
 
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """A name that isn't built yet. instead: what there is."""
+    """A name that is not implemented yet, and a substitute for it."""
 
     meaning: str
-    instead: str = "dir(tilejit) lists what there is"
+    instead: str = "dir(tilejit) lists the available names"
 
 
-_ONE_STREAM = "leave it out: launches on one stream follow each other"
+_ONE_STREAM = "leave it out: launches on one stream run in order"
 _OWN_MAPS = "write copy_async(shared, A[...], barrier=t): the launch makes the maps of its arrays"
 _OWN_NUMBERS = "pass an array of random numbers"
-_REDUCE = "tj.reduce(x, axis, combine) gives the last one, for a whole axis"
+_REDUCE = "tj.reduce(x, axis, combine) gives the result over a whole axis"
 
-#: names of the language that aren't built yet: refused by name, and not among those that `dir(tilejit)` lists
+#: names that are not implemented yet; they get an error of their own, and `dir(tilejit)` doesn't list them
 NOT_YET = {
     "grid_trigger": NotYet("which lets the next kernel start", _ONE_STREAM),
-    "grid_wait": NotYet("which waits for the kernel before", _ONE_STREAM),
-    "TensorMap": NotYet("a tensor map that others have made", _OWN_MAPS),
+    "grid_wait": NotYet("which waits for the previous kernel", _ONE_STREAM),
+    "TensorMap": NotYet("a tensor map that the caller made", _OWN_MAPS),
     "tensor_map": NotYet("a tensor map that a kernel names", _OWN_MAPS),
-    "associative_scan": NotYet("what stands before each element and itself, combined by a function", _REDUCE),
-    "scan": NotYet("what stands before each element and itself, combined by a function", _REDUCE),
-    "cumsum": NotYet("the sums of each element and those before it"),
-    "cumprod": NotYet("the products of each element and those before it"),
-    "sort": NotYet("the elements in order"),
-    "argsort": NotYet("the indices of the elements in order"),
-    "top_k": NotYet("the greatest elements with their indices"),
-    "topk": NotYet("the greatest elements with their indices"),
-    "gather": NotYet("elements of a tile by a tile of indices"),
+    "associative_scan": NotYet("the inclusive scan of a tile by a function", _REDUCE),
+    "scan": NotYet("the inclusive scan of a tile by a function", _REDUCE),
+    "cumsum": NotYet("the cumulative sum of a tile"),
+    "cumprod": NotYet("the cumulative product of a tile"),
+    "sort": NotYet("the sorted elements of a tile"),
+    "argsort": NotYet("the indices that sort a tile"),
+    "top_k": NotYet("the largest elements and their indices"),
+    "topk": NotYet("the largest elements and their indices"),
+    "gather": NotYet("the elements of a tile at a tile of indices"),
     "rand": NotYet("uniform random numbers", _OWN_NUMBERS),
     "randn": NotYet("normal random numbers", _OWN_NUMBERS),
     "randint": NotYet("random integers", _OWN_NUMBERS),
 }
 
-#: namespace -> plain functions in it
+#: namespace -> its plain functions
 LAYOUTS: dict[str, tuple[Callable[..., Any], ...]] = {
     "tcgen05": (atom_layout,),
     "tmem": (datapath,),
@@ -155,7 +154,7 @@ LAYOUTS: dict[str, tuple[Callable[..., Any], ...]] = {
 
 
 def _namespaces(grouped: Iterable[Intrinsic]) -> Iterator[Namespace]:
-    """grouped: intrinsics with a dot in their names; what stands before it is a namespace."""
+    """Group intrinsics by the namespace in their dotted names."""
     calls: dict[str, dict[str, Intrinsic]] = {name: {} for name in LAYOUTS}
     for call in grouped:
         name, _, member = call.name.partition(".")
@@ -167,7 +166,7 @@ def _namespaces(grouped: Iterable[Intrinsic]) -> Iterator[Namespace]:
 
 @functools.cache
 def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
-    """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
+    """Return every name that is looked up as `tj.<name>`, except types and host helpers."""
     every = {word.name: word for word in words()}
     table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {n: w for n, w in every.items() if "." not in n}
     for scope in SCOPES.values():
@@ -176,10 +175,25 @@ def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     return table
 
 
+#: operand -> its meaning in every call, where its record only has its name
+_OPERANDS = {
+    "acc": "the accumulator, of shape (M, N)",
+    "a": "the left factor, of shape (M, K)",
+    "b": "the right factor, of shape (K, N)",
+    "accumulate": "if false, overwrite acc instead of adding to it",
+    "value": "the value of every element",
+    "scale_a": "the scale factors of a",
+    "scale_b": "the scale factors of b",
+    **{f"dst{k}": f"the destination of tile {k}" for k in (2, 3, 4)},
+    **{f"src{k}": f"the source of tile {k}" for k in (2, 3, 4)},
+}
+
+
 def _parameter(call: TileOperation | Shorthand, name: str) -> CallParameter:
-    """A parameter of a call on a scope: an operand, an attribute, or one of those that many calls have."""
+    """Return a parameter of a call on a scope: an operand, an attribute, or one shared by many calls."""
     if isinstance(call, Shorthand):
-        return parameter(name, optional=name not in call.parameters[: call.required])
+        shared = parameter(name, optional=name not in call.parameters[: call.required])
+        return replace(shared, meaning=_OPERANDS[name]) if name in _OPERANDS else shared
     attribute = call.attribute(name)
     if attribute is not None:
         return CallParameter(name, _type_of(attribute), attribute.meaning, attribute.default)
@@ -188,14 +202,14 @@ def _parameter(call: TileOperation | Shorthand, name: str) -> CallParameter:
         return parameter(name, optional=True)
     kinds = {TILE: "Region | Tile", SCALAR: "float", BARRIER: "_Barrier | _RingStep", CONDITION: "bool"}
     takes = " | ".join(kinds[kind] for kind in operand.kinds)
-    meaning = operand.called if operand.called != operand.name else ""
+    meaning = _OPERANDS.get(name) or operand.called.removesuffix(f" of {call.name}")
+    meaning = "" if meaning == name else meaning
     if operand.optional:
         return CallParameter(name, f"{takes} | None", meaning, None)
     return CallParameter(name, takes, meaning)
 
 
 def _type_of(attribute: Attribute) -> str:
-    """In a type checker's words."""
     if attribute.choices:
         named = f"Literal[{', '.join(json.dumps(choice) for choice in attribute.choices)}]"
     elif attribute.type is tuple:
@@ -205,13 +219,12 @@ def _type_of(attribute: Attribute) -> str:
     return f"{named} | None" if attribute.default is None else named
 
 
-#: what is for certain threads: a layout, a tile without one, which is a thread's own; a ring counts its producers
+#: examples whose registers belong to certain threads (a layout, a thread's tile), or to a ring, which counts producers
 _REGISTERS = re.compile(r"layout|alloc_local|alloc_ring")
 
 
 @functools.cache
 def _operation(scope: Scope, name: str) -> Intrinsic:
-    """`tj.<scope>.<name>`."""
     call = CALLS[name]
     parameters = tuple(_parameter(call, p) for p in call.parameters)
     gives = "Tile" if isinstance(call, Shorthand) and call.makes_tile else "None"
@@ -219,7 +232,7 @@ def _operation(scope: Scope, name: str) -> Intrinsic:
 
 
 def _example(scope: Scope, call: TileOperation | Shorthand) -> str:
-    """The record's; on this scope, unless what it has in registers is other threads'; each thread has its own place."""
+    """Return the example of the record, called on `scope` unless its registers belong to other threads."""
     if _REGISTERS.search(call.example):
         return call.example
     example = re.sub(r"tj\.(?:thread|warp|warpgroup|cta)\.", f"tj.{scope}.", call.example)

@@ -1,6 +1,6 @@
-"""The functions of the language as records: ids, memory, barriers, functions of tiles and scalars, atomics, votes.
+"""The functions of the language as records: ids, memory, barriers, tile and scalar functions, atomics, votes.
 
-Handlers, `help(tj.exp)` and the stub for type checkers have their parameters from here.
+The call handlers, `help(tj.exp)`, the reference and the stub for type checkers take their parameters from here.
 """
 
 from __future__ import annotations
@@ -9,25 +9,21 @@ from collections.abc import Iterator
 
 from ..isa import ASYNC_CALLS
 from ..isa.atomics import OPERATIONS
-from ..isa.barriers import BARRIERS, CLUSTER_SYNC, USERS
-from ..isa.warp import VOTE
+from ..isa.barriers import BARRIERS, USERS
 from ..ops.elementwise import ELEMENTWISE, Elementwise
 from ..ops.gemm_async import GEMM_ASYNC
 from ..ops.reduce import REDUCTIONS
 from ..ops.reduction import Reduction
+from ..target import TENSOR_MEMORY_TARGETS
 from .language import REQUIRED, CallParameter, Intrinsic
 
 __all__ = ["ATOMICS", "EACH", "OLD", "REDUCED", "SAME", "SHUFFLES", "VOTES", "parameter", "words"]
 
-# what calls give whose arguments decide
-#: a scalar of scalars, else a tile
-EACH = "a scalar of scalars, a tile of tiles"
-#: a scalar, or a tile where some axes are left
-REDUCED = "a scalar of all axes, else a tile"
-#: what its first argument is
-SAME = "as its first argument"
-#: a scalar of an element, else a tile
-OLD = "a scalar of an element, a tile of a region"
+# results whose type depends on the arguments
+EACH = "Scalar for scalars, else Tile"
+REDUCED = "Scalar over all axes, else Tile"
+SAME = "the type of the first argument"
+OLD = "Scalar for an element, Tile for a region"
 
 _TYPES = "DType | DTypeLike"
 _SHAPE = "int | Sequence[int]"
@@ -36,91 +32,103 @@ _SCOPES = 'Literal["cta", "cluster", "gpu", "sys"]'
 _CACHES = 'Literal["evict_first", "evict_last", "streaming"] | None'
 _SWIZZLES = 'Literal["32B", "64B", "128B"] | Swizzle | None'
 
-#: name -> the parameter of that name, of whatever call has it; those of operands are made from their records
+#: name -> the parameter of that name in every call that has it; operands of tile operations have records of their own
 _PARAMETERS: dict[str, CallParameter] = {
     p.name: p
     for p in (
-        CallParameter("a", "Tile"),
-        CallParameter("barrier", "_Barrier", "one barrier"),
-        CallParameter("step", "_RingStep", "ring[i]"),
-        CallParameter("axis", "int", "counted from the end where it is negative"),
-        CallParameter("b", "Tile"),
-        CallParameter("cache", _CACHES, "how long caches should keep what is moved", None),
-        CallParameter("combine", "Callable[..., Any]", "a @tj.function of two values, or of two tuples of them"),
-        CallParameter("condition", "bool | Scalar"),
-        CallParameter("desired", "float | Tile", "what is stored"),
-        CallParameter("distance", "int", "how many lanes away"),
-        CallParameter("dtype", _TYPES, "an element type"),
-        CallParameter("expected", "float | Tile", "what must be there"),
-        CallParameter("fill", "float", "what is read outside a tensor or a mask", 0),
-        CallParameter("keepdims", "bool", "whether reduced axes stay, as extents of 1", False),
-        CallParameter("lane", "int", "from 0 to 31"),
-        CallParameter("layout", "TileLayout | None", "who holds what; chosen for you where it is left out", None),
-        CallParameter("mask", "Tile | bool | None", "which elements are touched: a tile of bool_, broadcast", None),
-        CallParameter("n", "int", "how many groups may be unfinished"),
-        CallParameter("order", _ORDERS, "how it is ordered with other accesses", "relaxed"),
-        CallParameter("parts", "int", "how many"),
-        CallParameter("place", "Region | _Gather", "an element or a region of global or shared memory"),
-        CallParameter("region", "Region"),
-        CallParameter("scope", _SCOPES, "the threads that see it", "gpu"),
-        CallParameter("shape", _SHAPE, "extents known at compile time"),
-        CallParameter("swizzle", _SWIZZLES, '"32B", "64B", "128B" or a tj.Swizzle', None),
+        CallParameter("a", "Tile", "the first tile"),
+        CallParameter("b", "Tile", "the second tile"),
+        CallParameter("barrier", "_Barrier", "one barrier, from tj.alloc_barrier"),
+        CallParameter("step", "_RingStep", "a step of a ring, ring[i]"),
+        CallParameter("axis", "int", "the axis; negative values count from the last"),
+        CallParameter("cache", _CACHES, "a hint for how long caches keep the data", None),
+        CallParameter("combine", "Callable[..., Any]", "a @tj.function of two values, or of two tuples of values"),
+        CallParameter("condition", "bool | Scalar", "this lane's condition; any nonzero number is true"),
+        CallParameter("desired", "float | Tile", "the value to store"),
+        CallParameter("distance", "int", "the distance in lanes"),
+        CallParameter("dtype", _TYPES, "the element type"),
+        CallParameter("expected", "float | Tile", "the value to compare with"),
+        CallParameter("fill", "float", "the value read outside a tensor or where the mask is false", 0),
+        CallParameter("keepdims", "bool", "keep reduced axes, with extent 1", False),
+        CallParameter("lane", "int", "the source lane, from 0 to 31"),
+        CallParameter("layout", "TileLayout | None", "the owner of each element; chosen by the compiler if None", None),
+        CallParameter("mask", "Tile | bool | None", "the elements to access: a tile of bool_ that broadcasts", None),
+        CallParameter("n", "int", "the largest number of groups that may still be pending"),
+        CallParameter("order", _ORDERS, "the memory order", "relaxed"),
+        CallParameter("parts", "int", "the number of parts"),
+        CallParameter("place", "Region | _Gather", "an element, a region or X.at(index) of global or shared memory"),
+        CallParameter("region", "Region", "the region"),
+        CallParameter("scope", _SCOPES, "the threads among which the access is ordered", "gpu"),
+        CallParameter("shape", _SHAPE, "the extents, known at compile time"),
+        CallParameter("swizzle", _SWIZZLES, 'the swizzle: "32B", "64B", "128B" or a tj.Swizzle', None),
         CallParameter("tile", "Tile", "a local tile"),
-        CallParameter("value", "float | Tile"),
-        CallParameter("variant", "str | None", "the variant that carries it out", None),
+        CallParameter("value", "float | Tile", "a scalar, or a tile with one value per element"),
+        CallParameter("variant", "str | None", "the variant to use; chosen by the compiler if None", None),
     )
 }
 
 
 def parameter(name: str, *, optional: bool = False) -> CallParameter:
-    """The parameter of this name; where it is optional and has no default of its own, None."""
-    usual = _PARAMETERS[name]
+    """Return the shared parameter of this name; None is the default of an optional one that has no other."""
+    shared = _PARAMETERS[name]
     if not optional:
-        return CallParameter(name, usual.type, usual.meaning)
-    if usual.default is not REQUIRED:
-        return usual
-    return CallParameter(name, f"{usual.type} | None", usual.meaning, None)
+        return CallParameter(name, shared.type, shared.meaning)
+    if shared.default is not REQUIRED:
+        return shared
+    return CallParameter(name, f"{shared.type} | None", shared.meaning, None)
 
 
 def _word(name: str, meaning: str, gives: str, example: str, required: str = "", optional: str = "") -> Intrinsic:
-    """A call whose parameters are all usual ones. required, optional: their names."""
+    """Return a call whose parameters are all shared ones, named in `required` and `optional`."""
     listed = (*map(parameter, required.split()), *(parameter(o, optional=True) for o in optional.split()))
     return Intrinsic(name, meaning, listed, gives, example)
 
 
-_AXIS = CallParameter("axis", "int", "of the grid", 0)
-_CLUSTER_AXIS = CallParameter("axis", "int | None", "of the cluster; None for all", None)
+_AXIS = CallParameter("axis", "int", "the axis of the grid: 0, 1 or 2", 0)
+_CLUSTER_AXIS = CallParameter("axis", "int | None", "the axis of the cluster: 0, 1 or 2; all if None", None)
+_ELEMENT = CallParameter("place", "Region | _Gather", "one element of global or shared memory")
 _THREAD = "i = tj.thread_id()\n"
 _LOAD = "x = tj.cta.load(A[0:32, 0:8])\n"
 
 _BARRIERS = (
-    Intrinsic("alloc_barrier", "a barrier in shared memory, or several of them, b[i]", (
-        CallParameter("arrivals", "int", "how many complete a phase", 1),
-        CallParameter("stages", "int | None", "how many barriers; one that has no index where it is left out", None),
+    Intrinsic("alloc_barrier", "Allocate a barrier in shared memory, or several, b[i]; needs sm_90 or newer", (
+        CallParameter("arrivals", "int", "the number of arrivals that complete a phase", 1),
+        CallParameter("stages", "int | None", "the number of barriers; if None, one that takes no index", None),
     ), "_Barrier", "b = tj.alloc_barrier(arrivals=4)\ntj.warp.arrive(b)"),
-    Intrinsic("alloc_ring", "stages that producers fill and consumers empty, of two barriers each; ring[i] is step i", (
-        CallParameter("stages", "int", "how many steps may be under way"),
-        CallParameter("producers", "int", "how many commit each step", 1),
-        CallParameter("consumers", "int", "how many release each step, of each CTA", 1),
-        CallParameter("multicast", "int | None", "the cluster's axis whose CTAs fill each step together", None),
+    Intrinsic("alloc_ring", "Allocate a ring of stages that producers fill and consumers empty; ring[i] is step i, "
+              "which uses stage i % stages; needs sm_90 or newer", (
+        CallParameter("stages", "int", "the number of stages, each with two barriers"),
+        CallParameter("producers", "int", "the number of commits that complete a step", 1),
+        CallParameter("consumers", "int", "the number of releases by each CTA that free the stage of a step", 1),
+        CallParameter("multicast", "int | None", "the cluster axis whose CTAs fill each step together", None),
     ), "_Ring", "ring = tj.alloc_ring(2)\nring[0].acquire()"),
-    Intrinsic("named_barrier", "one of a CTA's barriers by its number, for some of its warps", (
-        CallParameter("id", "int", f"from {USERS[0]} to {USERS[-1]}"),
-        CallParameter("threads", "int", "how many meet there, of whole warps"),
+    Intrinsic("named_barrier", "Return a barrier of the CTA by its number, for some of its warps", (
+        CallParameter("id", "int", f"the number, from {USERS[0]} to {USERS[-1]}"),
+        CallParameter("threads", "int", "the number of threads that synchronize, a multiple of 32"),
     ), "_NamedBarrier", "A[tj.thread_id(), 0] = 1.0\ntj.named_barrier(1, 128).sync()"),
-    Intrinsic("set_registers", "how many registers each thread of the warpgroup has from here on, of the CTA's pool", (
-        CallParameter("n", "int", "a multiple of 8 from 24 to 256"),
+    Intrinsic("set_registers", "Set the number of registers that each thread of the warpgroup has from here on", (
+        CallParameter("n", "int", "the number of registers, a multiple of 8 from 24 to 256"),
     ), "None", "if tj.warpgroup_id() == 0:\n    tj.set_registers(24)"),
 )
 
+
+def _alloc(name: str, meaning: str, gives: str, layout: str, example: str, *more: CallParameter) -> Intrinsic:
+    """layout: the meaning of `layout=`."""
+    given = CallParameter("layout", "TileLayout | None", layout, None)
+    return Intrinsic(name, meaning, (parameter("shape"), parameter("dtype"), given, *more), gives, example)
+
+
 _MEMORY = (
-    _word("alloc_shared", "shared memory", "Region",
-          "x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])", "shape dtype", "layout swizzle"),
-    _word("alloc_local", "registers", "Tile",
-          "x = tj.alloc_local((8,), tj.float32)\ntj.thread.copy(x, A[0, 0:8])", "shape dtype", "layout"),
-    _word("alloc_tmem", "tensor memory", "Region",
-          "x = tj.alloc_tmem((128, 8), tj.float32)\ny = x[0:128, 0:4]", "shape dtype", "layout"),
-    _word("assume_in_bounds", "the region, known not to pass its tensor's edge", "Region",
+    _alloc("alloc_shared", "Allocate shared memory", "Region", "the layout; row-major if None",
+           "x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",
+           parameter("swizzle", optional=True)),
+    _alloc("alloc_local", "Allocate a tile in registers", "Tile",
+           "the owner of each element; if None, each thread has a row-major tile of its own",
+           "x = tj.alloc_local((8,), tj.float32)\ntj.thread.copy(x, A[0, 0:8])"),
+    _alloc("alloc_tmem", f"Allocate tensor memory; needs {' or '.join(TENSOR_MEMORY_TARGETS)}", "Region",
+           "the layout; if None, row r is in lane r",
+           "x = tj.alloc_tmem((128, 8), tj.float32)\ny = x[0:128, 0:4]"),
+    _word("assume_in_bounds", "Return the region, assumed to lie within its tensor; accesses are not masked", "Region",
           "i = tj.cta_id(0)\nx = tj.cta.load(tj.assume_in_bounds(A.tile((32, 8), (i, 0))))", "region"),
 )
 
@@ -131,137 +139,155 @@ def _id(name: str, meaning: str, *parameters: CallParameter, gives: str = "Scala
 
 
 _IDS = (
-    _id("cta_id", "index of this CTA in the grid, along an axis", _AXIS),
-    _id("num_ctas", "CTAs of the grid, along an axis", _AXIS),
-    _id("cluster.id", "index of this CTA's cluster among those of the grid, along an axis", _AXIS),
-    Intrinsic("cluster.rank", "index of this CTA in its cluster, along an axis or in all; 0 without cluster=",
-              (_CLUSTER_AXIS,), "Scalar", "i = tj.cluster.rank()\nA[i, 0] = 1.0"),
-    Intrinsic("cluster.size", "CTAs of a cluster, along an axis or in all, known at compile time", (_CLUSTER_AXIS,),
-              "int", "i = tj.cta_id(0) // tj.cluster.size(0)\nA[i, 0] = 1.0"),
-    _id("thread_id", "index of this thread in its CTA"),
-    Intrinsic("num_threads", "threads of a CTA, known at compile time", (), "int",
+    _id("cta_id", "Return the index of this CTA in the grid along an axis", _AXIS),
+    _id("num_ctas", "Return the number of CTAs in the grid along an axis", _AXIS),
+    _id("cluster.id", "Return the index of this CTA's cluster in the grid of clusters along an axis", _AXIS),
+    Intrinsic("cluster.rank", "Return the index of this CTA in its cluster, along one axis or over all; 0 in a kernel "
+              "without cluster=", (_CLUSTER_AXIS,), "Scalar", "i = tj.cluster.rank()\nA[i, 0] = 1.0"),
+    Intrinsic("cluster.size", "Return the number of CTAs in a cluster, along one axis or in total, at compile time",
+              (_CLUSTER_AXIS,), "int", "i = tj.cta_id(0) // tj.cluster.size(0)\nA[i, 0] = 1.0"),
+    _id("thread_id", "Return the index of this thread in its CTA"),
+    Intrinsic("num_threads", "Return the number of threads in a CTA, at compile time", (), "int",
               "i = tj.cta_id(0) * tj.num_threads() + tj.thread_id()\nA[i, 0] = 1.0"),
-    _id("lane_id", "index of this thread in its warp"),
-    _id("warp_id", "index of this warp in its CTA"),
-    _id("warpgroup_id", "index of this warpgroup in its CTA"),
+    _id("lane_id", "Return the index of this thread in its warp"),
+    _id("warp_id", "Return the index of this warp in its CTA"),
+    _id("warpgroup_id", "Return the index of this warpgroup in its CTA"),
     Intrinsic(
-        "static_range", "as range, but unrolled: the index is known at compile time",
-        (CallParameter("start", "int", "or the end, where there is one argument"),
-         CallParameter("stop", "int | None", "", None), CallParameter("step", "int | None", "", None)),
+        "static_range", "Return a range whose loop is unrolled; the index is known at compile time",
+        (CallParameter("start", "int", "the first index; with one argument, the end"),
+         CallParameter("stop", "int | None", "the end, exclusive", None),
+         CallParameter("step", "int | None", "the step, which is 1 if None", None)),
         "range", "for k in tj.static_range(8):\n    A[0, k] = 1.0",
     ),
     Intrinsic(
-        "elect", "whether this is the one thread of its warp that is elected", (), "bool",
+        "elect", "Return True in exactly one thread of each warp", (), "bool",
         "if tj.elect():\n    A[tj.warp_id(), 0] = 1.0",
     ),
 )
 _TILES = (
-    _word("cat", "two tiles side by side along an axis", "Tile", f"{_LOAD}y = tj.cat(x, x, axis=1)", "a b axis"),
-    Intrinsic("split", "a tuple of equal parts of a tile along an axis",
-              (CallParameter("x", "Tile"), parameter("parts"), parameter("axis")), "tuple[Tile, ...]",
+    _word("cat", "Concatenate two tiles along an axis", "Tile", f"{_LOAD}y = tj.cat(x, x, axis=1)", "a b axis"),
+    Intrinsic("split", "Split a tile into equal parts along an axis",
+              (CallParameter("x", "Tile", "the tile"), parameter("parts"), parameter("axis")), "tuple[Tile, ...]",
               f"{_LOAD}left, right = tj.split(x, 2, axis=1)"),
     Intrinsic(
-        "reduce", "elements of a tile, or of a tuple of tiles, combined along axes by a function, in their order",
-        (CallParameter("x", "Tile | tuple[Tile, ...]"),
-         CallParameter("axis", "int | tuple[int, ...] | None", "the axes that are combined; None for all"),
+        "reduce", "Combine the elements of a tile, or of a tuple of tiles, along axes by a function, in their order",
+        (CallParameter("x", "Tile | tuple[Tile, ...]", "a tile, or up to four tiles of one shape"),
+         CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None"),
          parameter("combine"), parameter("keepdims", optional=True)),
         SAME, "def last(a, b): return tj.where(b != 0.0, b, a)\nx = tj.reduce(tj.cta.load(A[0:32, 0:8]), 1, last)",
     ),
 )
+_SCOPE = parameter("scope", optional=True)
 _ORDERED = (
-    _word("load_acquire", "an element, whose last release is acquired: what was done before it comes before what "
-          "follows", "Scalar", 'ready = tj.load_acquire(H[0, 0])\nlater = tj.load_acquire(H[0, 1], scope="sys")',
-          "place", "scope"),
-    _word("store_release", "writes an element; who acquires it sees what this thread did before", "None",
-          "if tj.thread_id() == 0:\n    tj.store_release(H[0, 0], 1)", "place value", "scope"),
-    _word("load_volatile", "an element, read anew each time", "Scalar",
-          "x = tj.load_volatile(H[0, 0])\ny = tj.load_volatile(H[0, 0])", "place"),
-    _word("fence", "orders this thread's accesses for those that learn of them by a flag", "None",
-          'A[tj.thread_id(), 0] = 1.0\ntj.fence("gpu")', "scope"),
+    Intrinsic("load_acquire", "Load an element with acquire semantics: accesses before the release that stored it are "
+              "visible after this load", (_ELEMENT, _SCOPE), "Scalar",
+              'ready = tj.load_acquire(H[0, 0])\nlater = tj.load_acquire(H[0, 1], scope="sys")'),
+    Intrinsic("store_release", "Store an element with release semantics: a thread that acquires it sees the earlier "
+              "accesses of this thread", (_ELEMENT, CallParameter("value", "float", "the scalar to store"), _SCOPE),
+              "None", "if tj.thread_id() == 0:\n    tj.store_release(H[0, 0], 1)"),
+    Intrinsic("load_volatile", "Load an element from memory at every call; loads of it are never merged", (_ELEMENT,),
+              "Scalar", "x = tj.load_volatile(H[0, 0])\ny = tj.load_volatile(H[0, 0])"),
+    _word("fence", "Order this thread's accesses for the threads of a scope that synchronize with it through a flag",
+          "None", 'A[tj.thread_id(), 0] = 1.0\ntj.fence("gpu")', "scope"),
 )
-_SYNC_EXAMPLE = "A[tj.thread_id(), 0] = 1.0\ntj.{}()"
-_SYNCS = (
-    *(Intrinsic(f"{scope}_sync", barrier.meaning, example=_SYNC_EXAMPLE.format(f"{scope}_sync"))
-      for scope, barrier in BARRIERS.items()),
-    Intrinsic("cluster_sync", CLUSTER_SYNC.meaning, example=_SYNC_EXAMPLE.format("cluster_sync")),
-    Intrinsic("grid_sync", "waits for all threads of a cooperative launch; orders their memory accesses",
-              example=_SYNC_EXAMPLE.format("grid_sync")),
-)
-#: name -> the mode in the instruction table, and what the call names beside the value
+
+
+def _sync(scope: str, note: str = "") -> Intrinsic:
+    threads = scope.replace("cta", "CTA")
+    meaning = f"Wait for all threads of the {threads} and order their memory accesses{note}"
+    return Intrinsic(f"{scope}_sync", meaning, example=f"A[tj.thread_id(), 0] = 1.0\ntj.{scope}_sync()")
+
+
+_SYNCS = (*(_sync(str(scope)) for scope in BARRIERS), _sync("cluster"), _sync("grid", "; needs cooperative=True"))
+#: name -> the mode in the instruction table, and the name of the second parameter
 SHUFFLES = {
     "shuffle": ("idx", "lane"), "shuffle_xor": ("bfly", "mask"), "shuffle_up": ("up", "distance"),
     "shuffle_down": ("down", "distance"),
 }
-#: name -> what is asked of the lanes
+#: name -> the kind of vote in the instruction table
 VOTES = {"vote_any": "any", "vote_all": "all", "vote_ballot": "ballot"}
-_SHUFFLED = {
-    "shuffle": "the value of another lane of the warp",
-    "shuffle_xor": "the value of the lane whose index differs in the bits of a mask",
-    "shuffle_up": "the value of the lane some lanes below, or its own where there is none",
-    "shuffle_down": "the value of the lane some lanes above, or its own where there is none",
+_LANE_MEANINGS = {
+    "shuffle": "Return the value of x in another lane of the warp",
+    "shuffle_xor": "Return the value of x in the lane whose index is this lane's XOR mask",
+    "shuffle_up": "Return the value of x in the lane `distance` lower, or this lane's x if no such lane exists",
+    "shuffle_down": "Return the value of x in the lane `distance` higher, or this lane's x if no such lane exists",
+    "vote_any": "Return True if the condition holds in any lane of the warp",
+    "vote_all": "Return True if the condition holds in every lane of the warp",
+    "vote_ballot": "Return a uint32 whose bit i is the condition of lane i",
 }
 
 
 def _lanes() -> Iterator[Intrinsic]:
-    value = CallParameter("x", "float", "a thread's own value")
-    for name, meaning in _SHUFFLED.items():
-        by = SHUFFLES[name][1]
-        other = CallParameter(by, "int", "the bits") if by == "mask" else parameter(by)
-        yield Intrinsic(name, meaning, (value, other), "Scalar", f"{_THREAD}x = tj.{name}(A[i, 0], 1)")
-    for name, asked in VOTES.items():
-        gives = "Scalar" if asked == "ballot" else "bool"
-        yield _word(name, VOTE[asked].meaning, gives, f"{_THREAD}x = tj.{name}(A[i, 0] > 0)", "condition")
+    value = CallParameter("x", "float", "this thread's value")
+    for name, (_, by) in SHUFFLES.items():
+        other = CallParameter(by, "int", "the bits to flip in the lane index") if by == "mask" else parameter(by)
+        yield Intrinsic(name, _LANE_MEANINGS[name], (value, other), "Scalar", f"{_THREAD}x = tj.{name}(A[i, 0], 1)")
+    for name, kind in VOTES.items():
+        gives = "Scalar" if kind == "ballot" else "bool"
+        yield _word(name, _LANE_MEANINGS[name], gives, f"{_THREAD}x = tj.{name}(A[i, 0] > 0)", "condition")
     yield Intrinsic(
-        "uniform", "the value, which all threads of the scope hold",
-        (value, CallParameter("scope", "Any", "tj.warp, tj.warpgroup or tj.cta")), "Scalar",
+        "uniform", "Return x, which must be equal in all threads of the scope; checked builds test that",
+        (CallParameter("x", "float", "an integer or a bool_"),
+         CallParameter("scope", "Any", "tj.warp, tj.warpgroup or tj.cta")), "Scalar",
         f"{_THREAD}w = tj.uniform(i // 32, tj.warp)",
     )
 
 
-#: `tj.atomic.<name>` -> the operation in the instruction table; what is subtracted is added with the other sign
+#: `tj.atomic.<name>` -> the operation in the instruction table; sub adds the negated value
 ATOMICS = {
     "add": "add", "sub": "add", "max": "max", "min": "min", "and_": "and", "or_": "or", "xor": "xor", "exch": "exch",
     "cas": "cas",
 }
-
-
-_WHO = (
-    "An element: by each thread that comes, so `if tj.thread_id() == 0:` where one should; "
-    "a region by a tile: once for each element"
+_UPDATES = {
+    "add": "add value to the place", "sub": "subtract value from the place",
+    "max": "set the place to value if that is greater", "min": "set the place to value if that is less",
+    "and_": "set the place to its bitwise AND with value", "or_": "set the place to its bitwise OR with value",
+    "xor": "set the place to its bitwise XOR with value", "exch": "set the place to value",
+    "cas": "set the place to desired if it equals expected",
+}
+_ONCE_PER = (
+    "Every thread that executes the call updates an element, so guard it with `if tj.thread_id() == 0:` for one "
+    "update; a tile updates each element of a region once"
 )
 
 
 def _atomics() -> Iterator[Intrinsic]:
     for name, op in ATOMICS.items():
-        operation = OPERATIONS[op]
-        meaning = operation.meaning.replace("added", "subtracted") if name == "sub" else operation.meaning
-        values = ", ".join(("0", "i") if len(operation.operands) == 2 else "i")
+        operands = OPERATIONS[op].operands
+        values = ", ".join(("0", "i") if len(operands) == 2 else "i")
         yield _word(
-            f"atomic.{name}", f"the place {meaning.replace('$', '')}; gives what was there. {_WHO}", OLD,
+            f"atomic.{name}", f"Atomically {_UPDATES[name]}, and return the old value. {_ONCE_PER}", OLD,
             f"{_THREAD}before = tj.atomic.{name}(H[0, 0], {values})",
-            " ".join(("place", *operation.operands)), "order scope mask",
+            " ".join(("place", *operands)), "order scope mask",
         )
 
 
+#: name -> (meaning, example)
 _ASYNCHRONOUS = {
-    "bulk.wait": "tj.bulk.wait_read(1)\ntj.bulk.wait(0)",
-    "bulk.wait_read": "tj.bulk.wait_read(0)\ntj.cta_sync()",
-    "cp_async.commit": "tj.cta.copy_async(tj.alloc_shared((32, 8), tj.float32), A[0:32, 0:8])\ntj.cp_async.commit()",
-    "cp_async.wait": "tj.cp_async.commit()\ntj.cp_async.wait(0)",
-    "wgmma.wait": GEMM_ASYNC.example.replace("\n", "; ").replace("; tj.wgmma.wait", "\ntj.wgmma.wait"),
-    "tcgen05.wait_ld": "x = tj.alloc_tmem((128, 8), tj.float32)\ntj.tcgen05.wait_ld()",
-    "tcgen05.wait_st": "x = tj.alloc_tmem((128, 8), tj.float32)\ntj.tcgen05.wait_st()",
+    "bulk.wait": ("Wait until at most n groups of bulk copies of this thread are unfinished",
+                  "tj.bulk.wait_read(1)\ntj.bulk.wait(0)"),
+    "bulk.wait_read": ("Wait until at most n groups of bulk copies of this thread have yet to read their source",
+                       "tj.bulk.wait_read(0)\ntj.cta_sync()"),
+    "cp_async.commit": ("Make the copies that this thread started since the last commit a group",
+                        "tj.cta.copy_async(tj.alloc_shared((32, 8), tj.float32), A[0:32, 0:8])\ntj.cp_async.commit()"),
+    "cp_async.wait": ("Wait until at most n of the groups that this thread committed are unfinished",
+                      "tj.cp_async.commit()\ntj.cp_async.wait(0)"),
+    "wgmma.wait": ("Wait until at most the n latest gemm_async calls of this warpgroup are unfinished",
+                   GEMM_ASYNC.example.replace("\n", "; ").replace("; tj.wgmma.wait", "\ntj.wgmma.wait")),
+    "tcgen05.wait_ld": ("Wait for this thread's loads from tensor memory",
+                        "x = tj.alloc_tmem((128, 8), tj.float32)\ntj.tcgen05.wait_ld()"),
+    "tcgen05.wait_st": ("Wait for this thread's stores to tensor memory",
+                        "x = tj.alloc_tmem((128, 8), tj.float32)\ntj.tcgen05.wait_st()"),
 }
 
 
 def _asynchronous() -> Iterator[Intrinsic]:
     for name, row in ASYNC_CALLS.items():
-        parameters = () if row.leaves is None else (parameter("n"),)
-        yield Intrinsic(name, row.meaning.replace("$", ""), parameters, "None", _ASYNCHRONOUS.get(name, ""))
+        meaning, example = _ASYNCHRONOUS[name]
+        yield Intrinsic(name, meaning, () if row.leaves is None else (parameter("n"),), "None", example)
 
 
 def _elementwise(name: str, op: Elementwise) -> Intrinsic:
-    """Of scalars and tiles. name: as it is called."""
     parameters = tuple(CallParameter(each, "Tile | float") for each in op.operands)
     converted = "" if op.takes_floats else ".astype(tj.int32)"
     arguments = ("x > 0",) * op.conditions + ("x",) * (op.arity - op.conditions)
@@ -270,16 +296,17 @@ def _elementwise(name: str, op: Elementwise) -> Intrinsic:
 
 
 def _reduction(reduction: Reduction) -> Intrinsic:
-    axis = CallParameter("axis", "int | tuple[int, ...] | None", "the axes that are reduced; all unless given", None)
-    of_result = CallParameter("dtype", f"{_TYPES} | None", "of the result, in which elements are combined", None)
+    axis = CallParameter("axis", "int | tuple[int, ...] | None", "the axes to reduce; all if None", None)
+    of_result = CallParameter("dtype", f"{_TYPES} | None", "the type of the result; elements are accumulated as those "
+                              "of this type are", None)
     dtype = (of_result,) if reduction.grows else ()
-    parameters = (CallParameter("x", "Tile"), axis, *dtype, parameter("keepdims", optional=True))
+    parameters = (CallParameter("x", "Tile", "the tile"), axis, *dtype, parameter("keepdims", optional=True))
     meaning = f"over axes of a tile: {reduction.meaning}"
     return Intrinsic(reduction.name, meaning, parameters, REDUCED, f"{_LOAD}y = tj.{reduction.name}(x, axis=1)")
 
 
 def words() -> Iterator[Intrinsic]:
-    """Every function that is called as `tj.<name>`, or `tj.<group>.<name>`."""
+    """Yield every function that is called as `tj.<name>` or `tj.<group>.<name>`."""
     yield from (*_MEMORY, *_BARRIERS, *_IDS, *_TILES, *_ORDERED, *_SYNCS, *_lanes(), *_atomics(), *_asynchronous())
     for name, op in ELEMENTWISE.items():
         yield _elementwise(name, op)

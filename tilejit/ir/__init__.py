@@ -1,1 +1,1 @@
-"""The IR: nodes, constructors, facts, text, verifier, and which threads are active where."""
+"""The IR: nodes, constructors, facts, text format, verifier and analyses."""

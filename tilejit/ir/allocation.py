@@ -1,6 +1,6 @@
-"""Memory that a kernel allocates: the layouts that fit it, and the default layout and alignment.
+"""Rules for the memory that a kernel allocates: valid layouts, the default layout, and alignment.
 
-The frontend's `tj.alloc_*` and the dispatcher's `tj.operand` both ask here. The errors name no place.
+Shared by the frontend's `tj.alloc_*` and by `tj.operand`. The errors raised here carry no source location.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from ..errors import KernelTypeError, LayoutError
 from ..layout import TMEM_LANES, Swizzle, TileLayout, datapath
 from ..wording import shown
 
-#: bytes that divide the address; tensor memory is addressed by whole columns of 32 bits
+#: default alignment in bytes; tensor memory is addressed in columns of 32 bits
 _ALIGN = {"shared": 128, "local": 16, "tmem": 4}
 
 
 def check_extents(shape: tuple[int, ...]) -> None:
-    """Raises KernelTypeError unless every extent is positive."""
+    """Raise KernelTypeError unless every extent is positive."""
     if any(extent < 1 for extent in shape):
         raise KernelTypeError(f"extents must be positive; got {shape}", hint="give each at least 1")
 
 
 def check_tile_extents(shape: tuple[int, ...]) -> None:
-    """Raises KernelTypeError where an extent is negative; a tile that is a value may have no elements."""
+    """Raise KernelTypeError if an extent is negative; a tile that is a value may be empty."""
     if any(extent < 0 for extent in shape):
         raise KernelTypeError(f"extents can't be negative; got {shape}", hint="give each at least 0")
 
 
 def check_rank(shape: tuple[int, ...]) -> None:
-    """Raises KernelTypeError for memory without a dimension."""
+    """Raise KernelTypeError for an empty shape."""
     if not shape:
         raise KernelTypeError("memory needs at least one dimension", hint="a single element has shape (1,)")
 
 
 def check_element_type(space: str, dtype: DType) -> None:
-    """Raises KernelTypeError where memory of a space can't hold elements of a type."""
+    """Raise KernelTypeError if memory of this space can't hold elements of this type."""
     if space == "tmem" and dtype.bits not in (8, 16, 32):
         raise KernelTypeError(
             f"tensor memory holds elements of 8, 16 and 32 bits; {dtype} has {dtype.bits}", hint="use a narrower type"
@@ -44,10 +44,10 @@ def check_element_type(space: str, dtype: DType) -> None:
 
 
 def fitting_layout(layout: object, shape: tuple[int, ...], space: str) -> TileLayout:
-    """The layout that a kernel names for memory of a shape, grouped by the shape's dimensions.
+    """Return the layout that a kernel passes for memory of this shape, grouped by the shape's dimensions.
 
-    A Swizzle stands for the row-major layout with that swizzle.
-    raises: LayoutError where it doesn't fit the shape or the kind of memory, KernelTypeError where it isn't a layout.
+    A Swizzle means the row-major layout with that swizzle.
+    raises: LayoutError if it doesn't fit the shape or the space, KernelTypeError if it isn't a layout.
     """
     if isinstance(layout, Swizzle):
         layout = TileLayout.row_major(shape, layout)
@@ -73,7 +73,7 @@ def _fitting(layout: TileLayout, shape: tuple[int, ...], space: str) -> TileLayo
             )
     if space == "shared" and layout.scope is not None:
         raise LayoutError(
-            f"{layout!r} has thread axes; shared memory is one memory for all threads",
+            f"{layout!r} has thread axes, but shared memory is common to all threads",
             hint="use memory strides only, as in S[(32, 8) : (8, 1)]",
         )
     if space == "tmem":
@@ -84,7 +84,6 @@ def _fitting(layout: TileLayout, shape: tuple[int, ...], space: str) -> TileLayo
 
 
 def _check_tensor_memory(layout: TileLayout) -> None:
-    """Raises LayoutError unless a layout is one of lanes and columns."""
     strange = [axis.name for axis in layout.axes() if axis.name not in ("TLane", "TCol")]
     if strange or layout.swizzle is not None:
         raise LayoutError(
@@ -93,28 +92,28 @@ def _check_tensor_memory(layout: TileLayout) -> None:
         )
     if layout.span("TLane") > TMEM_LANES:
         raise LayoutError(
-            f"{layout!r} reaches lane {layout.span('TLane') - 1}; there are {TMEM_LANES}",
+            f"{layout!r} reaches lane {layout.span('TLane') - 1}; tensor memory has {TMEM_LANES}",
             hint="put further rows into further columns (TCol)",
         )
 
 
 def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
-    """The layout where none was given: row-major, and of tensor memory a row a lane.
+    """Return the layout used if the kernel passes none: row-major, or one row per lane in tensor memory.
 
-    raises: KernelTypeError for tensor memory with another number of rows than lanes.
+    raises: KernelTypeError if a tensor memory tile doesn't have one row per lane.
     """
     if space != "tmem":
         return TileLayout.row_major(shape)
     if len(shape) != 2 or shape[0] != TMEM_LANES:
         raise KernelTypeError(
-            f"a tensor memory tile has {TMEM_LANES} rows where no layout is given; its shape is {shape}",
+            f"without a layout, a tensor memory tile has {TMEM_LANES} rows; its shape is {shape}",
             hint='give a layout: tj.tmem.datapath("F" or "B", rows, columns) has 64 rows',
         )
     return datapath("D", *shape)
 
 
 def alignment(space: str, dtype: DType, layout: TileLayout) -> int:
-    """Bytes that divide the address of memory that a kernel makes; a swizzle wants whole periods."""
+    """Return the alignment of allocated memory in bytes; a swizzle needs whole periods."""
     align = _ALIGN[space]
     if space == "shared" and layout.swizzle is not None and not layout.swizzle.is_identity:
         return max(align, layout.swizzle.period * dtype.bytes)

@@ -1,4 +1,4 @@
-"""How many CTAs a cluster has, and the number that says where in it a CTA is."""
+"""The size of a cluster and the special registers that hold a CTA's rank in it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import math
 
 __all__ = ["Cluster", "ctas_along", "has_one_axis", "rank_name"]
 
-#: CTAs of a cluster in each dimension
+#: CTAs per cluster in each dimension
 Cluster = tuple[int, int, int]
 
 
 def ctas_along(cluster: Cluster | None, axis: int | None) -> int:
-    """How many CTAs of a cluster lie along an axis; 1 where there is none, or no axis is named."""
+    """Return the number of CTAs of a cluster along an axis; 1 without a cluster or an axis."""
     return 1 if cluster is None or axis is None else cluster[axis]
 
 
 def has_one_axis(cluster: Cluster, axis: int) -> bool:
-    """Whether all CTAs of a cluster lie along an axis."""
+    """True if all CTAs of a cluster lie along one axis."""
     return math.prod(cluster) == cluster[axis]
 
 
 def rank_name(cluster: Cluster, axis: int | None = None) -> str:
-    """The special register of this CTA's index in its cluster along an axis, or in all.
+    """Return the special register that holds this CTA's rank along an axis of its cluster, or in the whole cluster.
 
-    Where all CTAs lie along the axis these are the same, and the latter is in a register, while ptxas divides to find
-    the former.
+    If all CTAs lie along the axis, both ranks are equal. The rank in the whole cluster is then preferred: it is in
+    a register, while ptxas computes the other by a division.
     """
-    is_in_all = axis is None or has_one_axis(cluster, axis)
-    return "cluster_rank" if is_in_all else f"cluster_rank.{axis}"
+    is_whole = axis is None or has_one_axis(cluster, axis)
+    return "cluster_rank" if is_whole else f"cluster_rank.{axis}"

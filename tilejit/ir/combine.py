@@ -1,4 +1,4 @@
-"""A user's function that makes one of two, as expressions: what `reduce` carries as its attribute `combine`."""
+"""A user's combine function as expressions: the value of the attribute `combine` of `reduce`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Combine(CombineFunction):
-    """A function of two tuples of values to a tuple, in expressions of nothing but its own variables.
+    """A function from two tuples of values to one, as expressions over its parameters `lower` and `higher`.
 
-    lower, higher: its parameters. steps: what it computes on the way, each from the ones before.
+    steps: intermediate values; each may use those before it.
     """
 
     lower: tuple[Var, ...]
@@ -49,7 +49,7 @@ class Combine(CombineFunction):
     def applied(
         self, lower: Sequence[Expr], higher: Sequence[Expr], named: Callable[[str, Expr], Expr]
     ) -> tuple[Expr, ...]:
-        """What it makes of two tuples of expressions. named: gives a value a name like this one."""
+        """Return the combination of two tuples of expressions. named: binds a value to a new name."""
         values = {var.name: value for var, value in zip((*self.lower, *self.higher), (*lower, *higher), strict=True)}
         for step in self.steps:
             values[step.var.name] = named(step.var.name, _with(step.value, values))
@@ -57,7 +57,6 @@ class Combine(CombineFunction):
 
 
 def _with(expr: Expr, values: Mapping[str, Expr]) -> Expr:
-    """The expression with values in place of its variables."""
     match expr:
         case Var():
             return values[expr.name]
@@ -66,5 +65,5 @@ def _with(expr: Expr, values: Mapping[str, Expr]) -> Expr:
         case Cast():
             return replace(expr, x=_with(expr.x, values))
         case _:
-            assert isinstance(expr, Const), f"{expr} stands in a combine function"
+            assert isinstance(expr, Const), f"{expr} occurs in a combine function"
             return expr

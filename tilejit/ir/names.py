@@ -1,6 +1,6 @@
-"""Names of a kernel: those that it defines, those that expressions follow from, and new ones for what is added.
+"""Names in a kernel: defined names, names that expressions depend on, and fresh names.
 
-A new name is a stem with a number, which nothing else of the kernel has.
+A fresh name is a stem with a number that no other name of the kernel has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["FreshNames", "defined_names", "names_in", "sources"]
 
 
 def defined_names(body: Block) -> Set[str]:
-    """The names that statements give to variables and buffers."""
+    """Return the names of all variables and buffers that the statements define."""
     kinds = walk.inventory(body).kinds
     buffers: Sequence[type[Alloc | BufferView]] = walk.BUFFERS
     variables: Sequence[type[Let | Declare | For | Atomic | Instruction | WaitPhase]] = walk.VARIABLES
@@ -29,12 +29,12 @@ def defined_names(body: Block) -> Set[str]:
 
 @remembered
 def names_in(expr: Expr) -> frozenset[str]:
-    """The variables in an expression."""
+    """Return the names of the variables in an expression."""
     return frozenset([part.name for part in walk.inputs(expr) if isinstance(part, Var)])
 
 
 def sources(body: Block, exprs: Iterable[Expr]) -> frozenset[str]:
-    """The variables that expressions follow from by the definitions in a block, those that they name among them."""
+    """Return the names of the variables that expressions depend on, through the `Let`s of a block."""
     lets = {stmt.var.name: stmt.value for stmt in walk.each(body, Let)}
     waiting, names = list(exprs), set[str]()
     while waiting:
@@ -45,7 +45,7 @@ def sources(body: Block, exprs: Iterable[Expr]) -> frozenset[str]:
 
 
 class FreshNames:
-    """Names that no other has. taken: the names there are; of these only some end in a number. first: the least."""
+    """A supply of names that aren't in `taken`. first: the first number to use."""
 
     def __init__(self, taken: Set[str], first: int = 0) -> None:
         self._taken = taken
@@ -53,7 +53,7 @@ class FreshNames:
 
     @classmethod
     def of(cls, kernel: Kernel) -> FreshNames:
-        """Names that neither a kernel's statements nor its parameters have."""
+        """Return fresh names for a kernel, distinct from those of its statements and parameters."""
         names = set(defined_names(kernel.body))
         for param in kernel.params:
             defined = param.defines
@@ -62,7 +62,7 @@ class FreshNames:
         return cls(names)
 
     def name(self, stem: str) -> str:
-        """`stem` with the next number. Numbers aren't given twice, whatever the stem."""
+        """Return `stem` with the next number. No number is used twice, even with different stems."""
         while True:
             name = f"{stem}.{next(self._numbers)}"
             if name not in self._taken:

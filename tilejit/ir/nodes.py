@@ -1,16 +1,16 @@
-"""The IR: tile operations and lane operations are one language at three levels.
+"""Statements and kernels. Tile operations and lane operations form one language at three levels.
 
-Scalar expressions, memory and places are in `values`, kernel parameters in `params`; here are statements and kernels.
+Scalar expressions, memory and places are in `values`, kernel parameters in `params`.
 
-*Open level*, what the frontend makes: `TileOp`s on `Region`s, `Element` reads and writes, scalar control flow. Local
-tiles that nobody laid out are `Open`.
-*Tile level*: the same, and every tile has a layout.
-*Lane level*, what lowering leaves: one thread's view. No `TileOp` and no `Element` remains; memory is touched
-through `Vector`s, flat runs of a buffer's storage, by `Move`, `Load` and `Store`; local buffers are registers, or
-local memory where `Alloc` says so.
+*Open level*, from the frontend: `TileOp`s on `Region`s, reads and writes of `Element`s, scalar control flow. Local
+tiles without an explicit layout are `Open`.
+*Tile level*: the same, but every tile has a layout.
+*Lane level*, after lowering: the view of one thread, without `TileOp` and `Element`. Memory is accessed through
+`Vector`s, contiguous elements of a buffer's storage, by `Move`, `Load` and `Store`. Local buffers are in registers, or
+in local memory if `Alloc` says so.
 
-Nodes are frozen and compare by what they say; `span` is left out of equality. Operands are fields in the order in
-which they print. Statements hold tuples of statements; a `Var` carries the facts known of its value.
+Nodes are frozen and compare structurally, without `span`. Operands are fields, in the order in which they print.
+Blocks are tuples of statements. A `Var` carries what is known about its value.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
 
 @lean(frozen=True, slots=True)
 class Let:
-    """Defines `var`, once."""
+    """Defines `var`, which isn't reassigned."""
 
     var: Var
     value: Expr
@@ -66,7 +66,7 @@ class Let:
 
 @lean(frozen=True, slots=True)
 class Declare:
-    """Defines a variable that `Assign` may change; no facts hold of it. init: None where it begins without a value."""
+    """Defines a variable that `Assign` may change, so that no facts hold for it. init: None leaves it undefined."""
 
     var: Var
     init: Expr | None
@@ -84,33 +84,29 @@ class Assign:
 
 @lean(frozen=True, slots=True)
 class Alloc:
-    """Makes a shared, local or tmem buffer that lives as long as the kernel.
-
-    addressed: a local buffer lives in the thread's local memory instead of its registers, so that it can be indexed
-    by values known only at run time (lane level).
-    arrivals: of a buffer of barriers, which are ready before the first statement: how many complete a phase.
-    call: of a ring's barriers: what arrives there once a step, "commit" or "release".
-    along: of a ring's barriers: the axis of the cluster along which one copy may fill a stage of all CTAs. A stage is
-    free when all of them have released it: who arrives by "release" does so in each of them, so that `arrivals` of
-    each CTA complete a phase.
-    """
+    """Allocates a shared, local or tmem buffer that lives as long as the kernel."""
 
     buffer: Buffer
+    #: the local buffer is in local memory instead of registers, so that run-time values can index it (lane level)
     addressed: bool = False
+    #: for a buffer of barriers, initialized before the first statement: number of arrivals that complete a phase
     arrivals: int = 0
+    #: for a ring's barriers the call that arrives there once per step: "commit" or "release"
     call: str = ""
+    #: for a ring's barriers the multicast axis of the cluster: one copy may fill a stage of all CTAs along it. As a
+    #: stage is free only when all of them have released it, "release" arrives in each, and `arrivals` counts per CTA
     along: int | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
     def reach(self) -> int | None:
-        """The axis of the cluster in all of whose CTAs those arrive who arrive here; None where only here."""
+        """The axis of the cluster along which an arrival is delivered to all CTAs, or None if it is local."""
         return self.along if self.call == "release" else None
 
 
 @lean(frozen=True, slots=True)
 class BufferView:
-    """Names a view: `buffer.base` says of what."""
+    """Defines a view of `buffer.base`."""
 
     buffer: Buffer
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -131,11 +127,11 @@ class Store:
 
 @lean(frozen=True, slots=True)
 class Atomic:
-    """Updates one element of global or shared memory at once: no other thread's atomic update comes in between.
+    """Updates one element of global or shared memory atomically.
 
     op: one of `tilejit.isa.atomics.OPERATIONS`. place: an `Element` at tile level, a `Vector` of width 1 at lane level.
-    operands: what the operation takes, of the element's type; where that is a float, `exch` takes its bits.
-    order: one of `ORDERS["atomic"]`. var: defined as what was there before; None where nobody wants to know.
+    operands: of the element's type; `exch` of a float exchanges its bits.
+    order: one of `ORDERS["atomic"]`. var: defined as the old value; None if it isn't used.
     """
 
     op: str
@@ -156,10 +152,10 @@ class If:
 
 @lean(frozen=True, slots=True)
 class For:
-    """`var` from start to stop (exclusive) in steps, as Python's range; a step of 0 makes no turn.
+    """`var` from start to stop (exclusive) in steps, as in Python's range; a step of 0 gives no iterations.
 
-    All are of one type, except that the step of an unsigned variable may be of the signed type of its width.
-    unrolled: written out by a pass, with a constant for `var` in each turn (bounds constant; lane level only).
+    All are of one type, except that the step of an unsigned variable may have the signed type of the same width.
+    unrolled: a pass expands the iterations, with a constant for `var` in each (constant bounds; lane level only).
     """
 
     var: Var
@@ -173,7 +169,7 @@ class For:
 
 @lean(frozen=True, slots=True)
 class Loop:
-    """Repeats until a `Break` (what Python's `while` becomes)."""
+    """Repeats until a `Break`: a Python `while`."""
 
     body: tuple[Stmt, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -191,14 +187,14 @@ class Continue:
 
 @lean(frozen=True, slots=True)
 class Return:
-    """Ends this thread."""
+    """Ends the thread."""
 
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @lean(frozen=True, slots=True)
 class Sync:
-    """A barrier among the threads of one scope, by its name."""
+    """A barrier for the threads of the named scope."""
 
     scope: str
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -206,12 +202,12 @@ class Sync:
 
 @lean(frozen=True, slots=True)
 class Arrive:
-    """Each instance of a scope arrives once at a barrier in shared memory, by its leader.
+    """Each instance of a scope arrives once at a barrier in shared memory, through its leader.
 
-    What the instance's threads did before comes before what others do who wait for the phase.
+    Everything that the instance's threads did before is ordered before what threads do after waiting for the phase.
     place: an `Element` at tile level, a `Vector` of width 1 at lane level.
-    bytes: how many bytes of copies the phase awaits besides, as an int32; None for none.
-    word: by which messages call it.
+    bytes: number of bytes copied asynchronously that the phase waits for in addition, an int32, or None.
+    word: the operation's name in messages.
     """
 
     place: Element | Vector
@@ -223,10 +219,10 @@ class Arrive:
 
 @lean(frozen=True, slots=True)
 class WaitPhase:
-    """Waits, thread by thread, until a phase of a barrier is complete. A phase below 0 is.
+    """Waits, in each thread, until a phase of a barrier is complete. A negative phase is complete.
 
-    place: as `Arrive` has it. phase: its number, an int32; the barrier is in this phase or in the next one.
-    var: instead of waiting, a bool_ that is defined as whether it is complete.
+    place: as in `Arrive`. phase: its number, an int32; the barrier is in this phase or the next one.
+    var: if not None, the statement doesn't wait, and defines this bool_ as whether the phase is complete.
     """
 
     place: Element | Vector
@@ -237,9 +233,9 @@ class WaitPhase:
 
 @lean(frozen=True, slots=True)
 class Expect:
-    """Each instance of a scope has the present phase of a barrier await so many bytes of copies besides.
+    """Each instance of a scope adds bytes of asynchronous copies to what the current phase of a barrier waits for.
 
-    place: as `Arrive` has it. bytes: an int32. scope: its leader does it; of "thread" each one for itself.
+    place: as in `Arrive`. bytes: an int32. scope: its leader executes the statement.
     """
 
     place: Element | Vector
@@ -248,17 +244,17 @@ class Expect:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-#: what an `Assert` can be about: what the kernel's author asserted, or what checked builds hold against a kernel
+#: the rules that an `Assert` checks: the author's assertions and the checks that checked builds add
 RULES = ("assert", "bounds", "front", "overlap", "unwritten", "uniform", "division")
 
 
 @lean(frozen=True, slots=True)
 class Assert:
-    """Ends the thread where the condition doesn't hold, and leaves a record of it.
+    """Ends the thread if the condition is false, and records the failure.
 
-    rule: which of `RULES` the thread breaks there.
-    values: numbers of int64 that the record keeps, at most `AssertionsParam.VALUES`. Where the rule isn't "assert",
-    `{0}`, `{1}`, … in the message stand for them.
+    rule: the rule of `RULES` that is broken.
+    values: int64 numbers for the record, at most `AssertionsParam.VALUES`. Unless the rule is "assert", the message
+    refers to them as `{0}`, `{1}`, …
     """
 
     cond: Expr
@@ -270,7 +266,7 @@ class Assert:
 
 @lean(frozen=True, slots=True)
 class Print:
-    """Prints text and scalars, already in order and with their separators."""
+    """Prints text and scalars, in order and with separators included."""
 
     parts: tuple[str | Expr, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -278,21 +274,19 @@ class Print:
 
 @lean(frozen=True, slots=True)
 class TileOp:
-    """A tile operation that the threads of one scope carry out together (tile level).
+    """A tile operation that the threads of one scope execute together (tile level)."""
 
-    name: of its record, in `tilejit.ops.tile`. scope: name of a record in `tilejit.scopes`.
-    operands: as the record lists them, the destination first; None for an optional one that isn't given where a later
-    one is.
-    attrs: (name, value) pairs in the order of the record's, values plain Python.
-    record: what there is to say of the operation. tiles: those among the operands, by name, in order.
-    """
-
+    #: name of the operation's record in `tilejit.ops.tile`
     name: str
+    #: name of a record in `tilejit.scopes`
     scope: str
+    #: in the record's order, the destination first; None for an omitted optional operand before a present one
     operands: tuple[Region | Expr | None, ...]
+    #: (name, value) pairs in the record's order; values are plain Python
     attrs: tuple[tuple[str, AttributeValue], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
     record: TileOperation = field(init=False, compare=False, repr=False)
+    #: the operands that are regions, by name, in order
     tiles: Mapping[str, Region] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -304,72 +298,72 @@ class TileOp:
         object.__setattr__(self, "tiles", tiles)
 
     def operand(self, name: str) -> Region | Expr | None:
-        """The operand of this name, None for an optional one that isn't given."""
+        """Return the named operand, or None if it is omitted."""
         position = self.record.position(name)
         return self.operands[position] if position < len(self.operands) else None
 
     def region(self, name: str) -> Region:
-        """The operand of this name, a region."""
+        """Return the named operand, which must be a region."""
         tile = self.tiles.get(name)
         if tile is not None:
             return tile
         operand = self.operand(name)
-        assert isinstance(operand, Region), f"{name} of {self.name} is no region"
+        assert isinstance(operand, Region), f"{name} of {self.name} isn't a region"
         return operand
 
     @property
     def index(self) -> Region | Expr | None:
-        """What says where its gathered region lies; None where it has none."""
+        """The operand that positions the gathered region, or None."""
         return self.operand(INDEX.name) if INDEX.name in self.record.positions else None
 
     @property
     def gathered(self) -> Region | None:
-        """The tile whose place its index says; None where it has none."""
+        """The gathered region, or None."""
         return next((o for o in self.tiles.values() if o.gathered is not None), None)
 
     def value(self, name: str) -> Expr | None:
-        """The operand of this name, a scalar; None for an optional one that isn't given."""
+        """Return the named operand, which must be a scalar, or None if it is omitted."""
         operand = self.operand(name)
-        assert not isinstance(operand, Region), f"{name} of {self.name} is no scalar"
+        assert not isinstance(operand, Region), f"{name} of {self.name} isn't a scalar"
         return operand
 
     @property
     def given(self) -> tuple[Region | Expr, ...]:
-        """The operands without those that aren't given, of whatever kind."""
+        """The operands that are present."""
         return tuple([o for o in self.operands if o is not None])
 
     @property
     def written(self) -> tuple[Region, ...]:
-        """The regions that it writes, of whatever kind."""
+        """The regions that the operation writes."""
         pairs = zip(self.operands, self.record.operands, strict=False)
         return tuple([o for o, rule in pairs if rule.written and isinstance(o, Region)])
 
     @property
     def read(self) -> tuple[Region, ...]:
-        """The regions that it may read, of whatever kind, those that it updates among them."""
-        pairs = zip(self.operands, self.record.operands, strict=False)
-        return tuple([
-            o for o, rule in pairs
-            if rule.read and isinstance(o, Region) and (not rule.read_where or self.condition(rule.read_where) != FALSE)
-        ])
+        """The regions that the operation may read, including those that it updates."""
+        return tuple([region for region, cond in self._reads() if cond != FALSE])
 
     @property
     def surely_read(self) -> tuple[Region, ...]:
-        """The regions that it reads in any case."""
-        pairs = zip(self.operands, self.record.operands, strict=False)
-        return tuple([
-            o for o, rule in pairs
-            if rule.read and isinstance(o, Region) and (not rule.read_where or self.condition(rule.read_where) == TRUE)
-        ])
+        """The regions that the operation always reads."""
+        return tuple([region for region, cond in self._reads() if cond == TRUE])
+
+    def _reads(self) -> list[tuple[Region, Expr]]:
+        """Return the regions that the operation reads, each with its condition."""
+        return [
+            (o, self.condition(rule.read_where) if rule.read_where else TRUE)
+            for o, rule in zip(self.operands, self.record.operands, strict=False)
+            if rule.read and isinstance(o, Region)
+        ]
 
     def condition(self, name: str) -> Expr:
-        """The operand of this name, a condition; true where it isn't given."""
+        """Return the named operand, a condition; true if it is omitted."""
         value = self.value(name)
         return TRUE if value is None else value
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The optional operands that are given, by name."""
+        """The names of the optional operands that are present."""
         given = self.operands
         if len(given) <= self.record.required:
             return ()
@@ -383,34 +377,34 @@ class TileOp:
 
     @property
     def inputs(self) -> dict[str, Region | Expr]:
-        """The tiles and scalars but for those that it writes, by name, in order."""
+        """The tiles and scalars that the operation doesn't write, by name, in order."""
         given = self.operands
         return {n: o for n, k in self.record.inputs if k < len(given) and (o := given[k]) is not None}
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...] | None]:
-        """Each tile's shape, and None for a scalar, by name."""
+        """The shape of each tile, and None for each scalar, by name."""
         return {name: o.shape if isinstance(o, Region) else None for name, o in self.elements.items()}
 
     @property
     def dtypes(self) -> dict[str, DType]:
-        """The types of tiles and scalars, by name."""
+        """The types of the tiles and scalars, by name."""
         return {name: o.dtype for name, o in self.elements.items()}
 
     def attr(self, name: str) -> AttributeValue:
-        """The attribute's value, its default where it isn't given, None where there is neither."""
+        """Return the value of an attribute: its default if it isn't set, None without a default."""
         value = dict(self.attrs).get(name)
         return self.record.defaults.get(name) if value is None else value
 
 
 @lean(frozen=True, slots=True)
 class Move:
-    """Moves one vector in one access: memory to registers, registers to memory, or between registers (lane level).
+    """Moves one vector in one access: memory to registers, registers to memory, or registers to registers (lane level).
 
-    predicate: the access happens where it holds. otherwise: what the destination registers get where it doesn't;
-    None leaves them (or memory) as they are.
-    order: one of `ORDERS["move"]`, of the access of memory.
-    cache: what caches should do with global memory, one of the choices of `ops.copies.CACHE`; "" where that is theirs.
+    predicate: the condition of the access. otherwise: the value of the destination registers if it is false; if None,
+    the destination keeps its value.
+    order: one of `ORDERS["move"]`, for the memory access.
+    cache: a cache hint for global memory, one of the choices of `ops.copies.CACHE`, or "".
     """
 
     dst: Vector
@@ -423,23 +417,23 @@ class Move:
 
     @property
     def memory(self) -> Vector:
-        """The side that isn't registers; the source where both are."""
+        """The side in memory; the source if both are registers."""
         return self.src if self.dst.buffer.space == "local" else self.dst
 
 
 @lean(frozen=True, slots=True)
 class Descriptor:
-    """What tells tensor cores where a tile lies in shared memory: 64 bits (lane level).
+    """The 64-bit descriptor of a tile in shared memory for tensor cores (lane level).
 
-    The address of `place` in units of 16 bytes, without bits from 18 on, plus `constant`, which says the rest.
-    In a cluster those bits say which CTA it is, and would change other fields.
+    Its value is the address of `place` in units of 16 bytes, without bits 18 and up, plus `constant`, the other fields.
+    In a cluster the omitted address bits hold the CTA's rank, and would change other fields.
     """
 
     place: Vector
     constant: int
 
 
-#: what an instruction takes
+#: an operand of an instruction
 Input = Expr | Vector | Descriptor
 
 
@@ -447,10 +441,10 @@ Input = Expr | Vector | Descriptor
 class Instruction:
     """One instruction from the instruction table (`tilejit.isa`), by name.
 
-    At tile level it takes scalars only and has no outputs, as `cp.async.wait` and `vote.any`.
-    outputs: local vectors that it fills. inputs: scalars, or vectors whose address (shared, global, tmem) or registers
-    (local) it takes, or descriptors. Registers that it both takes and returns come first in outputs and in inputs.
-    var: defined as what it gives besides the outputs, or instead of them.
+    At tile level it has only scalar operands and no outputs, as `cp.async.wait` and `vote.any`.
+    outputs: local vectors. inputs: scalars, descriptors, or vectors, whose address (shared, global, tmem) or registers
+    (local) it takes. Registers that are both read and written come first in outputs and in inputs.
+    var: defined as the scalar result.
     """
 
     name: str
@@ -461,7 +455,7 @@ class Instruction:
 
     @property
     def places(self) -> tuple[Vector, ...]:
-        """The places that its inputs name: registers, and where in memory the addresses lead that it takes."""
+        """The places among the inputs: registers, and memory whose address is taken."""
         places: list[Vector] = []
         for x in self.inputs:
             if isinstance(x, Vector):
@@ -471,13 +465,13 @@ class Instruction:
         return tuple(places)
 
 
-#: a statement that holds no other statements, and after which the next one is executed
+#: a statement without nested statements, after which control continues with the next one
 Simple = (
     Let | Declare | Assign | Alloc | BufferView | Store | Atomic | Sync | Arrive | WaitPhase | Expect | Assert | Print
     | TileOp | Move | Instruction
 )
 
-#: a statement after which the next one isn't executed
+#: a statement after which control doesn't reach the next one
 Jump = Break | Continue | Return
 
 Stmt = Simple | Jump | If | For | Loop
@@ -485,23 +479,24 @@ Stmt = Simple | Jump | If | For | Loop
 
 @lean(frozen=True, slots=True)
 class Kernel:
-    """A whole kernel at either level.
-
-    threads: of a CTA. target: name of the architecture. max_registers: a limit per thread, or None.
-    cluster: CTAs of a cluster in each dimension, or None. debug: a checked build: assertions are compiled in.
-    cooperative: all CTAs of a launch run at the same time, so that they may wait for each other.
-    memory: where its shared and tmem buffers live, and barriers that have numbers; empty before that is decided.
-    """
+    """A whole kernel, at any level."""
 
     name: str
     params: tuple[Param, ...]
+    #: per CTA
     threads: int
+    #: name of the architecture
     target: str
     body: tuple[Stmt, ...]
+    #: limit per thread, or None
     max_registers: int | None = None
+    #: CTAs per cluster in each dimension, or None
     cluster: tuple[int, int, int] | None = None
+    #: checked build: assertions are compiled in
     debug: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+    #: all CTAs of a launch run at the same time, so that they may wait for each other
     cooperative: bool = False
+    #: placement of shared and tmem buffers and of numbered barriers; empty until it is decided
     memory: tuple[MemoryPlacement, ...] = ()
 

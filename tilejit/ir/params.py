@@ -1,4 +1,4 @@
-"""Kernel parameters: what a launch passes, in the IR and to what loads a compiled kernel."""
+"""Kernel parameters: the values that a launch passes, as seen by the IR and by the loader of compiled kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 class PointerParam:
     """The address of an array's first element.
 
-    of: the name of the argument. written: the kernel may write through it. noalias: no other argument overlaps it.
+    of: the argument's name. written: the kernel may write through it. noalias: no other argument overlaps it.
     """
 
     of: str
@@ -41,7 +41,7 @@ class PointerParam:
 
 @dataclass(frozen=True, slots=True)
 class _NumberParam:
-    """A number that the kernel knows as `var`. of: the name of the argument that it comes from."""
+    """A number, which the kernel uses as `var`. of: the name of the argument that it comes from."""
 
     of: str
     var: Var
@@ -56,14 +56,12 @@ class _NumberParam:
     def size_bytes(self) -> int:
         return self.var.dtype.bytes
 
-    @property
-    def align_bytes(self) -> int:
-        return self.var.dtype.bytes
+    align_bytes = size_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam(_NumberParam):
-    """An argument that is a number."""
+    """A scalar argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +80,15 @@ class StrideParam(_NumberParam):
 
 @dataclass(frozen=True, slots=True)
 class AddressParam(_NumberParam):
-    """The address of an array's first element, as a number: what checked builds compare."""
+    """The address of an array's first element as a number, for comparisons in checked builds."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssertionsParam:
-    """The address of a record, which the first thread whose `assert` fails fills in.
+    """The address of a record that the first thread to fail an assertion fills in.
 
-    WORDS: the names of the record's first 32-bit words. code: 0 while none has failed, else 1 plus the number of the
-    assertion in the kernel. padding: aligns what follows, `VALUES` numbers of int64.
+    WORDS: names of the record's first 32-bit words. code: 0, or 1 + the number of the failed assertion in the kernel.
+    padding: aligns the int64 `VALUES` that follow.
     """
 
     WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z", "padding")
@@ -106,9 +104,10 @@ class AssertionsParam:
 
 @dataclass(frozen=True, slots=True)
 class BarrierParam:
-    """The address of a word by which the CTAs of a cooperative launch wait for each other.
+    """The address of a word through which the CTAs of a cooperative launch synchronize.
 
-    Its highest bit changes when all have come; the others are 0 before and after. No two launches at a time have one.
+    Its highest bit flips when all have arrived; the other bits are 0 before and after. Concurrent launches don't share
+    one.
     """
 
     buffer: Buffer
@@ -124,35 +123,39 @@ class BarrierParam:
 
 @dataclass(frozen=True, slots=True)
 class TensorMapSpec:
-    """Which boxes of an array TMA copies.
+    """A tiling of an array into boxes that TMA copies.
 
-    of: the name of the argument. dtype: of its elements. axes: its dimensions in the order of the hardware, the one
-    with stride 1 first. box: elements along each, and along one of extent 1 where the array has a single dimension.
-    swizzle: of the box in shared memory, "none", "32B", "64B" or "128B".
-    RANKS: dimensions of a box. MOST_BOX: elements along one of them. UNIT_BYTES: what divides addresses, strides and
-    rows of boxes, and starts in them. MOST_BOX_BYTES: of a box, as an H100's driver has it.
-    EXTENT_END, STRIDE_END_BYTES: below these are an array's extents and strides; a map tells of extents up to 2^32,
-    coordinates are int32, and the greatest that is a multiple of 16 lies outside.
     source: CUDA driver API, "Tensor Map Object Management": cuTensorMapEncodeTiled
     """
 
+    #: the argument's name
     of: str
     dtype: DType
+    #: the array's dimensions in TMA's order: the one with stride 1 first
     axes: tuple[int, ...]
+    #: elements along each axis; for a one-dimensional array also 1 along an added axis of extent 1
     box: tuple[int, ...]
+    #: swizzle of the box in shared memory: "none", "32B", "64B" or "128B"
     swizzle: str
 
+    #: possible numbers of dimensions of a box
     RANKS: ClassVar[range] = range(2, 6)
+    #: limit of the elements along one dimension of a box
     MOST_BOX: ClassVar[int] = 256
+    #: divisor of addresses, strides, and rows of boxes and their starts
     UNIT_BYTES: ClassVar[int] = 16
+    #: limit of a box's size, as measured with an H100's driver
     MOST_BOX_BYTES: ClassVar[int] = 232_448
+    #: exclusive limit of an array's extents. A map can hold up to 2^32, but coordinates are int32, and the greatest
+    #: multiple of 16 must lie outside
     EXTENT_END: ClassVar[int] = (1 << 31) - 16
+    #: exclusive limit of an array's strides
     STRIDE_END_BYTES: ClassVar[int] = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class BoxShare:
-    """How far a CTA's boxes lie from those of the CTA before it, where CTAs of a cluster share a copy.
+    """The distance between the boxes of consecutive CTAs of a cluster that share a copy.
 
     coordinates: in elements, along each dimension of a box. bytes: in shared memory.
     """
@@ -163,10 +166,10 @@ class BoxShare:
 
 @dataclass(frozen=True, slots=True)
 class TensorMapParam:
-    """What TMA must know of an array to copy boxes of it: 128 bytes, which a launch makes of the array.
+    """The 128-byte tensor map through which TMA accesses an array; a launch encodes it.
 
-    var: the address of these bytes. written: the kernel may write the array through it.
-    shares: of its copies to several CTAs of a cluster, each once; only the simulator asks.
+    var: the map's address. written: the kernel may write the array through it.
+    shares: distinct shares of its copies to several CTAs of a cluster; used by the simulator only.
     """
 
     var: Var
@@ -179,7 +182,7 @@ class TensorMapParam:
 
     @property
     def of(self) -> str:
-        """The name of the argument."""
+        """The argument's name."""
         return self.map.of
 
     @property
@@ -191,7 +194,7 @@ class TensorMapParam:
         return self.of if self.written else None
 
 
-#: One kernel parameter. size_bytes, align_bytes: of the parameter in the PTX. defines: the variable or buffer that it
+#: One kernel parameter. size_bytes, align_bytes: in PTX. defines: the variable or buffer that it
 #: introduces. writes: the name of the argument whose memory the kernel may write through it.
 Param = (
     PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam | BarrierParam
@@ -200,5 +203,5 @@ Param = (
 
 
 def written_arguments(params: Iterable[Param]) -> frozenset[str]:
-    """The arguments whose memory a kernel with these parameters may write."""
+    """Return the arguments whose memory a kernel with these parameters may write."""
     return frozenset(p.writes for p in params if p.writes is not None)

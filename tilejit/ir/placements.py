@@ -1,4 +1,4 @@
-"""Where the buffers of a kernel live, by name: the symbol table of lane IR."""
+"""The placement of a kernel's buffers in memory, by name: the symbol table of lane IR."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from ..dataclass import dataclass
 
 __all__ = ["BARRIER", "DYNAMIC", "PLACES", "SHARED", "STATIC", "TMEM", "MemoryPlacement", "total", "within"]
 
-#: bytes of shared memory that the PTX declares, and bytes that the launch asks for
+#: shared memory in bytes: declared in PTX, and requested by the launch
 STATIC, DYNAMIC = "static", "dynamic"
 SHARED = (STATIC, DYNAMIC)
 
 #: columns of tensor memory
 TMEM = "tmem"
 
-#: numbers of the CTA's barriers, one for each instance of a scope
+#: numbered barriers of the CTA, one per instance of a scope
 BARRIER = "barrier"
 
-#: where something may be placed
 PLACES = (*SHARED, TMEM, BARRIER)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlacement:
-    """Where a buffer lives, or which barriers of the CTA a scope has.
+    """The placement of a buffer, or of a scope's barriers.
 
-    name: the buffer's or the scope's. where: one of `PLACES`, which also says the unit of `first` and `count`.
-    align: what divides the address, at least what the buffer asks for (shared memory).
+    where: one of `PLACES`, which determines the unit of `first` and `count`.
+    align: divisor of the address, at least the buffer's alignment (shared memory).
     """
 
     name: str
@@ -38,15 +37,15 @@ class MemoryPlacement:
 
     @property
     def end(self) -> int:
-        """The first unit behind it."""
+        """The first unit after it."""
         return self.first + self.count
 
 
 def within(memory: Iterable[MemoryPlacement], *places: str) -> tuple[MemoryPlacement, ...]:
-    """Those in one of the places, in order."""
+    """Return the placements in any of the places, in order."""
     return tuple([p for p in memory if p.where in places])
 
 
 def total(memory: Iterable[MemoryPlacement], *places: str) -> int:
-    """How many units of a place are taken, gaps included."""
+    """Return the size of a place in its units, including gaps."""
     return max([p.end for p in memory if p.where in places], default=0)

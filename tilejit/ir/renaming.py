@@ -1,4 +1,4 @@
-"""Statements written again, with other names for what they define and for the buffers that they use."""
+"""Cloning of statements with new names for their definitions and other buffers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["Renaming"]
 
 
 class Renaming(Rewriting):
-    """Other names for the variables that statements define, and other buffers; each span as `span` makes of it.
+    """Clones statements with fresh variables, other buffers and other spans.
 
-    buffers: by the name of the one that each replaces. fresh: a name for a variable that is defined.
+    buffers: replacements, by the name of the replaced buffer. fresh: returns a new name for a defined variable.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Renaming(Rewriting):
         return made
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
-        """The expression; itself where nothing in it has another name. What it was in one place it is in the others."""
+        """Return the renamed expression, or the same object if nothing in it changes. Sharing is preserved."""
         match expr:
             case ir.Var():
                 return self._vars.get(expr.name, expr)
@@ -44,10 +44,10 @@ class Renaming(Rewriting):
                 return expr if place is expr.place else replace(expr, place=place)
         entry = self._renamed.get(id(expr))
         if entry is None:
-            entry = self._renamed[id(expr)] = (expr, self._made_of(expr))
+            entry = self._renamed[id(expr)] = (expr, self._with_operands(expr))
         return entry[1]
 
-    def _made_of(self, expr: ir.Op | ir.Cast) -> ir.Expr:
+    def _with_operands(self, expr: ir.Op | ir.Cast) -> ir.Expr:
         if isinstance(expr, ir.Cast):
             x = self.expr(expr.x)
             return expr if x is expr.x else replace(expr, x=x)

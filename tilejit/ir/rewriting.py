@@ -1,4 +1,4 @@
-"""Statements written again, with other expressions, buffers, places in the source, and names for what they define."""
+"""Cloning of statements with substituted expressions, buffers, spans and definitions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ P = TypeVar("P", ir.Element | ir.Vector, ir.Vector, Place)
 
 
 class Rewriting(ABC):
-    """Statements written again, with other expressions, and other variables for those that they define.
+    """Clones statements; subclasses substitute expressions and defined variables.
 
-    buffers: others, by the name of the one that each replaces. span: what stands for a statement's place in the source.
+    buffers: replacements, by the name of the replaced buffer. span: maps each statement's source location.
     """
 
     def __init__(
@@ -30,14 +30,14 @@ class Rewriting(ABC):
 
     @abstractmethod
     def expr(self, expr: ir.Expr) -> ir.Expr:
-        """What stands for an expression; itself where nothing in it changes."""
+        """Return the replacement of an expression, or the same object if nothing in it changes."""
 
     @abstractmethod
     def defined(self, var: ir.Var) -> ir.Var:
-        """What stands for a variable that is being defined."""
+        """Return the replacement of a variable at its definition."""
 
     def block(self, body: Block) -> Block:
-        """The statements, in the order in which they define names."""
+        """Clone a block, visiting definitions before uses."""
         return tuple([self.stmt(stmt) for stmt in body])
 
     def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
@@ -51,7 +51,7 @@ class Rewriting(ABC):
                 return replace(stmt, var=self.defined(stmt.var), init=init, span=span)
             case ir.Assign():
                 var = self.expr(stmt.var)
-                assert isinstance(var, ir.Var), "what is assigned stays a variable"
+                assert isinstance(var, ir.Var), "an assigned variable must map to a variable"
                 return replace(stmt, var=var, value=self.expr(stmt.value), span=span)
             case ir.Store():
                 return replace(stmt, place=self.place(stmt.place), value=self.expr(stmt.value), span=span)
@@ -110,7 +110,7 @@ class Rewriting(ABC):
         return replace(stmt, var=var, start=start, stop=stop, step=step, body=self.block(stmt.body), span=span)
 
     def view(self, view: ir.Buffer) -> ir.Buffer:
-        """What stands for a view that is being defined."""
+        """Return the replacement of a view at its definition."""
         if view.name in self._buffers or view.offset is None or view.base is None:
             return self._buffers.get(view.name, view)
         base, offset = self._buffers.get(view.base.name, view.base), self.expr(view.offset)
@@ -119,10 +119,10 @@ class Rewriting(ABC):
         return self._buffers.get(view.name, view)
 
     def place(self, place: P) -> P:
-        """The place; itself where nothing in it has another name."""
+        """Return the rewritten place; a `Vector` is the same object if nothing in it changes."""
         buffer = self._buffers.get(place.buffer.name, place.buffer)
         if isinstance(place, ir.Vector):
-            # most are constants, which nothing else stands for
+            # most offsets are constants, which are never replaced
             offset = place.offset if type(place.offset) is ir.Const else self.expr(place.offset)
             if buffer is place.buffer and offset is place.offset:
                 return place

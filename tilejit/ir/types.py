@@ -1,4 +1,4 @@
-"""What the compiler knows of a kernel's arguments: the types in a signature."""
+"""Types of a kernel's arguments: all that the compiler knows about them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ..dtypes import DType, as_dtype
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """An array argument.
-
-    rank: number of dimensions. unit_dim: the dimension with stride 1 (the last such one), or None.
-    align: bytes, the largest power of two up to 16 (32 from sm_100) that divides the base address and every
-    other stride. extent_align: bytes, the same for the stride-1 dimension's extent.
-    overlaps: it is written or another written array overlaps it, so that aliasing must be assumed.
-    shape, strides: static values (elements) where the parameter's annotation pins them, else None.
-    """
+    """An array argument."""
 
     dtype: DType
+    #: number of dimensions
     rank: int
+    #: the last dimension with stride 1, or None
     unit_dim: int | None
+    #: bytes: the largest power of two up to 16 (32 from sm_100) that divides the base address and every other stride
     align: int
+    #: bytes: the same for the extent of the dimension with stride 1
     extent_align: int
+    #: the array is written, or overlaps a written one, so that aliasing must be assumed
     overlaps: bool = False
+    #: static extents if the parameter's annotation fixes them, else None
     shape: tuple[int, ...] | None = None
+    #: static strides in elements if the annotation fixes them, else None
     strides: tuple[int, ...] | None = None
 
 
@@ -42,13 +42,14 @@ class ScalarType:
 
 
 def compile_time(value: Any) -> Any:
-    """What a kernel takes a constexpr argument for.
+    """Return the value that a kernel sees for a constexpr argument.
 
-    NumPy's scalars are the Python numbers that they equal, its dtypes ours; there is one NaN, so that it equals itself.
+    NumPy scalars become the equal Python numbers, and NumPy dtypes become ours. Every NaN becomes the same object, so
+    that it equals itself.
     """
     if isinstance(value, np.generic):
         number = value.item()
-        # the scalars of ml_dtypes have no Python counterpart in `item`
+        # `item` of an ml_dtypes scalar returns no Python number
         value = float(value) if isinstance(number, np.generic) else number
     if isinstance(value, float) and math.isnan(value):
         return math.nan
@@ -59,23 +60,23 @@ def compile_time(value: Any) -> Any:
     return value
 
 
-def told_apart(value: Any) -> Hashable:
-    """Return what two compile-time values are compared by: of enum members class and name, never their `==`."""
+def comparison_key(value: Any) -> Hashable:
+    """Return the key by which a compile-time value is compared; enum members compare by class and name, not by `==`."""
     if isinstance(value, Enum):
         return type(value), value._value_ if value._name_ is None else value._name_
-    return tuple(map(told_apart, value)) if type(value) is tuple else value
+    return tuple(map(comparison_key, value)) if type(value) is tuple else value
 
 
 @dataclass(frozen=True, slots=True)
 class ConstexprType:
-    """A compile-time argument: its type is part of the key, so `1`, `1.0` and `True` differ."""
+    """A compile-time argument. Its type is part of the key, so `1`, `1.0` and `True` differ."""
 
     type_name: str
     value: Any = field(compare=False)
     key: Hashable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", told_apart(self.value))
+        object.__setattr__(self, "key", comparison_key(self.value))
 
     @staticmethod
     def of(argument: Any) -> ConstexprType:

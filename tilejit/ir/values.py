@@ -1,4 +1,4 @@
-"""What statements work on: scalar expressions, memory, and places in it. `nodes` has these names, too."""
+"""Operands of statements: scalar expressions, memory and places. `nodes` re-exports these names."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..target import MAX_CLUSTER, MAX_GRID
 SPACES = ("global", "shared", "local", "tmem")
 
 
-class HardwareNumber(NamedTuple):
-    """An id or a size that the hardware knows: its type, its least and its greatest value.
+class SpecialRegister(NamedTuple):
+    """A special register's type and inclusive range.
 
-    register: the special register that has it, of a number of the grid or of a cluster.
+    register: its name in PTX, for those of the grid and of clusters.
     """
 
     dtype: DType
@@ -27,23 +27,23 @@ class HardwareNumber(NamedTuple):
     register: str = ""
 
 
-SPECIALS: dict[str, HardwareNumber] = {
-    **{name: HardwareNumber(int32, 0, number.greatest) for name, number in THREAD_IDS.items()},
-    **{f"cta_id.{k}": HardwareNumber(int64, 0, n - 1, f"ctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
-    **{f"num_ctas.{k}": HardwareNumber(int64, 1, n, f"nctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
-    "cluster_rank": HardwareNumber(int32, 0, MAX_CLUSTER - 1, "cluster.ctarank"),
-    **{f"cluster_rank.{k}": HardwareNumber(int32, 0, MAX_CLUSTER - 1, f"cluster.ctaid.{'xyz'[k]}") for k in range(3)},
-    **{f"cluster_id.{k}": HardwareNumber(int64, 0, n - 1, f"clusterid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
+SPECIALS: dict[str, SpecialRegister] = {
+    **{name: SpecialRegister(int32, 0, number.greatest) for name, number in THREAD_IDS.items()},
+    **{f"cta_id.{k}": SpecialRegister(int64, 0, n - 1, f"ctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
+    **{f"num_ctas.{k}": SpecialRegister(int64, 1, n, f"nctaid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
+    "cluster_rank": SpecialRegister(int32, 0, MAX_CLUSTER - 1, "cluster.ctarank"),
+    **{f"cluster_rank.{k}": SpecialRegister(int32, 0, MAX_CLUSTER - 1, f"cluster.ctaid.{'xyz'[k]}") for k in range(3)},
+    **{f"cluster_id.{k}": SpecialRegister(int64, 0, n - 1, f"clusterid.{'xyz'[k]}") for k, n in enumerate(MAX_GRID)},
 }
 
-#: scopes of the memory model: the threads with which an access or a fence is ordered
+#: scopes of the memory model: the threads with respect to which an access or a fence is ordered
 MEMORY_SCOPES = ("cta", "cluster", "gpu", "sys")
 
-#: how a statement's access to global or shared memory may be ordered with other threads' accesses; "" is not at all
+#: possible memory orders of each kind of access to global or shared memory; "" is a weak access
 ORDERS: dict[str, tuple[str, ...]] = {
     "load": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "acquire") for scope in MEMORY_SCOPES)),
     "store": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES)),
-    # of a vector: LLVM has relaxed accesses of single values only
+    # vector accesses: LLVM has relaxed accesses of single values only
     "move": ("", "volatile"),
     "atomic": tuple(
         f"{order}.{scope}" for order in ("relaxed", "acquire", "release", "acq_rel") for scope in MEMORY_SCOPES
@@ -53,19 +53,19 @@ ORDERS: dict[str, tuple[str, ...]] = {
 
 @lean(frozen=True, slots=True)
 class Const:
-    """A literal of a type; `value` is a bool, int or float (NaN and infinities included)."""
+    """A literal; `value` is a bool, int or float, including NaN and infinities."""
 
     value: bool | int | float
     dtype: DType
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        # one NaN object for all, so that equal constants compare equal
+        # all NaNs are one object, so that equal constants compare equal
         if self.value != self.value:
             object.__setattr__(self, "value", math.nan)
 
     def __eq__(self, other: object) -> bool:
-        """True for the same bits: 0.0 and -0.0 are two constants, one NaN is one."""
+        """True if both have the same bits: 0.0 and -0.0 differ, NaN equals NaN."""
         if self is other or other.__class__ is not Const:
             return self is other
         assert isinstance(other, Const)
@@ -76,31 +76,29 @@ class Const:
 
 @lean(frozen=True, slots=True)
 class Var:
-    """A scalar by name: defined by `Let`, `Declare`, `For` or a parameter.
-
-    multiple_of: a number that divides every value it takes (1: nothing is known; 0 would mean always zero).
-    bounds: (least, greatest) value, inclusive, or None where unknown.
-    uniform: name of the scope whose threads all hold the same value, because the user said so; "" where nobody did.
-    data: it may hold any value of an integer type, so that int64 arithmetic on it may overflow; ids, extents, strides
-    and ranges over them are not data. See `facts.is_data`.
-    """
+    """A scalar variable, defined by `Let`, `Declare`, `For` or a parameter."""
 
     name: str
     dtype: DType
+    #: divisor of every value of the variable (1: none known; 0 would mean that it is always zero)
     multiple_of: int = 1
+    #: inclusive bounds of its value, or None if unknown
     bounds: tuple[int, int] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    #: name of the scope in which the user declared the value uniform, or ""
     uniform: str = ""
+    #: the variable may hold any value of an integer type, so that int64 arithmetic on it may overflow. Ids, extents,
+    #: strides and ranges over them are not data. See `facts.is_data`
     data: bool = False
 
     def __hash__(self) -> int:
-        # few have the same name, and sums look their terms up
+        # names rarely repeat, and sums look their terms up by hash
         return hash(self.name)
 
 
 @lean(frozen=True, slots=True)
 class Special:
-    """A hardware id or size from `SPECIALS`."""
+    """A special register from `SPECIALS`."""
 
     name: str
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -112,9 +110,9 @@ class Special:
 
 @lean(frozen=True, slots=True)
 class Op:
-    """A scalar operation, by its name in the table of elementwise operations (`tilejit.ops.elementwise`).
+    """A scalar operation from the table of elementwise operations (`tilejit.ops.elementwise`), by name.
 
-    All arguments have the dtype in which the operation computes, except the condition of `where`, which is bool_.
+    All arguments have the type in which the operation computes, except the condition of `where`, which is bool_.
     dtype: the result's; bool_ for comparisons.
     """
 
@@ -126,9 +124,9 @@ class Op:
 
 @lean(frozen=True, slots=True)
 class Cast:
-    """`x` converted to `dtype`: to nearest even; to integers toward zero; saturating where the target is fp8.
+    """`x` converted to `dtype`: rounded to nearest even, truncated to integers, saturated to fp8.
 
-    saturate: for fp8 only: as the hardware (True) or as ml_dtypes (False).
+    saturate: False for a conversion to fp8 without saturation, as by ml_dtypes.
     """
 
     x: Expr
@@ -141,7 +139,7 @@ class Cast:
 class Load:
     """The value at a place.
 
-    It is the whole value of a `Let`. Only at lane level, loads of local places may stand anywhere in an expression.
+    It is the whole value of a `Let`, except at lane level: there, loads of local places may occur in any expression.
     order: one of `ORDERS["load"]`.
     """
 
@@ -161,9 +159,9 @@ Expr = Const | Var | Special | Op | Cast | Load
 class Strided:
     """The layout of a global tensor whose strides are known only at launch.
 
-    strides: elements, an int where known (1 for the stride-1 dimension), else an int64 parameter.
-    align: bytes, a power of two that divides the base address and every stride but the 1.
-    extent_align: bytes, a power of two that divides the stride-1 dimension's extent.
+    strides: in elements: an int if known (1 for the stride-1 dimension), else an int64 parameter.
+    align: in bytes, a power of two that divides the base address and every stride but the 1.
+    extent_align: in bytes, a power of two that divides the extent of the stride-1 dimension.
     """
 
     strides: tuple[int | Var, ...]
@@ -172,18 +170,18 @@ class Strided:
 
     @property
     def unit_dim(self) -> int | None:
-        """The dimension with stride 1, the last such one, or None."""
+        """The last dimension with stride 1, or None."""
         dims = [d for d, s in enumerate(self.strides) if s == 1]
         return dims[-1] if dims else None
 
 
 @lean(frozen=True, slots=True)
 class Open:
-    """The layout of a local tile that nobody has laid out yet (open level).
+    """The layout of a local tile whose layout the compiler has yet to choose (open level).
 
-    scope: name of the scope whose threads will own the tile.
-    dims: of a view, the dimension of its base that goes along each of its own, None for one of extent 1 that the base
-    lacks; else None.
+    scope: name of the scope whose threads hold the tile.
+    dims: for a view, the dimension of its base that corresponds to each of its dimensions, or None for an added one of
+    extent 1; else None.
     """
 
     scope: str
@@ -192,33 +190,32 @@ class Open:
 
 @lean(frozen=True, slots=True)
 class Buffer:
-    """Memory with a shape, a type and a layout.
-
-    space: one of `SPACES`. shape: an int a dimension, or for global tensors an int64 extent parameter.
-    layout: where each element lives, in elements of `dtype` from the base (global, shared), or in which thread's
-    which register (local).
-    align: bytes that divide the base address; for a global tensor as its signature promises.
-    base: for a view the buffer whose storage it reinterprets, else None. offset: of a view at lane level, where it
-    starts: so many elements behind its base, of which it has the type and the layout; None where it starts where its
-    base does.
-    slots: of a local tile, the shape that its layout has where that is larger: an extent for each dimension, or one
-    for all in row-major order. A slot past the shape is padding, and holds anything. Empty where there is none.
-    root: the buffer that owns the storage. start: the buffer, or the one of its bases that says where it starts.
-    index_dtype: of indices and of offsets: int32 suffices for what fits in an SM.
-    """
+    """Memory with a shape, a type and a layout."""
 
     name: str
+    #: one of `SPACES`
     space: str
     dtype: DType
+    #: an int per dimension, or for global tensors an int64 extent parameter
     shape: tuple[int | Var, ...]
+    #: maps each element to an offset from the base in elements (global, shared), or to a thread and register (local)
     layout: TileLayout | Strided | Open
+    #: divisor of the base address in bytes; for a global tensor the one in its signature
     align: int
+    #: for a view the buffer whose storage it reinterprets, else None
     base: Buffer | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    #: for a local tile the shape of its layout if that is larger: an extent per dimension, or one for all in row-major
+    #: order. Slots outside `shape` are padding with undefined contents
     slots: tuple[int, ...] = ()
+    #: for a view at lane level its offset from `base`, in elements; it then has the type and layout of `base`. None if
+    #: it starts where `base` does
     offset: Expr | None = None
+    #: the buffer that owns the storage
     root: Buffer = field(init=False, compare=False, repr=False)
+    #: the nearest of the buffer and its bases that has an offset, else the root
     start: Buffer = field(init=False, compare=False, repr=False)
+    #: type of indices and offsets: int32 suffices for memory of an SM
     index_dtype: DType = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -228,11 +225,11 @@ class Buffer:
         object.__setattr__(self, "index_dtype", int64 if self.space == "global" else int32)
 
     def __hash__(self) -> int:
-        # a kernel's buffers differ in their names, and a hash of the layout walks over it
+        # a kernel's buffers have distinct names, and hashing a layout is slow
         return hash(self.name)
 
     def is_laid_out_as(self, other: Buffer) -> bool:
-        """True if both layouts put every element in the same places, however they are written."""
+        """True if both layouts map every element to the same place, even if they are written differently."""
         if self.layout == other.layout:
             return True
         layouts = self.layout, other.layout
@@ -240,38 +237,38 @@ class Buffer:
 
     @property
     def tile_layout(self) -> TileLayout:
-        """The layout of what is no tensor with strides known only at launch, and not open."""
+        """The layout of a buffer that is neither open nor a tensor with strides known only at launch."""
         assert isinstance(self.layout, TileLayout), f"{self.name} is laid out as {self.layout}"
         return self.layout
 
     @property
     def size_bytes(self) -> int:
-        """What it takes: in one thread where it is local; in shared memory with whole periods of a swizzle."""
+        """The size in bytes: per thread if local; with whole periods of a swizzle in shared memory."""
         return self.tile_layout.footprint() * self.dtype.bytes
 
     @property
     def columns(self) -> int:
-        """How many 32-bit columns of tensor memory it takes."""
+        """The number of 32-bit columns in tensor memory."""
         return -(-self.tile_layout.span("TCol") * self.dtype.bits // 32)
 
     @property
     def fixed_shape(self) -> tuple[int, ...]:
-        """The shape of what is no tensor with extents that are known only at launch."""
+        """The shape of a buffer whose extents are all known at compile time."""
         for extent in self.shape:
             assert isinstance(extent, int), f"{self.name} has extents that are known only at launch"
         return self.shape  # type: ignore[return-value]
 
     @property
     def laid_out(self) -> tuple[int | Var, ...]:
-        """The shape that its layout has: the slots where there are any."""
+        """The shape of the layout: `slots` if not empty."""
         return self.slots or self.shape
 
 
 @lean(frozen=True, slots=True)
 class Gathered:
-    """Where a region lies in one dimension is said by the operation's operand `index`, for each of its numbers.
+    """A region's position in dimension `dim` is given by each number of the operation's operand `index`.
 
-    dim: the buffer's dimension. shape: the operand's, () for a scalar.
+    shape: the operand's; () for a scalar.
     """
 
     dim: int
@@ -280,23 +277,20 @@ class Gathered:
 
 @lean(frozen=True, slots=True)
 class Region:
-    """A box of a buffer: per dimension where it starts and how many elements it has. Or many, gathered by an index.
-
-    extents: None for a dimension that a scalar index dropped (one element of it).
-    in_bounds: the box is known not to pass a global tensor's edge: by proof, or because the user said so.
-    gathered: there is a box for each number of an index, as far along one dimension as that says. Start and extent say
-    nothing of this dimension: they are 0 and None.
-    shape: the extents of the index, if it is gathered by one, and of the dimensions that are kept.
-    counts: how many elements it has in each of the buffer's dimensions; of a gathered one, a box has.
-    """
+    """A box of a buffer, or one box per number of an index that gathers them."""
 
     buffer: Buffer
     starts: tuple[Expr, ...]
+    #: number of elements per dimension; None for a dimension that a scalar index dropped (one element)
     extents: tuple[int | None, ...]
+    #: the region is inside a global tensor, by proof or because the user promised it
     in_bounds: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+    #: the dimension along which an index positions the boxes; its start and extent are 0 and None
     gathered: Gathered | None = None
+    #: the extents of the index, if any, and of the dimensions that are kept
     shape: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    #: number of elements of a box in each of the buffer's dimensions
     counts: tuple[int, ...] = field(init=False, compare=False, repr=False)
     dtype: DType = field(init=False, compare=False, repr=False)
 
@@ -311,12 +305,12 @@ class Region:
 
     @property
     def index_shape(self) -> tuple[int, ...]:
-        """The leading extents of the shape: those of the index by which it is gathered."""
+        """The shape of the index that gathers the region: the leading extents of its shape."""
         return () if self.gathered is None else self.gathered.shape
 
     @property
     def box_dims(self) -> tuple[int, ...]:
-        """The buffer's dimensions in which start and extent say where it lies."""
+        """The buffer's dimensions that start and extent position."""
         dims = range(len(self.starts))
         return tuple(dims) if self.gathered is None else tuple([d for d in dims if d != self.gathered.dim])
 
@@ -331,15 +325,15 @@ class Element:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many elements it has in each of the buffer's dimensions."""
+        """The number of elements in each of the buffer's dimensions."""
         return (1,) * len(self.indices)
 
 
 @lean(frozen=True, slots=True)
 class Vector:
-    """`width` elements in a row of a buffer's flat storage, from element `offset` (lane level).
+    """`width` contiguous elements of a buffer's flat storage from element `offset` (lane level).
 
-    The offset already holds layout and swizzle. For a local buffer it counts the thread's own registers.
+    The offset includes layout and swizzle. For a local buffer it counts the thread's registers.
     """
 
     buffer: Buffer

@@ -1,7 +1,7 @@
-"""The walk over statements and expressions: their blocks, operands, reads and writes; and rewriting.
+"""Traversal of statements and expressions (their blocks, operands, reads and writes), and rewriting of blocks.
 
-Only this file of the compiler lists the classes of nodes for that purpose. Each list ends with `assert_never`, so a
-new class of statement or expression fails type checking until every list has it.
+Only this file of the compiler enumerates the classes of nodes. Each enumeration ends with `assert_never`, so type
+checking fails for a new class of statement or expression until every one lists it.
 """
 
 from __future__ import annotations
@@ -19,67 +19,36 @@ from ..remember import remembered
 from . import nodes as ir
 
 __all__ = [
-    "ACCESSING",
-    "BUFFERS",
-    "Block",
-    "COMPOUND",
-    "COMPOUND_KINDS",
-    "Inventory",
-    "LEAVES",
-    "NAMELESS",
-    "Place",
-    "VARIABLES",
-    "WRITING",
-    "accesses",
-    "assigned",
-    "blocks",
-    "defines",
-    "each",
-    "edited",
-    "expressions",
-    "in_memory",
-    "indices",
-    "inputs",
-    "inventory",
-    "loads",
-    "numbered",
-    "operands",
-    "reads",
-    "rebuffered",
-    "rewrite",
-    "size",
-    "statements",
-    "subexpressions",
-    "with_blocks",
-    "with_buffers",
-    "within",
-    "writes",
+    "ACCESSING", "BUFFERS", "Block", "COMPOUND", "COMPOUND_KINDS", "Inventory", "LEAVES", "NAMELESS", "Place",
+    "VARIABLES", "WRITING", "accesses", "assigned", "blocks", "defines", "each", "edited", "expressions", "in_memory",
+    "indices", "inputs", "inventory", "loads", "numbered", "operands", "reads", "rebuffered", "rewrite", "size",
+    "statements", "subexpressions", "with_blocks", "with_buffers", "within", "writes",
 ]
 
 S = TypeVar("S")
 
 Block = tuple[ir.Stmt, ...]
 
-#: the part of a buffer that an operand names
+#: the part of a buffer that an operand refers to
 Place = ir.Region | ir.Element | ir.Vector
 _PLACES = (ir.Region, ir.Element, ir.Vector)
 
-#: the classes of expressions that are made of no others
+#: the classes of expressions without subexpressions
 LEAVES = (ir.Const, ir.Var, ir.Special)
 _LEAF_KINDS: frozenset[type[ir.Expr]] = frozenset(LEAVES)
-#: those that are no operations on what they are made of, nor known at compile time
+#: the classes of expressions that are neither operations on others nor constants
 _INPUTS = (ir.Var, ir.Special, ir.Load)
 
-#: the classes of statements that hold blocks: few statements are of these
+#: the classes of statements that contain blocks
 COMPOUND = (ir.If, ir.For, ir.Loop)
-#: the same to look a class up in: that an object is of none of three takes `isinstance` 0.2 µs, a set 0.03
+#: a set, for speed: a negative `isinstance` check of three classes takes 0.2 µs, a lookup 0.03 µs
 COMPOUND_KINDS: frozenset[type[ir.Stmt]] = frozenset(COMPOUND)
 
 #: the classes of statements by which threads leave a block
 JUMPS = (ir.Break, ir.Continue, ir.Return)
-#: those of statements that are no step to the next one: few of a kernel's
+#: the classes of statements after which control doesn't simply continue with the next one
 CONTROL: frozenset[type[ir.Stmt]] = COMPOUND_KINDS.union(JUMPS)
-#: those of statements that paths may end at, or go round without an end
+#: the classes of statements at which paths may end or repeat forever
 UNBOUNDED: frozenset[type[ir.Stmt]] = frozenset((*JUMPS, ir.Loop))
 
 _WITHOUT_BLOCKS = (
@@ -90,7 +59,7 @@ _WITHOUT_BLOCKS = (
 
 
 def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
-    """The blocks that a statement holds, in the order of the text."""
+    """Return the blocks of a statement, in program order."""
     if isinstance(stmt, ir.If):
         return stmt.then, stmt.orelse
     if isinstance(stmt, (ir.For, ir.Loop)):
@@ -101,7 +70,7 @@ def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
 
 
 def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
-    """The statement with each of its blocks changed, in the order of the text; itself where they stay as they are."""
+    """Return the statement with each block changed, in program order, or the same object if no block changes."""
     if isinstance(stmt, ir.If):
         then, orelse = change(stmt.then), change(stmt.orelse)
         return stmt if then is stmt.then and orelse is stmt.orelse else replace(stmt, then=then, orelse=orelse)
@@ -114,15 +83,14 @@ def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
 
 @lean(frozen=True, slots=True)
 class Inventory:
-    """What is in a block and the blocks in it.
+    """The statements of a block, including nested ones."""
 
-    statements: all, in the order of the text. size: how many. kinds: their classes. assigned: the names of the
-    variables that they assign.
-    """
-
+    #: all statements, in program order
     statements: Block
     size: int
+    #: their classes
     kinds: frozenset[type[ir.Stmt]]
+    #: the names of the variables that they assign
     assigned: frozenset[str]
 
 
@@ -132,46 +100,37 @@ def _inventory(body: Block) -> Inventory:
     if kinds.isdisjoint(COMPOUND):
         return Inventory(body, len(body), frozenset(kinds), frozenset(assigned))
     listed: list[ir.Stmt] = []
-    behind = 0
+    done = 0
     for k in [k for k, kind in enumerate(map(type, body)) if kind in COMPOUND_KINDS]:
-        listed += body[behind : k + 1]
-        behind = k + 1
+        listed += body[done : k + 1]
+        done = k + 1
         for block in blocks(body[k]):
             if block:
                 held = inventory(block)
                 listed += held.statements
                 kinds |= held.kinds
                 assigned |= held.assigned
-    listed += body[behind:]
+    listed += body[done:]
     return Inventory(tuple(listed), len(listed), frozenset(kinds), frozenset(assigned))
 
 
-#: remembered, because each pass walks over all of a kernel, and most blocks stay what they are from pass to pass
+#: memoized: every pass traverses the whole kernel, and most blocks don't change between passes
 inventory = remembered(_inventory, limit=1 << 14)
 
 
 def within(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
-    """The statement and every one in its blocks, in the order of the text."""
+    """Return the statement and all nested ones, in program order."""
     return (stmt, *[inner for block in blocks(stmt) for inner in statements(block)])
 
 
 def statements(body: Block) -> Block:
-    """Every statement, those in blocks too, in the order of the text."""
+    """Return all statements of a block, including nested ones, in program order."""
     return inventory(body).statements
 
-
-@remembered
-def _by_kind(body: Block) -> dict[type, list[Any]]:
-    """The statements by their class."""
-    made: dict[type, list[Any]] = defaultdict(list)
-    for stmt in statements(body):
-        made[type(stmt)].append(stmt)
-    return made
 
 
 @remembered
 def _numbered_by_kind(body: Block) -> dict[type, list[tuple[int, Any]]]:
-    """The statements by their class, each with its number."""
     made: dict[type, list[tuple[int, Any]]] = defaultdict(list)
     for number, stmt in enumerate(statements(body)):
         made[type(stmt)].append((number, stmt))
@@ -179,47 +138,47 @@ def _numbered_by_kind(body: Block) -> dict[type, list[tuple[int, Any]]]:
 
 
 def numbered(body: Block, kind: type[S]) -> Sequence[tuple[int, S]]:
-    """The statements of a class, those in blocks too, each with its number in `statements(body)`, in this order."""
+    """Return the statements of a class, including nested ones, each with its index in `statements(body)`."""
     return list(_numbered_by_kind(body).get(kind, ())) if kind in inventory(body).kinds else ()
 
 
 def each(body: Block, kind: type[S]) -> list[S]:
-    """The statements of a class, those in blocks too, in the order of the text."""
-    return list(_by_kind(body).get(kind, ()))
+    """Return the statements of a class, including nested ones, in program order."""
+    return [stmt for _, stmt in _numbered_by_kind(body).get(kind, ())]
 
 
 def size(stmt: ir.Stmt) -> int:
-    """The number of statements in a statement: itself, and all in its blocks."""
+    """Return the number of statements in a statement, including itself."""
     return 1 + sum([inventory(block).size for block in blocks(stmt)])
 
 
 def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Block:
-    """The block with each statement replaced by those that `change` returns for it.
+    """Return the block with each statement replaced by those that `change` returns for it.
 
-    Statements are visited in the order of the text; the blocks of the returned statements are rewritten as well. What
-    stays as it is, is the same object, a block and a statement with blocks, too.
+    Statements are visited in program order; the blocks of the returned statements are rewritten, too. Unchanged blocks
+    and statements remain the same objects.
     """
 
     made: list[ir.Stmt] = []
-    again = partial(rewrite, change=change)
+    recurse = partial(rewrite, change=change)
     for stmt in body:
         for new in change(stmt):
-            made.append(with_blocks(new, again) if type(new) in COMPOUND_KINDS else new)
+            made.append(with_blocks(new, recurse) if type(new) in COMPOUND_KINDS else new)
     is_same = len(made) == len(body) and all(map(is_, made, body))
     return body if is_same else tuple(made)
 
 
 def edited(body: Block, edits: Mapping[int, Sequence[ir.Stmt]]) -> Block:
-    """The block with others in place of some statements, by their numbers in `statements(body)`.
+    """Return the block with some statements replaced, by their indices in `statements(body)`.
 
-    A statement with blocks may be among those that take its place; then its blocks are edited, too. What stays as it
-    is, is the same object.
+    If a statement with blocks is among its own replacements, its blocks are edited, too. Unchanged statements remain
+    the same objects.
     """
     return _Edits(edits).block(body)
 
 
 class _Edits:
-    """Goes through the text in its order. at: the number of the next statement."""
+    """A traversal in program order. at: the index of the next statement."""
 
     def __init__(self, edits: Mapping[int, Sequence[ir.Stmt]]) -> None:
         self.edits, self.numbers = edits, sorted(edits)
@@ -228,9 +187,9 @@ class _Edits:
     def block(self, body: Block) -> Block:
         if not body:
             return body
-        behind = self.at + inventory(body).size
-        if bisect_left(self.numbers, self.at) == bisect_left(self.numbers, behind):
-            self.at = behind
+        end = self.at + inventory(body).size
+        if bisect_left(self.numbers, self.at) == bisect_left(self.numbers, end):
+            self.at = end
             return body
         made: list[ir.Stmt] = []
         for stmt in body:
@@ -244,9 +203,9 @@ class _Edits:
 def rebuffered(
     body: Block, others: Mapping[str, ir.Buffer], edits: Mapping[int, tuple[ir.Stmt, ...]] | None = None
 ) -> Block:
-    """The block with other buffers where they are defined, read or written (open and tile level).
+    """Return the block with buffers replaced at definitions and uses (open and tile level).
 
-    others: by the names of those that they replace. edits: what else takes the place of statements, as of `edited`.
+    others: replacements, by the name of the replaced buffer. edits: other replacements, as for `edited`.
     """
 
     def buffer(old: ir.Buffer) -> ir.Buffer:
@@ -264,14 +223,13 @@ def rebuffered(
     return edited(body, every)
 
 
-#: the classes of statements that name places at open and tile level
+#: the classes of statements that refer to places at open and tile level
 _WITH_PLACES = (ir.TileOp, ir.Let, ir.Store, ir.Atomic, ir.Arrive, ir.WaitPhase, ir.Expect)
 
 
 def _buffers(
     stmt: ir.TileOp | ir.Let | ir.Store | ir.Atomic | ir.Arrive | ir.WaitPhase | ir.Expect
 ) -> Sequence[str]:
-    """The names of the buffers of the places that a statement reads or writes itself (open and tile level)."""
     if isinstance(stmt, ir.TileOp):
         return [operand.buffer.name for operand in stmt.operands if isinstance(operand, ir.Region)]
     if isinstance(stmt, ir.Let):
@@ -280,7 +238,7 @@ def _buffers(
 
 
 def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.Stmt:
-    """The statement with the buffer of each place that it reads or writes itself changed (open and tile level)."""
+    """Return the statement with the buffers of its places changed, without nested ones (open and tile level)."""
 
     def place(part: Place) -> Any:
         buffer = change(part.buffer)
@@ -301,7 +259,7 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
             return stmt
 
 
-#: the classes of statements that may define a variable, those that define a buffer, and all others
+#: the classes of statements that may define a variable, that define a buffer, and that define nothing
 VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction, ir.WaitPhase)
 BUFFERS = (ir.Alloc, ir.BufferView)
 NAMELESS = (
@@ -311,7 +269,7 @@ NAMELESS = (
 
 
 def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
-    """The variable or buffer that a statement gives a name to."""
+    """Return the variable or buffer that a statement defines, or None."""
     if isinstance(stmt, VARIABLES):
         return stmt.var
     if isinstance(stmt, BUFFERS):
@@ -322,16 +280,19 @@ def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
 
 
 def assigned(body: Block) -> frozenset[str]:
-    """The names of the variables that the statements, those in blocks too, assign."""
+    """Return the names of the variables that the statements assign, including nested ones."""
     return inventory(body).assigned
 
 
-#: the classes of statements that compute nothing themselves
+#: the classes of statements without expressions
 _WITHOUT_EXPRESSIONS = (ir.Alloc, ir.Loop, ir.Break, ir.Continue, ir.Return, ir.Sync)
 
 
 def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
-    """The expressions that a statement itself computes, those of places included, in the order of its fields."""
+    """Return the expressions that a statement evaluates, including those of places, in field order.
+
+    Nested statements are not included.
+    """
     match stmt:
         case ir.Let() | ir.Assign():
             return (stmt.value,)
@@ -377,7 +338,7 @@ def _computed(values: Iterable[Place | ir.Expr | None]) -> list[ir.Expr]:
     return computed
 
 
-#: the classes of statements that read no place but with an expression; nobody reads what a barrier is made of
+#: the classes of statements whose only reads are loads in expressions; the storage of barriers is never read
 _WITHOUT_READS = (
     ir.Let, ir.Declare, ir.Assign, ir.Store, ir.Alloc, ir.BufferView, ir.If, ir.For, ir.Loop,
     ir.Break, ir.Continue, ir.Return, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect, ir.Assert, ir.Print,
@@ -385,21 +346,21 @@ _WITHOUT_READS = (
 
 
 def _reads(stmt: ir.Stmt) -> tuple[Place, ...]:
-    """The places that a statement itself reads.
+    """Return the places that a statement reads, without nested statements.
 
-    Of an instruction's inputs these are the ones in registers. Of the others the instruction takes the address, and
-    the instruction table says whether it reads there.
+    An instruction reads those inputs that are registers. It takes the address of the others; the instruction table says
+    whether it reads there.
     """
     places = [*_read_directly(stmt)]
     for expr in expressions(stmt):
-        # most are leaves, of which nobody need be asked
+        # most expressions are leaves
         if type(expr) not in _LEAF_KINDS:
             places += [load.place for load in loads(expr)]
     return tuple(places)
 
 
 def _read_directly(stmt: ir.Stmt) -> Sequence[Place]:
-    """The places that a statement itself reads, without those that its expressions load."""
+    """Return the places that a statement reads, except by loads in its expressions."""
     match stmt:
         case ir.TileOp():
             return stmt.read
@@ -412,11 +373,11 @@ def _read_directly(stmt: ir.Stmt) -> Sequence[Place]:
     return () if isinstance(stmt, _WITHOUT_READS) else assert_never(stmt)
 
 
-#: remembered, because each analysis asks it of all of a kernel's statements
+#: memoized: each analysis calls it for all statements of a kernel
 reads = remembered(_reads, limit=1 << 14)
 
 
-#: the classes of statements that write to no place
+#: the classes of statements that write no places
 _WITHOUT_WRITES = (
     ir.Let, ir.Declare, ir.Assign, ir.Alloc, ir.BufferView, ir.If, ir.For, ir.Loop,
     ir.Break, ir.Continue, ir.Return, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect, ir.Assert, ir.Print,
@@ -424,7 +385,7 @@ _WITHOUT_WRITES = (
 
 
 def _writes(stmt: ir.Stmt) -> Sequence[Place]:
-    """The places that a statement itself writes, without those of which an instruction takes the address."""
+    """Return the places that a statement writes, except those whose address an instruction takes."""
     match stmt:
         case ir.TileOp():
             return stmt.written
@@ -437,29 +398,28 @@ def _writes(stmt: ir.Stmt) -> Sequence[Place]:
     return () if isinstance(stmt, _WITHOUT_WRITES) else assert_never(stmt)
 
 
-#: remembered, as `reads` is
+#: memoized, as `reads`
 writes = remembered(_writes, limit=1 << 14)
 
 
-#: the classes of the other statements
+#: the classes of statements that may write
 WRITING = (ir.TileOp, ir.Store, ir.Atomic, ir.Move, ir.Instruction)
 
 
-#: the classes of statements that access no place but with an expression or an instruction
+#: the classes of statements whose only accesses are in expressions or by an instruction
 _WITHOUT_ACCESSES = (
     ir.Instruction, ir.Alloc, ir.If, ir.BufferView, ir.For, ir.Assign, ir.Declare, ir.Loop, ir.Break, ir.Continue,
     ir.Return, ir.Sync, ir.Arrive, ir.WaitPhase, ir.Expect, ir.Assert, ir.Print,
 )
 
-#: no places read, none written
 _NOWHERE: tuple[tuple[Place, ...], tuple[Place, ...]] = (), ()
 
 
 def accesses(stmt: ir.Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
-    """The places that a statement itself reads, without those that a part of an expression loads; those that it writes.
+    """Return the places that a statement reads, except by loads within expressions, and those that it writes.
 
-    As only registers are loaded within an expression, and that at lane level, these are all places of tile IR, and all
-    places in memory of lane IR.
+    Loads within expressions occur at lane level only and read registers. The result therefore has all places of tile
+    IR, and all places in memory of lane IR.
     """
     match stmt:
         case ir.Let():
@@ -475,12 +435,12 @@ def accesses(stmt: ir.Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
     return _NOWHERE if isinstance(stmt, _WITHOUT_ACCESSES) else assert_never(stmt)
 
 
-#: the classes of the other statements
+#: the classes of statements for which `accesses` may return places
 ACCESSING = (ir.Let, ir.Store, ir.TileOp, ir.Move, ir.Atomic)
 
 
 def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:
-    """The places that a statement itself reads or writes but for those in registers, and whether it writes each."""
+    """Return the memory that a statement reads or writes, registers excluded, each with whether it is written."""
     read, written = accesses(stmt)
     touched: list[tuple[Place, bool]] = []
     for place in read:
@@ -493,7 +453,7 @@ def in_memory(stmt: ir.Stmt) -> Sequence[tuple[Place, bool]]:
 
 
 def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:
-    """The expressions that an expression is directly made of."""
+    """Return the direct operands of an expression."""
     if isinstance(expr, ir.Op):
         return expr.args
     if isinstance(expr, ir.Cast):
@@ -504,7 +464,7 @@ def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:
 
 
 def subexpressions(expr: ir.Expr) -> Sequence[ir.Expr]:
-    """The expression and all that it is made of, from the left."""
+    """Return the expression and all its subexpressions, from left to right."""
     if isinstance(expr, LEAVES):
         return (expr,)
     parts: list[ir.Expr] = []
@@ -521,7 +481,7 @@ def subexpressions(expr: ir.Expr) -> Sequence[ir.Expr]:
 
 @remembered
 def inputs(expr: ir.Expr) -> tuple[ir.Var | ir.Special | ir.Load, ...]:
-    """The variables, hardware ids and loads that an expression is computed from, each object once, from the left."""
+    """Return the variables, special registers and loads in an expression, each object once, from left to right."""
     found: dict[int, Any] = {id(expr): expr} if isinstance(expr, _INPUTS) else {}
     for part in operands(expr):
         if type(part) not in _LEAF_KINDS:
@@ -533,14 +493,14 @@ def inputs(expr: ir.Expr) -> tuple[ir.Var | ir.Special | ir.Load, ...]:
 
 
 def loads(expr: ir.Expr) -> Sequence[ir.Load]:
-    """The loads in an expression."""
+    """Return the loads in an expression."""
     if type(expr) in _LEAF_KINDS:
         return ()
     return [part for part in inputs(expr) if isinstance(part, ir.Load)]
 
 
 def indices(place: Place) -> tuple[ir.Expr, ...]:
-    """The expressions that give a place's position in its buffer."""
+    """Return the expressions for a place's position in its buffer."""
     match place:
         case ir.Vector():
             return (place.offset,)

@@ -1,4 +1,4 @@
-"""What the simulator counts in a checked build; a launch imports it without the IR."""
+"""Regions whose accesses the simulator counts in a checked build. A launch imports this without the IR."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["WatchedRegion"]
 
 @dataclass(frozen=True, slots=True)
 class WatchedRegion:
-    """A region that an operation reads or writes, and that isn't sure to have an element inside its tensor.
+    """A region that an operation accesses and that is not proved to overlap its tensor.
 
-    text: the region as messages name it. threads: that carry out one instance of the operation.
-    instances, inside: the events of its instances, and of those whose region lies at least partly inside.
-    tensor: the argument of which it is a region, if all regions of that are watched, else "".
+    text: the region's name in messages. threads: number of threads of one instance of the operation.
+    instances, inside: numbers of the events that count all instances, and those whose region overlaps the tensor.
+    tensor: the argument that it is a region of if all regions of that argument are watched, else "".
     """
 
     text: str

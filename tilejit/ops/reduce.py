@@ -81,8 +81,8 @@ def _argmin(x: Array, axes: tuple[int, ...]) -> Array:
 
 #: in which type elements are added and multiplied
 _IN = (
-    "; bool_ and integers under 32 bits are combined in int32, which the result has, other integers wrap in their "
-    "type, float16 and bfloat16 are combined in float32 and rounded once"
+    "; accumulated in int32, the type of the result, for bool_ and integers under 32 bits, in float32 and rounded once "
+    "for float16 and bfloat16, else in the element type, where integers wrap"
 )
 
 #: name -> reduction

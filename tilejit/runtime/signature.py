@@ -17,7 +17,7 @@ from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64
 from ..errors import TRITON_OPTIONS, LaunchError
 from ..frontend import NO_DEFAULT, Parameter, ParameterKind, captures
 from ..frontend.language import Function, Spec
-from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, compile_time, told_apart
+from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, comparison_key, compile_time
 from ..target import Target
 from ..wording import counted, typed, with_article
 from .arrays import Argument, ArrayView, device_name, facts_of, is_array, readers, row_major, view_of
@@ -185,7 +185,7 @@ def _frozen(value: Any, name: str) -> Any:
     if isinstance(value, tuple):
         return (kind, tuple(_frozen(v, name) for v in value))
     if isinstance(value, Enum):
-        return told_apart(value)
+        return comparison_key(value)
     if isinstance(value, Function):
         return (kind, value, captures(value.source))
     try:

@@ -86,7 +86,7 @@ class Restarting:
         if not isinstance(stmt, ir.Return):
             word = type(stmt).__name__
             self.exits[-1][word] = self.joined(self.exits[-1].get(word), taken)
-        return a.behind(stmt, taken)
+        return a.after_jump(stmt, taken)
 
     def loop(self, stmt: ir.For | ir.Loop, before: Any, number: int) -> Any:
         head = self.analysis.enter(stmt, before)

@@ -80,7 +80,7 @@ def test_what_others_would_miss_is_refused(body: str) -> None:
 def test_the_help_for_a_name_that_leaves_the_branch_works() -> None:
     with pytest.raises(DispatchError) as caught:
         run("y = s\nif t == 0:\n    y = s * 2\nO[t] = y")
-    assert caught.value.hint is not None and "each thread's own number: float(x)" in caught.value.hint
+    assert caught.value.hint is not None and "each thread's value: float(x)" in caught.value.hint
     assert run("y = s\nif t == 0:\n    y = float(s) * 2\nO[t] = y")[:2].tolist() == [4160, 2080]
 
 

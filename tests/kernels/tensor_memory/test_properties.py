@@ -99,6 +99,6 @@ def test_any_copies_in_flight_together_move_each_element_to_its_place(
     try:
         made = check(*program, seed)
     except ResourceError as refused:
-        assert "registers a thread" in refused.message
+        assert "registers per thread" in refused.message
         reject()
     assert early_uses(made.ptx) == []

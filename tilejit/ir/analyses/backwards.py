@@ -1,10 +1,10 @@
-"""What is live before each statement, from the last one to the first.
+"""Backward liveness analysis: what is live before each statement.
 
-Sets are integers, a bit for each thing that may be live. Round a loop the walk goes until nothing new is live at its
-head. What is live there follows from what is live behind the loop and only grows, so that it is kept: a loop in a loop
-is walked again only where that has grown.
+Sets are integers with a bit per item that may be live. A loop is iterated until the set at its head doesn't change.
+This set depends on what is live after the loop and only grows, so it is kept: a nested loop is iterated again only if
+the set after it has grown.
 
-Which statements have nothing to do with what is live is found out once of each; visits pass them over.
+Each statement is tested once for whether it affects the sets; visits skip those that don't.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Backwards"]
 
 @dataclass(slots=True, kw_only=True)
 class Backwards(ABC):
-    """A walk of statements.
+    """A backward walk over statements.
 
-    around: of the loops around the current place, what is live behind each, and at its head, innermost last.
-    heads: of loops that were walked, the same. is_final: what is live here won't grow any more.
-    courses: the statements of each block that visits come to, last one first, by the block's identity.
-    kinds: the classes of the statements without blocks that have to do with what is live.
+    around: for each enclosing loop the sets after it and at its head, innermost last.
+    heads: the same for loops that have been walked, by the loop's id. is_final: the current set won't grow any more.
+    courses: the visited statements of each block, last one first, by the block's id.
+    kinds: the classes of the statements without blocks that may affect the sets.
     """
 
     kinds: ClassVar[frozenset[type[Stmt]]]
@@ -40,14 +40,14 @@ class Backwards(ABC):
 
     @abstractmethod
     def simple(self, stmt: Stmt, live: int) -> int:
-        """What is live before a statement of one of the `kinds`, behind which `live` is."""
+        """Return what is live before a statement of one of the `kinds`, given what is live after it."""
 
     def concerns(self, stmt: Stmt) -> bool:
-        """Whether a statement of one of the `kinds` has to do with what is live; else it isn't visited."""
+        """True if a statement of one of the `kinds` affects the sets; else it isn't visited."""
         return True
 
     def course(self, body: Block) -> Sequence[Stmt]:
-        """The statements of a block that visits come to, last one first."""
+        """Return the visited statements of a block, last one first."""
         course = self.courses.get(id(body))
         if course is None:
             kinds = self.kinds | walk.CONTROL
@@ -56,13 +56,13 @@ class Backwards(ABC):
         return course
 
     def _is_visited(self, stmt: Stmt) -> bool:
-        """Whether visits come to a statement of one of the `kinds`, a jump, or one with blocks."""
+        """True if a statement of one of the `kinds`, a jump, or a statement with blocks is visited."""
         if type(stmt) in self.kinds:
             return self.concerns(stmt)
         return type(stmt) in walk.UNBOUNDED or any(map(self.course, walk.blocks(stmt)))
 
     def block(self, body: Block, live: int) -> int:
-        """What is live before a block behind which `live` is."""
+        """Return what is live before a block, given what is live after it."""
         for stmt in self.course(body):
             if type(stmt) in self.kinds:
                 live = self.simple(stmt, live)
@@ -80,21 +80,21 @@ class Backwards(ABC):
                     live = 0
         return live
 
-    def loop(self, stmt: For | Loop, behind: int) -> int:
+    def loop(self, stmt: For | Loop, after: int) -> int:
         walked, head = self.heads.get(id(stmt), (None, 0))
-        if walked != behind:
+        if walked != after:
             is_final, self.is_final = self.is_final, False
-            head |= behind if isinstance(stmt, For) else 0
-            while (grown := head | self.turn(stmt, behind, head)) != head:
+            head |= after if isinstance(stmt, For) else 0
+            while (grown := head | self.iterate(stmt, after, head)) != head:
                 head = grown
             self.is_final = is_final
-            self.heads[id(stmt)] = behind, head
+            self.heads[id(stmt)] = after, head
         if self.is_final:
-            self.turn(stmt, behind, head)
+            self.iterate(stmt, after, head)
         return head
 
-    def turn(self, stmt: For | Loop, behind: int, head: int) -> int:
-        self.around.append((behind, head))
+    def iterate(self, stmt: For | Loop, after: int, head: int) -> int:
+        self.around.append((after, head))
         live = self.block(stmt.body, head)
         self.around.pop()
         return live

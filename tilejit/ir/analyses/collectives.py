@@ -1,4 +1,4 @@
-"""Refuses what all threads of a scope must do together where some of them don't come, or come with something else."""
+"""Refusal of collective operations that some threads of their scope may not reach, or reach with different operands."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from ...source import Span
 from .. import nodes as ir
 from .. import walk
 from .flow import solve
-from .own_copies import is_each_threads_own, is_of_copies
+from .own_copies import is_of_copies, may_run_per_thread
 from .register_pool import SETTINGS, Setting, check_pool
-from .ring_counts import Come, check_steps
+from .ring_counts import Visit, check_steps
 from .thread_states import ThreadState
 from .thread_values import comers
 from .uniformity import Uniformity
 
 __all__ = ["check"]
 
-#: the classes of statements that all threads of a scope may have to come to, without `Let`, of which few do
+#: the classes of statements that may be collective, without `Let`, of which only those of `tj.uniform` are
 _COLLECTIVE = (ir.Sync, ir.Arrive, ir.Instruction, ir.TileOp)
 _REPORTED: frozenset[type[ir.Stmt]] = frozenset((*_COLLECTIVE, ir.Let))
 
 
 def check(kernel: ir.Kernel) -> None:
-    """Raise DispatchError for a collective operation or barrier that some threads of its scope don't reach.
+    """Raise DispatchError for a collective operation or barrier that some threads of its scope may not reach.
 
-    The error's place is the branch or loop that keeps them away; its message names the operation. It is also raised
-    where the threads of one operation name different regions.
+    The error points to the branch or loop that diverges; its message names the operation. It is also raised if the
+    operands of a collective operation may differ between threads.
     """
     if not _has_collectives(kernel.body):
         return
@@ -45,40 +45,40 @@ def check(kernel: ir.Kernel) -> None:
     settings = [(n, stmt) for n, stmt in walk.numbered(kernel.body, ir.Instruction) if stmt.name in SETTINGS]
     if not rings and not settings:
         return
-    coming_to = comers(kernel.body, uniformity.values)
+    reaching = comers(kernel.body, uniformity.values)
     check_pool(kernel, [
-        Setting(stmt, coming_to[number], state.is_certain, state.gates)
+        Setting(stmt, reaching[number], state.is_certain, state.gates)
         for number, stmt in settings if (state := states[number]) is not None
     ])
 
-    def come(number: int) -> Come | None:
+    def visit(number: int) -> Visit | None:
         state = states[number]
-        return None if state is None else Come(statements[number], coming_to[number], state.is_certain)
+        return None if state is None else Visit(statements[number], reaching[number], state.is_certain)
 
-    check_steps(kernel, rings, come)
+    check_steps(kernel, rings, visit)
 
 
 def _has_collectives(body: walk.Block) -> bool:
-    """Whether all threads of a scope may have to come to any statement."""
+
     if not walk.inventory(body).kinds.isdisjoint(_COLLECTIVE):
         return True
     return any(let.var.uniform for let in walk.each(body, ir.Let))
 
 
 class _Needs:
-    """What a kernel's statements need of the threads that come to them; its methods raise DispatchError."""
+    """Checks of single statements, given the state of the threads; the methods raise DispatchError."""
 
     def __init__(self, kernel: ir.Kernel, uniformity: Uniformity) -> None:
         self.kernel, self.uniformity = kernel, uniformity
 
     def check(self, stmt: ir.Stmt, state: ThreadState) -> None:
-        """Raise where a collective statement lacks threads in this state."""
+
         match stmt:
             case ir.Let(var):
                 if var.uniform:
                     self.collective("tj.uniform", var.uniform, stmt.span, state)
             case ir.Sync(scope):
-                # what keeps some CTAs away from the others the simulator finds
+                # divergence between CTAs is left to the simulator
                 within = scope if scope in SCOPES else scopes.CTA.name
                 self.collective(f"{scope}_sync", within, stmt.span, state)
             case ir.Arrive(place, scope):
@@ -101,14 +101,14 @@ class _Needs:
         if self.uniformity.widened(active.level) < SCOPES[scope].level:
             remedy = ""
             if op is not None and is_of_copies(op, self.kernel.threads):
-                if is_each_threads_own(op, self.kernel.body):
+                if may_run_per_thread(op, self.kernel.body):
                     return
-                remedy = ", or compute with each thread's own number: float(x), int(x)"
+                remedy = ", or compute with each thread's value: float(x), int(x)"
             raise DispatchError(
-                f"{what}{_at(span)} needs all threads of its {scope}, but not all of them come there: "
-                f"{active.cause} isn't taken alike by the whole {scope}",
+                f"{what}{_at(span)} needs all threads of its {scope}, but some may not reach it: "
+                f"{active.cause} isn't uniform across the {scope}",
                 span=active.span or span,
-                hint=f"move it out of the branch, or branch on what is the same for the whole {scope}{remedy}",
+                hint=f"move it out of the branch, or branch on a value that is the same for the whole {scope}{remedy}",
             )
         if scope in state.partial:
             size = SCOPES[scope].threads(self.kernel.threads)
@@ -116,75 +116,55 @@ class _Needs:
                 f"{what} needs whole {scope}s of {size} threads; the last {scope} of a CTA of {self.kernel.threads} "
                 f"threads has {SCOPES[scope].left_over(self.kernel.threads)}",
                 span=span,
-                hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't come there",
+                hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't reach it",
             )
 
     def places(self, op: ir.TileOp, state: ThreadState) -> None:
-        """Raise where the threads of a collective operation may name different regions, or conditions."""
+        """Raise if regions, conditions or barriers of a collective operation may differ between threads."""
         if op.scope == scopes.THREAD.name:
             return
-        agree = self.uniformity.agree
+        what = f"{op.scope}.{op.name}"
         for operand in op.tiles.values():
             for dim, start in enumerate(operand.starts):
-                if isinstance(start, ir.Const) or agree(start, op.scope, state):
-                    continue
-                raise DispatchError(
-                    f"{op.scope}.{op.name} takes one region of {operand.buffer.name} for its whole {op.scope}, but "
-                    f"where dimension {dim} starts may differ from thread to thread",
-                    span=operand.span or op.span,
-                    hint=f"start at what is the same for the whole {op.scope}, or use the thread scope",
-                )
+                if not isinstance(start, ir.Const):
+                    one = f"{what} takes one region of {operand.buffer.name}", f"the start of dimension {dim}"
+                    self.agree(start, op.scope, state, one, operand.span or op.span, ", or use the thread scope")
         for barrier in map(op.operand, op.record.barriers):
             if isinstance(barrier, ir.Region):
-                self.barrier(barrier.buffer, barrier.starts, f"{op.scope}.{op.name} reports to", op, state)
+                self.barrier(barrier.buffer, barrier.starts, f"{what} reports to", op, state)
         for name in op.record.conditions:
-            if not agree(op.condition(name), op.scope, state):
-                raise DispatchError(
-                    f"{op.scope}.{op.name} does one thing for its whole {op.scope}, but {name} may differ from thread "
-                    "to thread",
-                    span=op.span,
-                    hint=f"give what is the same for the whole {op.scope}",
-                )
-        gathered = op.gathered
-        index = None if gathered is None else op.index
-        if gathered is None or index is None or isinstance(index, ir.Region):
-            return
-        if not agree(index, op.scope, state):
-            raise DispatchError(
-                f"{op.scope}.{op.name} takes one region of {gathered.buffer.name} for its whole {op.scope}, but "
-                "its index may differ from thread to thread",
-                span=gathered.span or op.span,
-                hint=f"take an index that is the same for the whole {op.scope}, a tile of them, or the thread scope",
-            )
+            self.agree(op.condition(name), op.scope, state, (f"{what} takes one value of {name}", "it"), op.span)
+        gathered, index = op.gathered, op.index
+        if gathered is not None and index is not None and not isinstance(index, ir.Region):
+            one, other = (f"{what} takes one region of {gathered.buffer.name}", "its index"), ", a tile of indices"
+            self.agree(index, op.scope, state, one, gathered.span or op.span, f"{other}, or the thread scope")
 
     def barrier(
         self, buffer: ir.Buffer, indices: Iterable[ir.Expr], what: str, stmt: ir.Arrive | ir.TileOp,
         state: ThreadState,
     ) -> None:
-        """Raise where the threads of a scope may name different barriers of a buffer."""
-        scope = stmt.scope
-        if scope == scopes.THREAD.name:
+        if stmt.scope == scopes.THREAD.name:
             return
-        if not all(self.uniformity.agree(index, scope, state) for index in indices):
-            raise DispatchError(
-                f"{what} one barrier for its whole {scope}, but which barrier of {buffer.name} it is may differ from "
-                "thread to thread",
-                span=stmt.span,
-                hint=f"take an index that is the same for the whole {scope}, or use the thread scope",
-            )
+        for index in indices:
+            one = f"{what} one barrier", f"its index in {buffer.name}"
+            self.agree(index, stmt.scope, state, one, stmt.span, ", or use the thread scope")
 
     def common(self, stmt: ir.Instruction, row: Row, state: ThreadState) -> None:
-        """Raise where threads that execute an instruction together may give different operands."""
+        """Raise if an operand that threads of an instruction have in common may differ between them."""
         for operand, item in zip(row.arguments, stmt.inputs, strict=False):
-            if not operand.is_common or isinstance(item, (ir.Vector, ir.Descriptor)):
-                continue
-            if not self.uniformity.agree(item, row.scope.name, state):
-                raise DispatchError(
-                    f"{row.spelling} takes one {operand.name} for a whole {row.scope}, but it may differ from thread "
-                    "to thread",
-                    span=stmt.span,
-                    hint=f"name what is the same for the whole {row.scope}",
-                )
+            if operand.is_common and not isinstance(item, (ir.Vector, ir.Descriptor)):
+                one = f"{row.spelling} takes one {operand.name}", "it"
+                self.agree(item, row.scope.name, state, one, stmt.span)
+
+    def agree(
+        self, expr: ir.Expr, scope: str, state: ThreadState, one: tuple[str, str], span: Span | None, remedy: str = ""
+    ) -> None:
+        """Raise if an expression may differ between the threads of a scope. one: the operation, and its operand."""
+        if not self.uniformity.agree(expr, scope, state):
+            raise DispatchError(
+                f"{one[0]} for its whole {scope}, but {one[1]} may differ between threads", span=span,
+                hint=f"use a value that is the same for the whole {scope}{remedy}",
+            )
 
 
 def _at(span: Span | None) -> str:

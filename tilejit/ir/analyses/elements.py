@@ -1,4 +1,4 @@
-"""Where the elements of a box lie in their buffer's storage."""
+"""Offsets of the elements of a box in their buffer's storage."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["offsets", "slots_of"]
 
 
 def slots_of(buffer: Buffer) -> tuple[int, ...]:
-    """The shape that the layout of a tile has: an extent for each dimension, in which padding counts."""
+    """Return the shape of a tile's layout, including padding: an extent per dimension."""
     slots = buffer.slots or buffer.fixed_shape
     assert len(slots) == len(buffer.shape), f"{buffer.name} is laid out as {slots}"
     return slots
 
 
 def offsets(buffer: Buffer, starts: Sequence[int], counts: Sequence[int]) -> NDArray[np.int64]:
-    """The offset of each element of a box, in elements, swizzled; of a local buffer the register.
+    """Return the swizzled offset of each element of a box, in elements; for a local buffer its register.
 
-    shape: that of the box, in front of it a dimension for replicas in memory.
+    The result has the shape of the box, after a leading dimension for replicas in memory.
     """
     shape = slots_of(buffer)
     layout = buffer.tile_layout.adapted(shape)

@@ -1,7 +1,7 @@
-"""Registers of local tiles that are read before anything has been written to them.
+"""Detection of reads of local tiles' registers before anything has been written to them.
 
-Nothing notices that in PTX: LLVM drops whatever is computed from a register that was never set, so that neither
-the simulator nor a GPU sees the read.
+This must be found in tile IR: LLVM drops all computations on undefined registers, so neither the simulator nor a GPU
+sees the read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...dataclass import lean
 from ...errors import KernelTypeError
 from .. import walk
-from ..arithmetic import iterations as turns_of
+from ..arithmetic.iterations import step_may_be_zero, surely_iterates
 from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt, TileOp
 from ..walk import Place
 from .bitsets import members
@@ -22,11 +22,11 @@ __all__ = ["Doubt", "check", "doubts"]
 
 
 def check(kernel: Kernel) -> None:
-    """Refuses a read of registers that no path which comes there has written.
+    """Refuse a read of registers that no path to it has written.
 
-    In a loop an earlier turn may have written what a later one reads. A path ends at its first read of what it hasn't
-    written: so a read that the first turn always comes to is refused, even if the turn writes the register after it.
-    raises: KernelTypeError with the place of the read.
+    In a loop, an earlier iteration may have written the registers. A path ends at its first read of unwritten
+    registers, so a read that the first iteration always executes is refused, even if it writes the registers later.
+    raises: KernelTypeError at the read.
     """
     registers = LocalRegisters(kernel.body)
     if not registers.first:
@@ -44,14 +44,14 @@ def check(kernel: Kernel) -> None:
 
 @lean(frozen=True, slots=True)
 class Doubt:
-    """A place that a statement reads, of which registers may be unwritten. numbers: those, counted in the root."""
+    """A place that a statement reads with registers that may be unwritten. numbers: these, as registers of the root."""
 
     place: Region | Element
     numbers: tuple[int, ...]
 
 
 def doubts(kernel: Kernel) -> list[tuple[Doubt, ...]]:
-    """For each of `walk.statements(kernel.body)` the places that it reads and that may be unwritten."""
+    """Return for each of `walk.statements(kernel.body)` the places that it reads and that may be unwritten."""
     registers = LocalRegisters(kernel.body)
     if not registers.first:
         return [()] * len(walk.statements(kernel.body))
@@ -71,15 +71,15 @@ def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> 
 
 
 def _accesses(stmt: Stmt) -> tuple[Sequence[Place], Sequence[Place]]:
-    """The places that a statement itself reads in any case, and those that it writes.
+    """Return the places that a statement always reads, and those that it writes, without nested statements.
 
-    Whether it reads one under a condition is the kernel's author's to know.
+    The kernel's author is responsible for reads under a condition.
     """
     return (stmt.surely_read, walk.writes(stmt)) if isinstance(stmt, TileOp) else walk.accesses(stmt)
 
 
 def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: LocalRegisters) -> None:
-    """Refuses a place of which some register is sure to be unwritten."""
+    """Raise for a place with a register that is certainly unwritten."""
     touched = registers.of(place)
     if not (touched.surely & untouched or touched.possibly and not touched.possibly & ~untouched):
         return
@@ -95,9 +95,9 @@ def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: Local
 
 @lean(frozen=True, slots=True)
 class _RegisterState:
-    """The registers that paths to one point have left unwritten, and those that paths have written.
+    """The registers that some path to a point leaves unwritten, and those that some path has written.
 
-    One may be in both. One that is in neither is of no interest: all paths have ended at a read of it.
+    A register can be in both. One in neither is irrelevant: all paths have ended at a read of it.
     """
 
     unwritten: int = 0
@@ -106,9 +106,9 @@ class _RegisterState:
 
 @lean(frozen=True, slots=True)
 class _Accessed:
-    """What a statement itself has to do with registers.
+    """The registers that a statement accesses, without nested statements.
 
-    read, surely_read: those that it may read and those that it is sure to. written, surely_written: the same.
+    surely_read, surely_written: those that it certainly reads or writes; read, written: possibly.
     """
 
     read: int = 0
@@ -117,7 +117,7 @@ class _Accessed:
     surely_written: int = 0
 
 
-#: the classes of statements that access places themselves
+#: the classes of statements that access places, apart from nested statements
 _ACCESSING: frozenset[type[Stmt]] = frozenset(walk.ACCESSING)
 
 
@@ -126,7 +126,7 @@ class _Initialized(Analysis[_RegisterState]):
 
     def __init__(self, registers: LocalRegisters, threads: int) -> None:
         self.registers, self.threads = registers, threads
-        # by the statement's identity: each is visited several times
+        # by the statement's id, as statements in loops are visited repeatedly
         self._accessed: dict[int, _Accessed] = {}
 
     def accessed(self, stmt: Stmt) -> _Accessed:
@@ -139,7 +139,7 @@ class _Initialized(Analysis[_RegisterState]):
         return accessed
 
     def _touched(self, places: Iterable[Place]) -> tuple[int, int]:
-        """The registers that places may name, and those that they are sure to."""
+        """Return the registers that places may refer to, and those that they certainly do."""
         possibly = surely = 0
         for place in places:
             touched = self.registers.of(place)
@@ -160,13 +160,13 @@ class _Initialized(Analysis[_RegisterState]):
         unwritten = state.unwritten & ~accessed.surely_read
         return _RegisterState(unwritten & ~accessed.surely_written, state.written | unwritten & accessed.written)
 
-    def leave(self, loop: For | Loop, turns: LoopStates[_RegisterState]) -> _RegisterState | None:
-        if isinstance(loop, Loop) or turns_of.may_stand(loop) or not turns_of.surely_turns(loop, self.threads):
-            return super().leave(loop, turns)
-        if turns.again is None or turns.breaks is None:
-            after = turns.breaks if turns.again is None else turns.again
+    def leave(self, loop: For | Loop, states: LoopStates[_RegisterState]) -> _RegisterState | None:
+        if isinstance(loop, Loop) or step_may_be_zero(loop) or not surely_iterates(loop, self.threads):
+            return super().leave(loop, states)
+        if states.again is None or states.breaks is None:
+            after = states.breaks if states.again is None else states.again
         else:
-            after = self.join(turns.again, turns.breaks)
+            after = self.join(states.again, states.breaks)
         if after is None or not after.unwritten:
             return after
         return _RegisterState(after.unwritten & ~self.registers.written_by(loop), after.written)

@@ -1,6 +1,6 @@
-"""Which local tiles are live together: those whose values are still needed where another one is written.
+"""Interference of local tiles: those that are live where another one is written.
 
-Sets of tiles are integers, a bit a tile.
+Sets of tiles are integers with a bit per tile.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["Interference", "Touches", "interference", "is_move", "touches"]
 #: the classes of statements that access places
 _ACCESSING: frozenset[type[Stmt]] = frozenset(walk.ACCESSING)
 
-#: a place, and the number of the tile that it is in
+#: a place, and the number of its tile
 _Touch = tuple[Place, int]
 
 
 class _Touched(NamedTuple):
-    """What a statement has to do with tiles. whole: those that it writes as a whole. needed: those that it reads."""
+    """The tiles that a statement accesses. whole: those that it overwrites entirely. needed: those that it reads."""
 
     read: list[_Touch]
     written: list[_Touch]
@@ -35,15 +35,15 @@ class _Touched(NamedTuple):
     needed: int
 
 
-#: of statements that have to do with some, by their identities
+#: by the statement's id, without statements that access no tiles
 Touches = Mapping[int, _Touched]
 
 
 @dataclass(slots=True)
 class Interference:
-    """What was found of tiles, by their bits' numbers.
+    """The interference graph of tiles, by their numbers.
 
-    apart: for each tile those that can't share its registers. unread: the moves of which nothing is read afterwards.
+    apart: for each tile those that can't share its registers. unread: the moves whose result is never read.
     """
 
     apart: list[int]
@@ -51,16 +51,16 @@ class Interference:
 
 
 def is_move(stmt: Stmt) -> bool:
-    """Whether a statement puts a whole local tile into another one of its type and shape."""
+    """True if a statement copies a whole local tile to another one of the same type and shape."""
     if not isinstance(stmt, TileOp) or stmt.name != CAST.name:
         return False
     dst, src = stmt.tiles["dst"], stmt.tiles["src"]
-    is_alike = dst.dtype == src.dtype and dst.shape == src.shape and dst.buffer.space == src.buffer.space == "local"
-    return is_alike and _is_whole(dst) and _is_whole(src)
+    is_same = dst.dtype == src.dtype and dst.shape == src.shape and dst.buffer.space == src.buffer.space == "local"
+    return is_same and _is_whole(dst) and _is_whole(src)
 
 
 def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
-    """What statements have to do with the tiles whose roots are named."""
+    """Return the accesses of statements to the tiles whose roots are in `numbers`."""
     touched: dict[int, _Touched] = {}
     for stmt in walk.statements(body):
         if type(stmt) in _ACCESSING:
@@ -76,14 +76,14 @@ def touches(body: Block, numbers: Mapping[str, int]) -> Touches:
 
 
 def interference(body: Block, numbers: Mapping[str, int], touched: Touches) -> Interference:
-    """Which of the tiles whose roots are named are needed at once. touched: as of `touches`, of these statements."""
+    """Return the interference of the tiles whose roots are in `numbers`. touched: their accesses, from `touches`."""
     walker = _Interfering(numbers=numbers, made=Interference([0] * len(numbers)), touched=touched)
     walker.block(body, 0)
     return walker.made
 
 
 def _is_whole(place: Place) -> bool:
-    """Whether a place is plainly all of a tile."""
+
     if not isinstance(place, Region) or place.buffer.base is not None:
         return False
     if place.extents != place.buffer.shape:
@@ -113,7 +113,7 @@ class _Interfering(Backwards):
         return live & ~touched.whole | touched.needed
 
     def note(self, stmt: Stmt, number: int, live: int, read: list[_Touch]) -> None:
-        """A tile is written: what is live behind it, or read in another order, must not lie in its registers."""
+        """Record a write: registers of the tile can't hold tiles that are live after it, or read in another order."""
         others = live & ~(1 << number)
         if is_move(stmt):
             assert isinstance(stmt, TileOp)
@@ -131,7 +131,7 @@ class _Interfering(Backwards):
 
 
 def _in_step(stmt: Stmt, place: Place) -> bool:
-    """Whether an operation is done with an element of a tile once it writes the one with its index."""
+    """True if an operation reads each element of a tile no later than it writes the result at the same index."""
     if not isinstance(stmt, TileOp) or not (stmt.record.elementwise or stmt.name == CAST.name):
         return False
     dst = stmt.tiles["dst"]

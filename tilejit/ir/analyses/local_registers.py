@@ -1,7 +1,7 @@
-"""Which of a thread's registers the places of local buffers name, as sets of their numbers.
+"""Sets of a thread's registers that places of local buffers refer to.
 
-The registers of all local buffers are counted through. All threads that own a tile hold its elements in the same
-registers, so the sets are those of any one thread. A view's elements are counted in the root's registers.
+The registers of all local buffers are numbered consecutively. A tile's elements are in the same registers of all its
+threads, so one set describes any thread. Views refer to the registers of their root.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .elements import offsets, slots_of
 
 __all__ = ["LocalRegisters", "RegisterAccesses"]
 
-#: turns of nested loops that are followed one by one to see what they write
-_MOST_TURNS = 4096
+#: limit of iterations of nested loops that are unrolled to determine their writes
+_MOST_ITERATIONS = 4096
 
 
 @lean(frozen=True, slots=True)
 class RegisterAccesses:
-    """What a place names. surely: the registers that it is sure to name all of. possibly: those that it may name."""
+    """The registers that a place refers to. surely: those that it certainly covers. possibly: those that it may."""
 
     surely: int
     possibly: int
@@ -60,20 +60,20 @@ class LocalRegisters:
 
     @property
     def all(self) -> int:
-        """Every register that holds an element."""
+        """All registers that hold an element."""
         held = 0
         for name in self.buffers:
             held |= self.whole(name)
         return held
 
     def whole(self, name: str) -> int:
-        """The registers that hold a buffer's elements."""
+        """Return the registers that hold a buffer's elements."""
         if name not in self._whole:
             self._whole[name] = _whole(self.buffers[name]) << self.first[name]
         return self._whole[name]
 
     def among(self, registers: int) -> Iterator[tuple[ir.Buffer, int]]:
-        """The buffers that have any of these registers, in the order of the statements, with how many."""
+        """Yield the buffers with any of these registers, in program order, each with the number of these registers."""
         left = registers
         while left:
             number = bisect_right(self._firsts, (left & -left).bit_length() - 1) - 1
@@ -83,7 +83,7 @@ class LocalRegisters:
             left = left >> end << end
 
     def element(self, name: str, among: int) -> str:
-        """The first element of a buffer that lies in one of these registers, as `[0, 4]`."""
+        """Return the first element of a buffer in one of these registers, as `[0, 4]`."""
         buffer = self.buffers[name]
         wanted = set(members(among >> self.first[name]))
         shape = buffer.fixed_shape
@@ -92,7 +92,7 @@ class LocalRegisters:
         return f"[{', '.join(str(index) for index in np.unravel_index(first, shape))}]"
 
     def of(self, place: Place) -> RegisterAccesses:
-        """The registers that a place of tile IR names; none where it is no local one."""
+        """Return the registers that a place of tile IR refers to; none if it isn't local."""
         name = place.buffer.root.name
         if name not in self.first:
             return _NOTHING
@@ -100,9 +100,9 @@ class LocalRegisters:
         return RegisterAccesses(named.surely << first, named.possibly << first)
 
     def written_by(self, loop: ir.For) -> int:
-        """The registers that a loop of known turns is sure to write, whose places move with its index."""
+        """Return the registers that a loop with a known number of iterations certainly writes."""
         written = 0
-        for place, at in _turns(loop, {}, [_MOST_TURNS]):
+        for place, at in _writes_of(loop, {}, [_MOST_ITERATIONS]):
             if place.buffer.root.name not in self.first:
                 continue
             if not at:
@@ -117,8 +117,8 @@ class LocalRegisters:
 
 @remembered
 def _named(place: Place) -> RegisterAccesses:
-    """The registers that a place of tile IR names, counted in its root's; remembered, as several analyses ask."""
-    assert isinstance(place, (ir.Region, ir.Element)), "vectors are of lane IR"
+    """Return the registers that a place of tile IR refers to, as registers of its root."""
+    assert isinstance(place, (ir.Region, ir.Element)), "vectors occur in lane IR only"
     root = place.buffer.root
     starts: list[int] = []
     for start in _starts(place):
@@ -131,11 +131,11 @@ def _named(place: Place) -> RegisterAccesses:
 
 
 def _named_at(place: ir.Region | ir.Element, starts: Sequence[int]) -> RegisterAccesses:
-    """The registers of a place whose starts have these values, counted in its root's."""
+    """Return the registers of a place with these starts, as registers of its root."""
     buffer, shape = place.buffer, place.buffer.fixed_shape
     if [start for start, n, count in zip(starts, shape, place.counts, strict=True) if not 0 <= start <= n - count]:
         return _NOTHING
-    # most places are whole, and most layouts say at once which registers they reach
+    # for most places and layouts the set follows without enumerating elements
     named = _whole(buffer) if place.counts == shape else _of_box(buffer, starts, place.counts)
     surely, possibly = in_root(named, buffer.dtype, buffer.root.dtype)
     return RegisterAccesses(surely, possibly)
@@ -143,25 +143,25 @@ def _named_at(place: ir.Region | ir.Element, starts: Sequence[int]) -> RegisterA
 
 @remembered
 def span(buffer: ir.Buffer) -> int:
-    """How many registers a thread has for a buffer."""
+    """Return the number of registers per thread for a buffer."""
     return buffer.tile_layout.adapted(slots_of(buffer)).footprint()
 
 
 @remembered
 def _whole(buffer: ir.Buffer) -> int:
-    """The registers that hold a buffer's elements; some others may hold nothing but padding."""
+    """Return the registers that hold a buffer's elements, without those that hold only padding."""
     dense = None if buffer.slots else _dense(buffer.tile_layout)
     return dense if dense is not None else _of_box(buffer, (0,) * len(buffer.shape), buffer.fixed_shape)
 
 
 def _of_box(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> int:
-    """The registers that hold the elements of a box."""
+
     steps = _steps(buffer, starts, counts)
     return set_of(offsets(buffer, starts, counts)) if steps is None else _reached(*steps)
 
 
 def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> tuple[list[Iter], int] | None:
-    """The iterators that lead to a box's elements, and the register of the first one; None where none lead there."""
+    """Return iterators over the registers of a box's elements, and its first register; None if it isn't strided."""
     slots = slots_of(buffer)
     layout = buffer.tile_layout.adapted(slots)
     if layout.swizzle is not None:
@@ -176,7 +176,7 @@ def _steps(buffer: ir.Buffer, starts: Sequence[int], counts: Sequence[int]) -> t
 
 
 def _reached(steps: Iterable[Iter], first: int) -> int:
-    """The registers to which iterators lead from one on."""
+    """Return the registers that iterators reach from a first one."""
     reached = 1
     for it in steps:
         registers = reached
@@ -189,25 +189,20 @@ def _reached(steps: Iterable[Iter], first: int) -> int:
 
 @lasting
 def _dense(layout: TileLayout) -> int | None:
-    """The registers of a layout that reaches each from the first to the last, each once; None for another."""
+    """Return the registers of a layout that uses each from the first to the last once; None for any other layout."""
     held = layout.storage()
-    if held.replica or held.offset or held.swizzle is not None or not _is_dense(held.shard):
+    if held.replica or held.offset or held.swizzle is not None:
         return None
-    return (1 << held.size()) - 1
-
-
-def _is_dense(iters: Iterable[Iter]) -> bool:
-    """Whether iterators reach every register from the first to the last, each once."""
     size = 1
-    for it in sorted(iters, key=lambda it: it.stride):
+    for it in sorted(held.shard, key=lambda it: it.stride):
         if it.extent > 1 and it.stride != size:
-            return False
+            return None
         size *= it.extent
-    return True
+    return (1 << size) - 1
 
 
 def in_root(bits: int, view: DType, root: DType) -> tuple[int, int]:
-    """A set of a view's registers in the root's: those of which it has all bytes, and those of which it has any."""
+    """Return a view's registers as registers of its root: those covered fully, and those covered at least partly."""
     if view.bits == root.bits:
         return bits, bits
     held = np.zeros(bits.bit_length() * view.bits + root.bits, bool)
@@ -222,46 +217,42 @@ def _starts(place: ir.Region | ir.Element) -> tuple[ir.Expr, ...]:
 
 
 def _is_fixed(place: ir.Region | ir.Element) -> bool:
-    for start in _starts(place):
-        if not isinstance(start, ir.Const):
-            return False
-    return True
+    return all(isinstance(start, ir.Const) for start in _starts(place))
 
 
-def _turns(
+def _writes_of(
     loop: ir.For, at: Mapping[str, int], left: list[int]
 ) -> Iterator[tuple[ir.Region | ir.Element, Mapping[str, int]]]:
-    """What the turns of a loop write, each place with the values of the loops' indices.
+    """Yield the places that a loop's iterations write, each with the values of the loop variables.
 
-    Places that move with no index come once, without such values.
-    left: how many turns are still followed.
+    Invariant places are yielded once, without values. left: how many more iterations may be unrolled.
     """
     ends = [_value(end, at) for end in (loop.start, loop.stop, loop.step)]
     start, stop, step = ends
     if start is None or stop is None or step is None or step == 0 or len(range(start, stop, step)) > left[0]:
         return
-    turns = range(start, stop, step)
-    left[0] -= len(turns)
+    iterations = range(start, stop, step)
+    left[0] -= len(iterations)
     before, leaves = _before_a_jump(loop.body)
     if leaves:
-        turns = turns[:1]
+        iterations = iterations[:1]
     written = [place for stmt in before if isinstance(stmt, (ir.Store, ir.TileOp)) for place in writes(stmt)]
     places = [place for place in written if isinstance(place, (ir.Region, ir.Element))]
     moving = [place for place in places if not _is_fixed(place)]
-    if turns:
+    if iterations:
         yield from ((place, {}) for place in places if _is_fixed(place))
     loops = [stmt for stmt in before if isinstance(stmt, ir.For)]
     if not moving and not loops:
         return
-    for turn in turns:
-        here = {**at, loop.var.name: turn}
+    for value in iterations:
+        here = {**at, loop.var.name: value}
         yield from ((place, here) for place in moving)
         for inner in loops:
-            yield from _turns(inner, here, left)
+            yield from _writes_of(inner, here, left)
 
 
 def _before_a_jump(body: Block) -> tuple[Block, bool]:
-    """The statements of a turn that surely runs, up to one that may leave it, and whether there is such a one."""
+    """Return the statements of an iteration before the first one that may leave it, and whether there is such a one."""
     for k, stmt in enumerate(body):
         if not isinstance(stmt, ir.For) and any(isinstance(inner, ir.Jump) for inner in within(stmt)):
             return body[:k], True
@@ -269,7 +260,7 @@ def _before_a_jump(body: Block) -> tuple[Block, bool]:
 
 
 def _value(expr: ir.Expr, at: Mapping[str, int]) -> int | None:
-    """An integer expression's value, None where it isn't a sum of the given variables."""
+    """Return the value of an integer expression, or None if it isn't a sum of the given variables."""
     if isinstance(expr, ir.Const):
         return int(expr.value)
     form = affine(expr)

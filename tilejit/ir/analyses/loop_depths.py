@@ -1,4 +1,4 @@
-"""In which loop a value changes: what changes in none can be computed in front of all of them."""
+"""Loop depths of expressions: invariants can be computed before the loops in which they don't change."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from ..nodes import Cast, Const, Expr, Op, Special, Var
 
 __all__ = ["STAYS", "LoopDepths", "Sum", "added", "summands"]
 
-#: the depth of what is computed where it stands: it reads what may change, or it isn't worth a register, or could trap
+#: the depth of an expression that isn't hoisted: it reads what may change, isn't worth a register, or could trap
 STAYS = 1 << 30
 
-#: integer operations that are computed in front of loops. Comparisons aren't: a thread has only seven predicate
-#: registers.
+#: integer operations that are hoisted. Comparisons aren't: a thread has only seven predicate registers.
 _MOVABLE = frozenset({
     "add", "sub", "mul", "neg", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",
 })
 
-#: those of which the second operand must be a positive constant. Another divisor could be zero, and trap in front of a
-#: loop that has no turn.
+#: operations that are hoisted only if the second operand is a positive constant. Another divisor could be zero, and
+#: trap before a loop that has no iterations.
 _MOVABLE_BY_CONSTANTS = frozenset({"floordiv", "mod", "left_shift", "right_shift"})
 
 _LEAVES = frozenset({Var, Const, Special})
 
 
 class LoopDepths:
-    """The depth of the innermost loop in which each value changes: 0 where it changes in none, 1 in the outermost.
+    """The depth of the innermost loop in which each value changes: 0 if invariant, 1 for the outermost loop.
 
-    variables: of each variable that is defined in a loop, or that may be assigned.
+    variables: the depth of each variable that is defined in a loop or may be assigned.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,7 @@ class LoopDepths:
         self._of: dict[int, tuple[Expr, int]] = {}
 
     def of(self, expr: Expr) -> int:
-        """The depth of an expression, or `STAYS`."""
+        """Return the depth of an expression, or `STAYS`."""
         entry = self._of.get(id(expr))
         if entry is not None:
             return entry[1]
@@ -45,13 +44,14 @@ class LoopDepths:
             return self.variables.get(expr.name, 0) if type(expr) is Var else 0
         parts: tuple[Expr, ...] = ()
         if isinstance(expr, Op):
-            is_movable = expr.name in _MOVABLE or expr.name in _MOVABLE_BY_CONSTANTS and _is_by_constant(expr)
+            by = expr.args[1] if expr.name in _MOVABLE_BY_CONSTANTS else None
+            is_movable = expr.name in _MOVABLE or (isinstance(by, Const) and by.value > 0)
             parts = expr.args if is_movable and expr.dtype.is_integer else ()
         elif isinstance(expr, Cast) and expr.dtype.is_integer and expr.x.dtype.is_integer:
             parts = (expr.x,)
         depth = 0 if parts else STAYS
         for part in parts:
-            # most are variables and constants
+            # the common cases first
             if type(part) is Var:
                 depth = max(depth, self.variables.get(part.name, 0))
             elif type(part) is not Const:
@@ -60,28 +60,23 @@ class LoopDepths:
         return depth
 
     def groups(self, terms: Iterable[Expr]) -> list[tuple[int, list[Expr]]]:
-        """The terms that change in the same loop together, with its depth, those of outer loops first."""
+        """Return the terms grouped by their depth, outer loops first."""
         groups: dict[int, list[Expr]] = {}
         for term in terms:
             groups.setdefault(self.of(term), []).append(term)
         return sorted(groups.items())
 
 
-def _is_by_constant(op: Op) -> bool:
-    """Whether the second operand is a positive constant."""
-    by = op.args[1]
-    return isinstance(by, Const) and by.value > 0
-
 
 class Sum(NamedTuple):
-    """An integer sum: its terms, and the constant."""
+    """An integer sum."""
 
     terms: tuple[Expr, ...]
     constant: int
 
 
 def summands(expr: Expr, sums: Mapping[str, Sum]) -> Sum:
-    """An expression as a sum, its terms from the left. sums: what variables stand for that are sums."""
+    """Return an expression as a sum, with terms from left to right. sums: the variables that are sums."""
     terms: list[Expr] = []
     constant = 0
     waiting = [expr]
@@ -100,7 +95,7 @@ def summands(expr: Expr, sums: Mapping[str, Sum]) -> Sum:
 
 
 def added(terms: Sequence[Expr]) -> Expr:
-    """The sum of terms of one integer type, first to last."""
+    """Return the sum of terms of one integer type, in order."""
     first, *others = terms
     for term in others:
         first = operation("add", (first, term), term.dtype)

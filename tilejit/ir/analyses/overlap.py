@@ -1,7 +1,7 @@
-"""Whether two operands of one operation are the same elements in the same order, or have no element in common.
+"""Overlap of two operands of one operation: whether they are identical, or have no element in common.
 
-Elements are compared, never ranges of bytes: two columns of one array are apart. Where starts are known only at run
-time, the answer is a condition on them.
+Elements are compared, not byte ranges: two columns of one array are disjoint. If starts are known only at run time, the
+result is a condition on them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from .elements import offsets
 
 __all__ = ["are_apart", "same_or_apart"]
 
-#: pairs of elements that are compared at compile time at most, over all starts that are possible
+#: limit of the pairs of elements that are compared at compile time, over all possible starts
 _MOST_COMPARED = 1 << 22
 
-#: starts that a condition names at most
+#: limit of the starts that a condition enumerates
 _MOST_NAMED = 64
 
 
 def same_or_apart(written: Region, other: Region) -> Expr | None:
-    """The condition under which an operation may write one region while it reads the other.
+    """Return the condition under which an operation may write one region while it reads the other.
 
-    returns: TRUE or FALSE where that is known at compile time; None where no condition of a few terms says it.
+    It is TRUE or FALSE if known at compile time, and None if no condition of a few terms expresses it.
     """
     if written.buffer.root.name != other.buffer.root.name:
         return TRUE
@@ -50,7 +50,7 @@ def are_apart(a: Region | Element, b: Region | Element) -> bool:
 
 
 def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
-    """For each dimension of `a` the one of `b` along which the same elements lie; None where there is none."""
+    """Return for each dimension of `a` the equivalent dimension of `b`; None if one has no equivalent."""
     if a == b:
         return tuple(range(len(a.shape)))
     if a.dtype.bits != b.dtype.bits or len(a.shape) != len(b.shape):
@@ -68,7 +68,7 @@ def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
 
 
 def _steps(buffer: Buffer) -> list[object] | None:
-    """What all dimensions have in common, and then how each moves; None where they don't move apart."""
+    """Return what all dimensions have in common, and then the steps of each; None if dimensions aren't independent."""
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]
@@ -80,7 +80,7 @@ def _steps(buffer: Buffer) -> list[object] | None:
 
 
 def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
-    """The condition for boxes of the same dimensions. order: for each dimension of `a` that of `b`."""
+    """Return the condition for boxes of the same dimensions. order: for each dimension of `a` that of `b`."""
     a_extents, b_extents = a.counts, b.counts
     apart = _apart(a, b, order)
     kept = [k for k, n in zip(order, a_extents, strict=True) if n != 1]
@@ -93,13 +93,13 @@ def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
 
 
 def _starts(a: Region | Element, b: Region | Element, order: Sequence[int]) -> list[tuple[Expr, Expr]]:
-    """Where two boxes start along each dimension of `a`."""
+    """Return the starts of both boxes along each dimension of `a`."""
     of_a, of_b = (box.starts if isinstance(box, Region) else box.indices for box in (a, b))
     return [(build.cast(of_a[d], int64), build.cast(of_b[k], int64)) for d, k in enumerate(order)]
 
 
 def _apart(a: Region | Element, b: Region | Element, order: Sequence[int]) -> Expr:
-    """The condition under which one box ends before the other starts, along any dimension."""
+    """Return the condition under which one box ends before the other starts in some dimension."""
     apart: Expr = FALSE
     for (first, second), n, k in zip(_starts(a, b, order), a.counts, order, strict=True):
         apart = build.logical_or(apart, build.less_equal(build.add(first, build.const(n, int64)), second))
@@ -108,7 +108,7 @@ def _apart(a: Region | Element, b: Region | Element, order: Sequence[int]) -> Ex
 
 
 def _of_elements(a: Region, b: Region) -> Expr | None:
-    """The condition from where each element lies, for all starts that are possible."""
+    """Return the condition for arbitrary layouts, by comparing all elements for all possible starts."""
     if isinstance(a.buffer.layout, Strided) or isinstance(b.buffer.layout, Strided):
         return None
     possible = dict([*_possible_starts(a), *_possible_starts(b)])
@@ -127,7 +127,7 @@ def _of_elements(a: Region, b: Region) -> Expr | None:
 
 
 def _possible_starts(region: Region) -> Iterator[tuple[Expr, range]]:
-    """Each start, and its possible values in a region that lies inside."""
+    """Yield each start with its possible values, assuming that the region is inside its buffer."""
     for start, extent, size in zip(region.starts, region.counts, region.buffer.fixed_shape, strict=True):
         low, high = facts.bounds(start)
         least = 0 if low is None else max(low, 0)
@@ -137,14 +137,14 @@ def _possible_starts(region: Region) -> Iterator[tuple[Expr, range]]:
 
 
 def _elements(region: Region, at: Mapping[Expr, int]) -> NDArray[np.int64]:
-    """The first and last byte of each element from the root's base, a column an element; `at` gives run-time starts."""
+    """Return the first and last byte of each element in the root, in columns. at: values of run-time starts."""
     starts = [int(start.value) if isinstance(start, Const) else at[start] for start in region.starts]
     bits = offsets(region.buffer, starts, region.counts).ravel() * region.dtype.bits
     return np.stack([bits // 8, (bits + region.dtype.bits - 1) // 8])
 
 
 def _compatible(a: NDArray[np.int64], b: NDArray[np.int64]) -> bool:
-    """Whether elements are the same in the same order, or have no byte in common."""
+    """True if the elements are the same in the same order, or have no byte in common."""
     if a.shape == b.shape and (a == b).all():
         return True
 
@@ -156,7 +156,7 @@ def _compatible(a: NDArray[np.int64], b: NDArray[np.int64]) -> bool:
 
 
 def _any_of(starts: Sequence[Expr], values: Sequence[tuple[int, ...]]) -> Expr:
-    """Whether the starts have one of these combinations of values."""
+    """Return the condition that the starts have one of these combinations of values."""
     condition: Expr = FALSE
     for combination in values:
         here: Expr = TRUE

@@ -1,8 +1,8 @@
-"""Tiles of one element, of which each thread of a scope has a copy, which it may compute by itself.
+"""Tiles of one element with a copy in each thread of a scope, which a thread may compute without the others.
 
     cta.sum s[], x[0 +: 64]
     if %thread_id == 0
-      cta.mul t[], s[], 2.0        every thread has a copy of s; thread 0 alone computes t, and nobody else reads it
+      cta.mul t[], s[], 2.0        every thread has a copy of s; only thread 0 computes t, and no other reads it
       let y: float32 = t[]
 """
 
@@ -18,14 +18,14 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from .. import walk
 
-__all__ = ["has_copies", "is_each_threads_own", "is_of_copies", "numbers_of", "written_by_numbers"]
+__all__ = ["has_copies", "may_run_per_thread", "is_of_copies", "numbers_of", "written_by_numbers"]
 
-#: the classes of operands that all threads give alike; None is one that isn't given
-_ALIKE = (ir.Region, ir.Const, type(None))
+#: the classes of operands that are the same in all threads; None is an omitted operand
+_UNIFORM = (ir.Region, ir.Const, type(None))
 
 
 def has_copies(tile: ir.Buffer, scope: str, threads: int) -> bool:
-    """Whether a tile with a layout is one element, of which each thread of a scope has a copy. threads: of the CTA."""
+    """True if a tile with a layout is one element with a copy in each thread of a scope. threads: of the CTA."""
     layout = tile.layout
     if not isinstance(layout, TileLayout) or layout.size() != 1:
         return False
@@ -34,18 +34,18 @@ def has_copies(tile: ir.Buffer, scope: str, threads: int) -> bool:
 
 
 def is_of_copies(op: ir.TileOp, threads: int) -> bool:
-    """Whether an operation is elementwise on tiles of one element, of which each thread of its scope has a copy."""
+    """True if an operation is elementwise on tiles of one element with a copy in each thread of its scope."""
     if op.record.relation is not axes.ELEMENTWISE:
         return False
     return all(_is_copied(region, op, threads) for region in op.tiles.values())
 
 
-def is_each_threads_own(op: ir.TileOp, body: walk.Block) -> bool:
-    """Whether threads may carry out an operation of copies without the others of its scope.
+def may_run_per_thread(op: ir.TileOp, body: walk.Block) -> bool:
+    """True if threads may execute an operation on copies without the other threads of its scope.
 
-    What it gives is read and written only in its own block and below, after an operation of that block has written
-    it: who reads a copy has made it.
-    body: of the kernel, at tile level.
+    Its results must be accessed only in its block and nested ones, after an operation of that block has written them:
+    then a thread that reads a copy has computed it.
+    body: the kernel's, at tile level.
     """
     uses = _uses(body)
     block = uses.blocks[id(op)]
@@ -63,17 +63,20 @@ def is_each_threads_own(op: ir.TileOp, body: walk.Block) -> bool:
 
 
 def numbers_of(op: ir.TileOp) -> list[ir.Expr]:
-    """The operands of an operation that are neither tiles nor known: each thread gives its own."""
-    return [given for given in op.operands if not isinstance(given, _ALIKE)]
+    """Return the scalar operands of an operation that aren't constant, and so may differ between threads."""
+    return [given for given in op.operands if not isinstance(given, _UNIFORM)]
 
 
 def written_by_numbers(body: walk.Block) -> frozenset[str]:
-    """The local tiles that every thread has whole, by name, and computes from such numbers, or other such tiles."""
+    """Return the local tiles, replicated in every thread, that are computed from such numbers, if only indirectly."""
     names: set[str] = set()
     operations = walk.each(body, ir.TileOp)
-    if not [given for op in operations for given in op.operands if not isinstance(given, _ALIKE)]:
+    if not [given for op in operations for given in op.operands if not isinstance(given, _UNIFORM)]:
         return frozenset()
-    writes = [(tile.name, op) for op in operations for tile in _whole_tiles_written(op)]
+    writes = [
+        (tile.name, op) for op in operations for region in op.written
+        if (tile := region.buffer.root).space == "local" and (_is_one(tile) or _is_replicated(tile.layout))
+    ]
     grows = True
     while grows:
         found = len(names)
@@ -84,12 +87,7 @@ def written_by_numbers(body: walk.Block) -> frozenset[str]:
     return frozenset(names)
 
 
-def _whole_tiles_written(op: ir.TileOp) -> list[ir.Buffer]:
-    tiles = [region.buffer.root for region in op.written if region.buffer.space == "local"]
-    return [tile for tile in tiles if _is_one(tile) or _is_with_every_thread(tile.layout)]
-
-
-def _is_with_every_thread(layout: object) -> bool:
+def _is_replicated(layout: object) -> bool:
     return isinstance(layout, TileLayout) and not any(it.axis.is_thread and it.extent > 1 for it in layout.shard)
 
 
@@ -102,16 +100,16 @@ def _is_copied(region: ir.Region, op: ir.TileOp, threads: int) -> bool:
     if tile.space != "local":
         return False
     if isinstance(tile.layout, ir.Open):
-        # one element that nobody laid out is with all threads
+        # an open tile of one element has a copy in all threads
         return tile.layout.scope == op.scope and _is_one(tile)
     return has_copies(tile, op.scope, threads)
 
 
 class _Uses(NamedTuple):
-    """Where the statements of a kernel stand.
+    """The positions of a kernel's statements.
 
-    blocks: the block of each, by its identity. numbers: its number in the order of the text.
-    naming: the numbers of those that read or write a buffer, by the name of its root, in order.
+    blocks: the block of each statement, by its id. numbers: its index in program order, by its id.
+    naming: the indices of the statements that access a buffer, by the name of its root, in order.
     """
 
     blocks: dict[int, walk.Block]

@@ -1,8 +1,8 @@
-"""Loops that wait for what other threads write.
+"""Loops that wait for writes of other threads.
 
-Whether such a loop ends depends on a load of global or shared memory inside it. That load must look at memory in every
-turn: a plain one may be moved in front of the loop, or become a load of what never changes (ld.global.nc). What a
-vector brings may decide too, by way of registers or of shared memory that it was copied to.
+Such a loop ends depending on a load of global or shared memory inside it. The load must access memory in every
+iteration: a plain one might be hoisted out of the loop, or become a load of constant data (ld.global.nc). Vectors may
+also decide, through registers or shared memory that they are copied to.
 """
 
 from __future__ import annotations
@@ -12,32 +12,18 @@ from typing import NamedTuple
 
 from ...dataclass import replace
 from .. import walk
-from ..nodes import (
-    Assign,
-    Buffer,
-    Expr,
-    For,
-    If,
-    Instruction,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Move,
-    Stmt,
-    Var,
-)
+from ..nodes import Assign, Buffer, Expr, For, If, Instruction, Kernel, Let, Load, Loop, Move, Stmt, Var
 
 __all__ = ["relaxed"]
 
-#: memory space -> how a load of it is ordered that decides when a loop ends
+#: memory space -> memory order of a load that decides when a loop ends
 _ORDERS = {"global": "relaxed.gpu", "shared": "relaxed.cta"}
-#: how a vector is loaded that decides; LLVM has relaxed loads of single values only
+#: the order for vectors; LLVM has relaxed loads of single values only
 _VECTOR_ORDER = "volatile"
 
 
 class _Step(NamedTuple):
-    """A statement of a loop: the variables and buffers that it changes, and those that what it writes depends on."""
+    """A statement of a loop, the variables and buffers that it changes, and those that the new values depend on."""
 
     stmt: Stmt
     changed: frozenset[str]
@@ -45,7 +31,7 @@ class _Step(NamedTuple):
 
 
 def relaxed(kernel: Kernel) -> Kernel:
-    """The kernel with those loads relaxed on which the exit of a loop around them depends; others stay plain.
+    """Return the kernel with relaxed loads where the exit of an enclosing loop depends on them.
 
     accepts: lane level.
     """
@@ -72,7 +58,7 @@ def relaxed(kernel: Kernel) -> Kernel:
 
 
 def _polls(body: walk.Block) -> Iterator[int]:
-    """The identities of the statements in a loop's body whose loads decide whether it ends."""
+    """Yield the ids of the statements in a loop's body whose loads decide when it ends."""
     if walk.inventory(body).kinds.isdisjoint(walk.JUMPS) or not any(map(_is_plain, walk.statements(body))):
         return
     under = _under_conditions(body, ())
@@ -83,7 +69,7 @@ def _polls(body: walk.Block) -> Iterator[int]:
     steps = [_Step(stmt, frozenset(_changed(stmt)), frozenset(_sources(stmt, conds))) for stmt, conds in under]
     settled = False
     while not settled:
-        # what a deciding variable or buffer is computed from decides too, and so does the condition of its assignment
+        # anything that a deciding variable or buffer depends on decides, too, including conditions of assignments
         more = {name for step in steps if not deciding.isdisjoint(step.changed) for name in step.sources}
         settled = more <= deciding
         deciding |= more
@@ -91,7 +77,7 @@ def _polls(body: walk.Block) -> Iterator[int]:
 
 
 def _is_plain(stmt: Stmt) -> bool:
-    """Whether this loads what other threads may write, without an order of its own."""
+    """True if a statement loads memory that other threads may write, without a memory order."""
     if isinstance(stmt, Move):
         return stmt.src.buffer.space in _ORDERS
     value = stmt.value if isinstance(stmt, Let) else None
@@ -99,7 +85,7 @@ def _is_plain(stmt: Stmt) -> bool:
 
 
 def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> list[tuple[Stmt, tuple[Expr, ...]]]:
-    """Every statement with the conditions around it: of branches, and of inner loops what they count to."""
+    """Return all statements with the conditions around them: those of branches, and the bounds of inner loops."""
     under: list[tuple[Stmt, tuple[Expr, ...]]] = []
     for stmt in body:
         under.append((stmt, conds))
@@ -111,18 +97,18 @@ def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> list[tuple[S
 
 
 def _changed(stmt: Stmt) -> Iterator[str]:
-    """The variables and buffers that a statement itself changes."""
+    """Yield the variables and buffers that a statement changes, without nested statements."""
     named = stmt.var if isinstance(stmt, Assign) else walk.defines(stmt)
     if isinstance(named, Var):
         yield named.name
     yield from (_buffer(place.buffer) for place in walk.writes(stmt))
     if isinstance(stmt, Instruction):
-        # of what an instruction takes the address it may write
+        # an instruction may write where its address operands point
         yield from (_buffer(place.buffer) for place in stmt.places)
 
 
 def _sources(stmt: Stmt, conds: tuple[Expr, ...]) -> Iterator[str]:
-    """The variables and buffers that a statement reads, and those of the conditions around it."""
+    """Yield the variables and buffers that a statement and the conditions around it read."""
     yield from _names((*walk.expressions(stmt), *conds))
     yield from (_buffer(place.buffer) for place in walk.reads(stmt))
     if isinstance(stmt, Instruction):
@@ -139,5 +125,5 @@ def _names(exprs: Iterable[Expr]) -> Iterator[str]:
 
 
 def _buffer(buffer: Buffer) -> str:
-    """A buffer among variables, whose names hold no blanks."""
+    """Return a key for a buffer that differs from names of variables, which contain no blanks."""
     return f"buffer {buffer.root.name}"

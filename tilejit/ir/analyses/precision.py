@@ -1,4 +1,4 @@
-"""Where precision changes: float32 parameters that are widened to float64, and float64 arithmetic."""
+"""Changes of precision: float32 parameters that are widened to float64, and float64 arithmetic."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..walk import Block
 
 __all__ = ["float64_arithmetic", "widened_scalars"]
 
-#: operations that move float64 elements and compute nothing of them
+#: operations that move float64 elements without arithmetic
 _MOVES = (CAST.name, COPY.name, COPY_ASYNC.name, "fill", "reshape")
 
 
 def widened_scalars(kernel: ir.Kernel) -> tuple[str, ...]:
-    """Return the arguments that are float32 scalars and are converted to float64, alone or with other scalars.
+    """Return the float32 scalar arguments that are converted to float64, alone or combined with other scalars.
 
-    A value computed from loaded floats does not count: float64 only continues what float32 data began.
+    A value computed from loaded floats doesn't count.
     """
     # a scalar's variable has the name of its argument
     scalars = [var for p in kernel.params if isinstance(var := p.defines, ir.Var) and var.dtype.is_float]
@@ -38,12 +38,12 @@ def widened_scalars(kernel: ir.Kernel) -> tuple[str, ...]:
     return tuple([var.name for var in scalars if var.name in names and var.dtype is float32])
 
 
-#: scalar argument names that a variable's value is computed from; None if other floats contribute
+#: by variable, the names of the scalar arguments that it is computed from; None if other floats contribute
 Origins = dict[str, frozenset[str] | None]
 
 
 def _origins(every: Block, origins: dict[str, frozenset[str]]) -> Origins:
-    """Return the origins of all float variables. origins: of the parameters."""
+    """Return the origins of all float variables. origins: those of the parameters."""
     defined: list[tuple[str, ir.Expr]] = []
     for stmt in every:
         match stmt:
@@ -68,7 +68,7 @@ def _origin(expr: ir.Expr, origins: Origins) -> frozenset[str] | None:
     while waiting:
         part = waiting.pop()
         if not part.dtype.is_float:
-            # floats that a condition or an integer is computed from do not contribute
+            # floats that conditions or integers depend on don't contribute
             continue
         if not isinstance(part, (ir.Var, ir.Load)):
             waiting.extend(walk.operands(part))

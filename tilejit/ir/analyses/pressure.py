@@ -1,19 +1,19 @@
-"""Where the local tiles take most of a thread's registers.
+"""Register pressure of local tiles: where they need most of a thread's registers.
 
     cta.copy x[...], X[...]            x
     cta.max  m[...], x[...]            x, m
-    cta.sub  y[...], x[...], m[...]    x, m before it; y behind it, where x's registers are free again
+    cta.sub  y[...], x[...], m[...]    x, m before it; y after it, which reuses x's registers
 
-A tile is live from where it may have been written to where it is last read, register by register. Text order counts:
-ptxas moves no load in front of a store, and measured, it spills what is live in that order and doesn't fit. An
-operation is done with a register of its operands once it writes one of its result: what counts is what is live before
-it or behind it, not both.
+A tile is live, register by register, from where it may have been written to its last read, in program order: ptxas
+moves no load before a store, and measurements show that it spills if this order needs too many registers. An operation
+is done with a register of its operands when it writes the same one of its result, so the registers before it and those
+after it count separately.
 
-Two sorts of tiles take none. One of nothing but constants or indices is computed where it is read. And what is only
-reduced passes through, element by element:
+Two kinds of tiles need no registers. One of constants or indices only is recomputed where it is read. And a tile that
+is only reduced is computed element by element:
 
     cta.exp  e[...], x[...]            x
-    cta.sum  s[...], e[...]            x, not e: `x` in place of `e` is what the sum reads
+    cta.sum  s[...], e[...]            x, not e: the sum reads `x` in place of `e`
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _WORD = 32
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """The tiles that are live where they take most.
+    """The tiles that are live at the point of greatest pressure.
 
-    tiles: each with its registers of 32 bits, most first. stmt: in front of which, or behind which, they are live; None
-    where no tile is.
+    tiles: each with its number of 32-bit registers, in descending order. stmt: they are live before or after this
+    statement; None without tiles.
     """
 
     tiles: tuple[tuple[Buffer, int], ...] = ()
@@ -50,17 +50,17 @@ class Pressure:
 
     @property
     def words(self) -> int:
-        """Registers of 32 bits that a thread needs for them."""
+        """The number of 32-bit registers per thread for all tiles."""
         return sum(count for _, count in self.tiles)
 
 
 def words(buffer: Buffer) -> int:
-    """Registers of 32 bits that a thread needs for a local buffer."""
+    """Return the number of 32-bit registers per thread for a local buffer."""
     return -(-span(buffer) * buffer.dtype.bits // _WORD)
 
 
 def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
-    """The greatest pressure of statements at tile level. without: the buffers that aren't in registers, by name."""
+    """Return the greatest pressure of statements at tile level. without: names of buffers that aren't in registers."""
     made = [s for s in walk.each(body, Alloc) if s.buffer.space == "local"]
     generated = _generated(body)
     passing = _passing(body)
@@ -70,11 +70,11 @@ def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
     registers = LocalRegisters(tuple(counted))
     walker = _Pressing(registers=registers, begun=_Begun(body, counted), passing=passing)
     walker.block(body, 0)
-    return Pressure(tuple(sorted(walker.tiles(), key=lambda pair: -pair[1])), walker.stmt)
+    return Pressure(tuple(sorted(walker.counts(walker.held), key=lambda pair: -pair[1])), walker.stmt)
 
 
 def _generated(body: Block) -> set[str]:
-    """The buffers that only operations write that read no tile and no memory."""
+    """Return the buffers that are written only by operations that read no tile and no memory."""
     generated: set[str] = set()
     others: set[str] = set()
     for op in walk.each(body, TileOp):
@@ -86,9 +86,9 @@ def _generated(body: Block) -> set[str]:
 
 @dataclass(slots=True)
 class _Readers:
-    """Of a buffer, the stretch of text in which it is written and read; None where there are several.
+    """The accesses to a buffer.
 
-    maker: the only operation that writes it.
+    maker: the only operation that writes it, or None. stretch: the only stretch of statements that access it, or None.
     """
 
     maker: TileOp | None
@@ -97,9 +97,11 @@ class _Readers:
 
 
 def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
-    """The tiles that pass through from elementwise operations to reductions or scalars, with what is read instead."""
+    """Return the tiles that are computed element by element for readers, with the places that are read instead."""
     touched: dict[str, _Readers] = {}
-    for number, stmt in _stretches(body):
+    numbered: list[tuple[int, Stmt]] = []
+    _number(body, 0, numbered)
+    for number, stmt in numbered:
         if not isinstance(stmt, walk.ACCESSING):
             continue
         maker = stmt if isinstance(stmt, TileOp) and _is_elementwise(stmt) else None
@@ -123,15 +125,11 @@ def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
     return made
 
 
-def _stretches(body: Block) -> list[tuple[int, Stmt]]:
-    """Statements with the number of the stretch of text in which elements may be computed one after the other."""
-    numbered: list[tuple[int, Stmt]] = []
-    _number(body, 0, numbered)
-    return numbered
-
-
 def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
-    """Adds the statements of a block, which begins in stretch `number`; returns the stretch in which it ends."""
+    """Append the statements of a block, each with its stretch, which can be computed element by element.
+
+    The block starts in stretch `number`; the stretch in which it ends is returned.
+    """
     for stmt in body:
         is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
         is_last = isinstance(stmt, TileOp) and stmt.record.relation is REDUCTION
@@ -144,7 +142,7 @@ def _number(body: Block, number: int, numbered: list[tuple[int, Stmt]]) -> int:
 
 
 def _is_elementwise(stmt: Stmt) -> bool:
-    """Whether it computes each element from those of local tiles."""
+
     if not isinstance(stmt, TileOp) or not (stmt.record.elementwise or stmt.name == CAST.name):
         return False
     for region in stmt.tiles.values():
@@ -154,7 +152,7 @@ def _is_elementwise(stmt: Stmt) -> bool:
 
 
 def _lets_pass(stmt: Stmt, touched: Mapping[str, _Readers], kept: Collection[str]) -> bool:
-    """Whether a tile needn't be whole for what reads it."""
+    """True if a reader doesn't need a whole tile at once."""
     if not isinstance(stmt, TileOp) or stmt.record.relation is REDUCTION:
         return True
     names = [place.buffer.root.name for place in stmt.written]
@@ -169,7 +167,7 @@ def _read_instead(places: Iterable[Place], passing: Mapping[str, tuple[Place, ..
 
 
 class _Begun:
-    """Which registers may have been written at a statement: the text before it does, or a loop's earlier turn."""
+    """Registers that may have been written before a statement, in program order or by an earlier iteration."""
 
     def __init__(self, body: Block, counted: Iterable[Alloc]) -> None:
         self.numbers: dict[int, int] = {}
@@ -182,7 +180,7 @@ class _Begun:
         self._sets: list[int] | None = None
 
     def _number(self, body: Block, names: Collection[str], loop: int | None) -> None:
-        """loop: the number of the outermost loop around the statements."""
+        """Number the statements of a block. loop: the number of the outermost enclosing loop."""
         for stmt in body:
             number = self.numbers[id(stmt)] = len(self.numbers)
             for place in walk.accesses(stmt)[1] if isinstance(stmt, (TileOp, Store)) else ():
@@ -194,19 +192,19 @@ class _Begun:
                 self._number(block, names, inside)
 
     def before(self, stmt: Stmt, registers: LocalRegisters) -> int:
-        """The registers that may have been written when the statement begins."""
+        """Return the registers that may have been written when the statement starts."""
         if self._sets is None:
             self._sets = [0]
             for name in self._names:
                 self._sets.append(self._sets[-1] | registers.whole(name))
-        # a statement's own first write isn't before it
+        # a statement's own first write doesn't count
         return self._sets[bisect_right(self._starts, self.numbers[id(stmt)] - 1)]
 
 
 class _Touching(NamedTuple):
-    """What a statement has to do with registers: those that it surely writes, that it may write, and that it may read.
+    """The registers that a statement certainly writes, may write (begins) and may read.
 
-    passes: it makes a tile that passes through, of which none is ever whole.
+    passes: its result is computed element by element for its readers.
     """
 
     written: int = 0
@@ -217,9 +215,10 @@ class _Touching(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _Pressing(Backwards):
-    """most: the greatest number of words so far. held: the registers that were live there. stmt: where.
+    """The walk that finds the greatest pressure.
 
-    touched: what statements have to do with registers, by their identity: those in loops are visited several times.
+    most: the greatest number of words so far. held: the registers that were live there. stmt: the statement.
+    touched: the registers that statements access, by id, as statements in loops are visited repeatedly.
     """
 
     kinds = frozenset({Alloc, *walk.ACCESSING})
@@ -245,12 +244,12 @@ class _Pressing(Backwards):
             touched = self.touched[id(stmt)] = self.touching(stmt)
         if touched.passes:
             return live
-        behind, written, begins, read = live, touched.written, touched.begins, touched.read
+        after, written, begins, read = live, touched.written, touched.begins, touched.read
         live = live & ~written | read
         if self.is_final and (begins or read):
             begun = self.begun.before(stmt, self.registers)
             self.note(stmt, live & begun)
-            self.note(stmt, behind & (begun | begins))
+            self.note(stmt, after & (begun | begins))
         return live
 
     def touching(self, stmt: Stmt) -> _Touching:
@@ -266,16 +265,14 @@ class _Pressing(Backwards):
         return _Touching(written, begins, read)
 
     def note(self, stmt: Stmt, live: int) -> None:
-        # no more than that, which is quickly counted
+        # a cheap upper bound
         if live.bit_count() * self.widest <= self.most * _WORD:
             return
         count = sum(count for _, count in self.counts(live))
         if count > self.most:
             self.most, self.held, self.stmt = count, live, stmt
 
-    def tiles(self) -> list[tuple[Buffer, int]]:
-        return self.counts(self.held)
 
     def counts(self, live: int) -> list[tuple[Buffer, int]]:
-        """The tiles of which registers are in a set, with the words of these."""
+        """Return the tiles with registers in a set, each with the number of words of these registers."""
         return [(buffer, -(-count * buffer.dtype.bits // _WORD)) for buffer, count in self.registers.among(live)]

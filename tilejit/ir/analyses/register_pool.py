@@ -1,7 +1,7 @@
-"""Whether a CTA has as many registers as its warpgroups ask for.
+"""Checks that a CTA has as many registers as its warpgroups request.
 
-A CTA starts with as many for each thread; what one warpgroup gives back another may take. One that asks for more than
-are left waits for ever.
+All threads of a CTA start with the same number of registers. A warpgroup can take those that another has released. One
+that requests more than remain waits forever.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ SETTINGS = frozenset(row.name for row in SET_REGISTERS.values())
 
 
 class Gate(NamedTuple):
-    """What has to be so at run time for threads to come to a statement.
+    """A run-time condition for threads to reach a statement.
 
-    branch: an `if`, by identity, or a loop that has turns. truth: what the condition is; None behind a branch inside
-    which some threads may have left, whatever it was.
+    branch: the id of an `if`, or of a loop that has iterations. truth: the value of the condition; None after a branch
+    inside which some threads may have ended, for either value.
     """
 
     branch: int
     truth: bool | None
 
 
-#: all of them have to be so
+#: a conjunction
 Gates = frozenset[Gate]
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A statement that sets registers, and the threads that come there, thread i as bit i.
+    """A statement that sets the number of registers, and the threads that may reach it, thread i as bit i.
 
-    is_certain: all of them do, or none. gates: what decides at run time whether they do.
+    is_certain: either all of them do, or none. gates: the run-time conditions for this.
     """
 
     stmt: Instruction
-    comers: int
+    threads: int
     is_certain: bool
     gates: Gates
 
@@ -55,32 +55,32 @@ class Setting:
 
 
 def _count(stmt: Instruction) -> int:
-    """How many registers a statement that sets them asks for."""
+
     (count,) = stmt.inputs
     assert isinstance(count, Const)
     return int(count.value)
 
 
 def settings_of(kernel: Kernel) -> Iterator[Instruction]:
-    """The statements that set registers."""
+    """Return the statements that set the number of registers."""
     return (s for s in walk.each(kernel.body, Instruction) if s.name in SETTINGS)
 
 
 def sets_registers(kernel: Kernel) -> bool:
-    """Whether warpgroups set how many registers their threads have."""
+    """True if warpgroups set the number of their registers."""
     return next(settings_of(kernel), None) is not None
 
 
 def most_of_a_thread(kernel: Kernel) -> int:
-    """How many registers a thread may have: of warpgroups that set theirs, one that has most."""
+    """Return the maximal number of registers of a thread, over all warpgroups and settings."""
     entry = most_registers(kernel.threads, kernel.max_registers)
     return min(MAX_REGISTERS, max([entry, *(_count(stmt) for stmt in settings_of(kernel))]))
 
 
 def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
-    """Raise ResourceError where warpgroups ask for more than there are.
+    """Raise ResourceError if warpgroups request more registers than the CTA has.
 
-    raises: KernelTypeError, too, where it isn't known who asks.
+    raises: KernelTypeError if the requests of a warpgroup are ambiguous.
     """
     if not settings:
         return
@@ -93,10 +93,10 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
         return
     greatest = max(set_them.values(), key=lambda setting: setting.registers)
     absent = [str(group) for group in asked if group not in set_them]
-    where = f" where the branch of warpgroup{'s' * (len(absent) > 1)} {', '.join(absent)} isn't taken" if absent else ""
-    hint = "let warpgroups that only copy have 24, or ask for fewer; one that sets none keeps what it started with"
+    where = f" if the branch of warpgroup{'s' * (len(absent) > 1)} {', '.join(absent)} isn't taken" if absent else ""
+    hint = "give warpgroups that only copy 24, or request fewer; one that requests none keeps its initial number"
     if absent:
-        hint = "branch on tj.warpgroup_id() alone where registers are given back, and on what run time tells inside it"
+        hint = "branch only on tj.warpgroup_id() where registers are released, and on run-time values inside it"
     raise ResourceError(
         f"{' + '.join(map(str, counts))} registers are {sum(counts)}{where}; a CTA of {kernel.threads} threads starts "
         f"with {groups} \N{MULTIPLICATION SIGN} {entry} = {entry * groups}",
@@ -106,34 +106,34 @@ def check_pool(kernel: Kernel, settings: Sequence[Setting]) -> None:
 
 
 def _asked(kernel: Kernel, settings: Sequence[Setting], conditions: _Conditions) -> dict[int, list[Setting]]:
-    """The settings that each warpgroup may come to, of which it comes to one at most, by the warpgroup's number.
+    """Return the settings that each warpgroup may reach, at most one per execution, by the warpgroup's number.
 
-    raises: KernelTypeError where one may come to two, or where run time says which come.
+    raises: KernelTypeError if it may reach two, or if which warpgroups reach one depends on run-time values.
     """
     asked: dict[int, list[Setting]] = {}
     for setting in settings:
         if not setting.is_certain:
             raise KernelTypeError(
                 "which warpgroups set their registers here is known only at run time", span=setting.stmt.span,
-                hint="branch on tj.warpgroup_id() and constants alone",
+                hint="branch only on tj.warpgroup_id() and constants",
             )
-        for first in instances(setting.comers, WARPGROUP, kernel.threads):
+        for first in instances(setting.threads, WARPGROUP, kernel.threads):
             group = first // WARPGROUP
             if not all(conditions.exclude(setting, other) for other in asked.get(group, ())):
                 raise KernelTypeError(
                     f"warpgroup {group} sets its registers twice", span=setting.stmt.span,
-                    hint="let each warpgroup set them once, where its branch begins",
+                    hint="set them once per warpgroup, at the start of its branch",
                 )
             asked.setdefault(group, []).append(setting)
     return asked
 
 
-#: a condition, or the identity of a branch whose condition may change, and what it is; the gate behind a branch, None
+#: (condition, its truth), with a branch's id in place of a condition that may change; (gate, None) after a branch
 _Facts = frozenset[tuple["Expr | Gate | int", "bool | None"]]
 
 
 class _Conditions:
-    """The conditions of branches. Those that are the same expression of what never changes are the same at run time."""
+    """The conditions of branches. Equal expressions of invariants have equal values at run time."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.changing = walk.assigned(kernel.body)
@@ -143,7 +143,7 @@ class _Conditions:
         return frozenset((gate if gate.truth is None else self._condition(gate.branch), gate.truth) for gate in gates)
 
     def exclude(self, one: Setting, other: Setting) -> bool:
-        """True if at most one of two settings is executed: one branch decides between them, in no loop."""
+        """True if at most one of two settings is executed: one branch, outside loops, selects between them."""
         if any(gate.truth is not None and gate.branch not in self.of_branches for gate in one.gates | other.gates):
             return False
         facts = dict(self.facts(one.gates))
@@ -160,7 +160,7 @@ class _Conditions:
 
 
 def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Conditions, entry: int) -> dict[int, Setting]:
-    """By warpgroup, the settings that together ask for the most, of all ways in which run time may decide."""
+    """Return the settings by warpgroup that together request the most registers, over all run-time decisions."""
     facts = {id(each): conditions.facts(each.gates) for settings in asked.values() for each in settings}
     most: dict[int, Setting] = {}
     for decided in _ways(list(dict.fromkeys(facts.values())), frozenset()):
@@ -172,13 +172,13 @@ def _most_at_once(asked: Mapping[int, Sequence[Setting]], conditions: _Condition
 
 
 def _ways(several: Sequence[_Facts], decided: _Facts) -> Iterator[_Facts]:
-    """Yield what run time decides, for every way in which it may let each of several sets of facts hold or not."""
+    """Yield sets of run-time decisions that cover all ways in which the given sets of facts may hold or not."""
     if not several:
         yield decided
         return
     first, others = several[0] - decided, several[1:]
     if not first or not {condition for condition, _ in first}.isdisjoint([condition for condition, _ in decided]):
-        # they hold, or one of them doesn't
+        # already decided
         yield from _ways(others, decided)
         return
     for condition, truth in first:

@@ -1,8 +1,8 @@
-"""Whether as many commit and release the steps of a ring as it was allocated for.
+"""Checks that the numbers of commits and releases per step of a ring match its allocation.
 
-Who does so is known where branches go by thread ids and by what all threads agree on. Too many arrive where one
-statement is come to by more instances of its scope than complete a phase, all of which count the same steps; too few
-where all statements together are come to by fewer, each of them once a step.
+They are known if branches depend on thread ids and uniform values only. A statement arrives too often if more instances
+of its scope reach it than complete a phase, and all count the same steps. Arrivals are missing if fewer instances reach
+all statements together, each of them once per step.
 """
 
 from __future__ import annotations
@@ -18,64 +18,64 @@ from .. import nodes as ir
 from .. import walk
 from .thread_values import instances
 
-__all__ = ["Come", "check_steps"]
+__all__ = ["Visit", "check_steps"]
 
-#: what arrives once a step -> the parameter of rings that says how many
+#: the call that arrives once per step -> the parameter of rings with its count
 _PARAMETERS = {"commit": "producers", "release": "consumers"}
 
 
 @lean(frozen=True, slots=True)
-class Come:
-    """A statement, and the threads that come to it, thread i as bit i. is_exact: all of them do, or none."""
+class Visit:
+    """A statement, and the threads that reach it, thread i as bit i. is_exact: either all of them do, or none."""
 
     stmt: ir.Stmt
-    comers: int
+    threads: int
     is_exact: bool
 
 
-#: who comes to the statement of a number in `walk.statements`; None where nobody does
-Comings = Callable[[int], Come | None]
+#: returns the visit of the statement with this index in `walk.statements`; None if no thread reaches it
+Visits = Callable[[int], Visit | None]
 
 
-def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], comings: Comings) -> None:
-    """Raise KernelTypeError where the arrivals of a step can't add up. rings: the barriers of the kernel's rings."""
+def check_steps(kernel: ir.Kernel, rings: Sequence[ir.Alloc], visits: Visits) -> None:
+    """Raise KernelTypeError if the arrivals of a step can't add up. rings: the barriers of the kernel's rings."""
     named = {ring.buffer.name: ring for ring in rings}
-    steps = _Steps(kernel, comings)
-    sites: dict[str, list[Come]] = {}
+    steps = _Steps(kernel, visits)
+    sites: dict[str, list[Visit]] = {}
     for number, arrive in walk.numbered(kernel.body, ir.Arrive):
-        come = comings(number) if arrive.place.buffer.name in named else None
-        if come is not None:
-            sites.setdefault(arrive.place.buffer.name, []).append(come)
+        visit = visits(number) if arrive.place.buffer.name in named else None
+        if visit is not None:
+            sites.setdefault(arrive.place.buffer.name, []).append(visit)
     for name, arrivals in sites.items():
         _check(kernel, named[name], arrivals, steps)
 
 
-def _check(kernel: ir.Kernel, ring: ir.Alloc, arrivals: Sequence[Come], steps: _Steps) -> None:
+def _check(kernel: ir.Kernel, ring: ir.Alloc, arrivals: Sequence[Visit], steps: _Steps) -> None:
     if ring.buffer.shape == (1,):
-        # of one stage, a place doesn't say which step it is
+        # with a single stage, the index doesn't identify the step
         return
-    counts = [(_instances(kernel, come), come) for come in arrivals]
-    for count, come in counts:
-        if count > ring.arrivals and come.is_exact and steps.are_common(come):
-            raise _error(ring, come.stmt, count, "the stage is taken for free while others still use it")
+    counts = [(_instances(kernel, visit), visit) for visit in arrivals]
+    for count, visit in counts:
+        if count > ring.arrivals and visit.is_exact and steps.are_common(visit):
+            raise _error(ring, visit.stmt, count, "the stage becomes free while others still use it")
     total = sum(count for count, _ in counts)
-    if total < ring.arrivals and all(steps.is_once(come.stmt) for come in arrivals):
-        raise _error(ring, arrivals[0].stmt, total, "nobody who waits for it goes on")
+    if total < ring.arrivals and all(steps.is_once(visit.stmt) for visit in arrivals):
+        raise _error(ring, arrivals[0].stmt, total, "threads that wait for it never proceed")
 
 
-def _instances(kernel: ir.Kernel, come: Come) -> int:
-    """How many instances of its scope come to an arrival."""
-    assert isinstance(come.stmt, ir.Arrive)
-    size = SCOPES[come.stmt.scope].threads(kernel.threads)
-    return len(instances(come.comers, size, kernel.threads))
+def _instances(kernel: ir.Kernel, visit: Visit) -> int:
+
+    assert isinstance(visit.stmt, ir.Arrive)
+    size = SCOPES[visit.stmt.scope].threads(kernel.threads)
+    return len(instances(visit.threads, size, kernel.threads))
 
 
 def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelTypeError:
     assert isinstance(stmt, ir.Arrive)
-    who, parameter = counted(count, stmt.scope), _PARAMETERS[ring.call]
+    actors, parameter = counted(count, stmt.scope), _PARAMETERS[ring.call]
     does = ring.call if count != 1 else f"{ring.call}s"
     return KernelTypeError(
-        f"{who} {does} each step of {ring.buffer.name.rpartition('.')[0]}, which was allocated for {ring.arrivals}: "
+        f"{actors} {does} each step of {ring.buffer.name.rpartition('.')[0]}, which was allocated for {ring.arrivals}: "
         f"{reason}",
         span=stmt.span,
         hint=f"write {parameter}={count} in tj.alloc_ring, or let {ring.arrivals} {ring.call}",
@@ -83,62 +83,59 @@ def _error(ring: ir.Alloc, stmt: ir.Stmt, count: int, reason: str) -> KernelType
 
 
 class _Steps:
-    """What the numbers of steps follow from.
+    """The dependences of step numbers, computed on demand: in most kernels all counts match."""
 
-    Of most kernels nobody asks: as many arrive as a phase takes.
-    """
-
-    def __init__(self, kernel: ir.Kernel, comings: Comings) -> None:
-        self.kernel, self.comings = kernel, comings
+    def __init__(self, kernel: ir.Kernel, visits: Visits) -> None:
+        self.kernel, self.visits = kernel, visits
 
     @cached_property
-    def definitions(self) -> dict[str, list[Come]]:
-        """Variable -> where it gets its values."""
-        definitions: dict[str, list[Come]] = {}
+    def definitions(self) -> dict[str, list[Visit]]:
+        """The visits of the statements that define each variable."""
+        definitions: dict[str, list[Visit]] = {}
         for number, stmt in enumerate(walk.statements(self.kernel.body)):
             defined = stmt.var if isinstance(stmt, (ir.Assign, *walk.VARIABLES)) else None
-            come = None if defined is None else self.comings(number)
-            if defined is not None and come is not None:
-                definitions.setdefault(defined.name, []).append(come)
+            visit = None if defined is None else self.visits(number)
+            if defined is not None and visit is not None:
+                definitions.setdefault(defined.name, []).append(visit)
         return definitions
 
     @cached_property
     def loops(self) -> dict[int, ir.For | ir.Loop]:
-        """Arrival, by identity -> the innermost loop around it."""
+        """The innermost loop around each arrival, by the arrival's id."""
         loops: dict[int, ir.For | ir.Loop] = {}
         for stmt in walk.statements(self.kernel.body):
             if isinstance(stmt, (ir.For, ir.Loop)):
-                # inner loops come later
+                # inner loops follow outer ones
                 loops.update((id(inner), stmt) for inner in walk.within(stmt) if isinstance(inner, ir.Arrive))
         return loops
 
-    def are_common(self, come: Come) -> bool:
-        """Whether all threads that come to an arrival count the same steps there."""
+    def are_common(self, visit: Visit) -> bool:
+        """True if all threads that reach an arrival count the same steps there."""
         names: set[str] = set()
-        return all(self._is_common(expr, come.comers, names) for expr in walk.expressions(come.stmt))
+        return all(self._is_common(expr, visit.threads, names) for expr in walk.expressions(visit.stmt))
 
-    def _is_common(self, expr: ir.Expr, comers: int, names: set[str]) -> bool:
-        """names: of variables that were looked at."""
+    def _is_common(self, expr: ir.Expr, threads: int, names: set[str]) -> bool:
+        """True if an expression has the same value for all these threads. names: variables examined already."""
         for part in walk.subexpressions(expr):
             if isinstance(part, ir.Load) or (isinstance(part, ir.Special) and part.name in THREAD_IDS):
                 return False
             if isinstance(part, ir.Var) and part.name not in names:
                 names.add(part.name)
-                if not all(self._gives_all(come, comers, names) for come in self.definitions.get(part.name, ())):
+                if not all(self._gives_all(visit, threads, names) for visit in self.definitions.get(part.name, ())):
                     return False
         return True
 
-    def _gives_all(self, come: Come, comers: int, names: set[str]) -> bool:
-        """Whether a statement gives a variable the same value for all threads, or for none of them."""
-        reached = come.comers & comers
+    def _gives_all(self, visit: Visit, threads: int, names: set[str]) -> bool:
+        """True if a statement defines a variable equally for all these threads, or for none of them."""
+        reached, stmt = visit.threads & threads, visit.stmt
         if not reached:
             return True
-        if reached != comers or not come.is_exact or not isinstance(come.stmt, (ir.Let, ir.Declare, ir.Assign, ir.For)):
+        if reached != threads or not visit.is_exact or not isinstance(stmt, (ir.Let, ir.Declare, ir.Assign, ir.For)):
             return False
-        return all(self._is_common(expr, comers, names) for expr in walk.expressions(come.stmt))
+        return all(self._is_common(expr, threads, names) for expr in walk.expressions(stmt))
 
     def is_once(self, stmt: ir.Stmt) -> bool:
-        """Whether an instance comes to an arrival once a step: each turn of the loop around it has another step."""
+        """True if an instance reaches an arrival once per step: each iteration of its loop has another step."""
         loop = self.loops.get(id(stmt))
         if loop is None:
             return True
@@ -149,6 +146,6 @@ class _Steps:
             for part in walk.subexpressions(waiting.pop()):
                 if isinstance(part, ir.Var) and part.name not in names:
                     names.add(part.name)
-                    lets = (come.stmt for come in self.definitions.get(part.name, ()) if isinstance(come.stmt, ir.Let))
-                    waiting.extend(let.value for let in lets)
+                    definitions = [visit.stmt for visit in self.definitions.get(part.name, ())]
+                    waiting.extend(stmt.value for stmt in definitions if isinstance(stmt, ir.Let))
         return bool(names & changed)

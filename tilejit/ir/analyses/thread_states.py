@@ -1,4 +1,4 @@
-"""What is known of the threads of a CTA at one point: which of them are active, and on what they agree."""
+"""States of the threads of a CTA at one point: which of them are active, and on which values they agree."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ...dataclass import field, lean, replace
 from ...source import Span
 from .register_pool import Gates
 
-__all__ = ["CTA", "EVERYBODY", "THREAD", "Active", "ThreadState", "lowest", "with_levels"]
+__all__ = ["CTA", "ALL_ACTIVE", "THREAD", "Active", "ThreadState", "lowest", "with_levels"]
 
-#: the levels of what all threads of a CTA agree on, and of what each has to itself
+#: the levels of values that all threads of a CTA share, and of values that differ between threads
 CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 
 
@@ -19,7 +19,7 @@ CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 class Active:
     """The level of the set of active threads, and the branch or loop that lowered it.
 
-    threads: those of which some may be active and some not, thread i as bit i. Of all others ids decide.
+    threads: threads that may be active or inactive by run-time values, thread i as bit i. Ids decide for all others.
     """
 
     level: int = CTA
@@ -27,44 +27,43 @@ class Active:
     cause: str = field(default="", compare=False)
     span: Span | None = field(default=None, compare=False)
 
-    def meet(self, other: Active) -> Active:
+    def combine(self, other: Active) -> Active:
         lower = other if other.level < self.level else self
         threads = self.threads | other.threads
         return lower if threads == lower.threads else replace(lower, threads=threads)
 
     def among(self, threads: int) -> Active:
-        """The same for these threads alone."""
-        return self if self is EVERYBODY or self.threads & threads else EVERYBODY
+        """Return the state restricted to these threads."""
+        return self if self is ALL_ACTIVE or self.threads & threads else ALL_ACTIVE
 
 
-EVERYBODY = Active()
+ALL_ACTIVE = Active()
 
 
 @lean(frozen=True, slots=True)
 class ThreadState:
-    """What holds of all threads of the CTA at one point.
+    """The state of all threads of the CTA at one point."""
 
-    entered: the threads that the branches and loops around let in. returned, broken, continued: those that earlier
-    jumps of each kind left here; the active threads are in all four sets.
-    gates: the branches that decide at run time who comes here: those around, and those in which some have ended.
-    has_parted: run time may have decided that some threads of the CTA end and others don't.
-    levels: of the variables, and of tiles that each thread has, whose level isn't `CTA`, by name.
-    partial: the scopes whose last instance isn't whole and may come here.
-    is_exact: all threads that may come here (`thread_values.comers`) do, or none.
-    who: the threads that may come here by their ids, thread i as bit i. by_ids: the level of this set.
-    """
-
-    entered: Active = EVERYBODY
-    returned: Active = EVERYBODY
-    broken: Active = EVERYBODY
-    continued: Active = EVERYBODY
+    #: the threads that the enclosing branches and loops admit
+    entered: Active = ALL_ACTIVE
+    #: the threads that earlier jumps of each kind leave here; active threads are in all four sets
+    returned: Active = ALL_ACTIVE
+    broken: Active = ALL_ACTIVE
+    continued: Active = ALL_ACTIVE
+    #: by name, the levels of variables, and of tiles replicated in all threads, that are below `CTA`
     levels: Mapping[str, int] = field(default_factory=dict)
+    #: the scopes whose last instance is incomplete and may be active here
     partial: frozenset[str] = frozenset()
+    #: either all threads that may be active here (`thread_values.comers`) are, or none
     is_exact: bool = True
+    #: the run-time conditions for reaching this point: enclosing branches, and those in which some threads have ended
     gates: Gates = frozenset()
+    #: some threads of the CTA may have ended by run-time values, while others haven't
     has_parted: bool = False
-    who: int = -1
-    by_ids: Active = EVERYBODY
+    #: the threads that may be active here by their ids, thread i as bit i
+    possible: int = -1
+    #: the level of this set
+    by_ids: Active = ALL_ACTIVE
 
     @property
     def active(self) -> Active:
@@ -73,43 +72,44 @@ class ThreadState:
 
     @property
     def decided(self) -> Active:
-        """As `active`, as far as anything but ids decides who is active."""
-        if self.returned is self.broken is self.continued is EVERYBODY:
-            # mostly none has left
+        """As `active`, but without conditions on ids."""
+        if self.returned is self.broken is self.continued is ALL_ACTIVE:
+            # the common case, without jumps
             return self.entered
-        return self.entered.meet(self.returned).meet(self.broken).meet(self.continued)
+        return self.entered.combine(self.returned).combine(self.broken).combine(self.continued)
 
-    def among(self, who: int, by_ids: Active) -> ThreadState:
-        """The state of those active threads that are also among these."""
+    def among(self, possible: int, by_ids: Active) -> ThreadState:
+        """Return the state restricted to these threads."""
         return replace(
-            self, entered=self.entered.among(who), returned=self.returned.among(who), broken=self.broken.among(who),
-            continued=self.continued.among(who), who=who, by_ids=by_ids,
+            self, entered=self.entered.among(possible), returned=self.returned.among(possible),
+            broken=self.broken.among(possible), continued=self.continued.among(possible), possible=possible,
+            by_ids=by_ids,
         )
 
     @property
     def is_certain(self) -> bool:
-        """Whether all threads that may come here do or none, and none has ended where others of the CTA don't."""
+        """True if run-time values neither select among the threads that may be active here nor have ended some."""
         return self.is_exact and not self.has_parted
 
     def level(self, name: str) -> int:
         return self.levels.get(name, CTA)
 
     def with_level(self, name: str, level: int) -> ThreadState:
-        """The state in which a variable has this level."""
+        """Return the state in which a variable has this level."""
         if self.levels.get(name, CTA) == level:
             return self
         levels = {**self.levels, name: level}
         if level == CTA:
             del levels[name]
-        # written out: of all states most are made here
+        # faster than `replace` here, where most states are created
         return ThreadState(
             self.entered, self.returned, self.broken, self.continued, levels, self.partial, self.is_exact, self.gates,
-            self.has_parted, self.who, self.by_ids,
+            self.has_parted, self.possible, self.by_ids,
         )
 
 
 def with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mapping[str, int]:
-    """The levels with others of some variables."""
+    """Return the levels with those of some variables changed."""
     made = dict(levels)
     for name, level in changed.items():
         if level != CTA:
@@ -120,7 +120,7 @@ def with_levels(levels: Mapping[str, int], changed: Mapping[str, int]) -> Mappin
 
 
 def lowest(first: Mapping[str, int], second: Mapping[str, int]) -> Mapping[str, int]:
-    """Of each variable the lower level; `CTA`, the greatest, is that of those that aren't listed."""
+    """Return the lower level of each variable; those that aren't listed have `CTA`, the highest."""
     if first == second:
         return first
     lowest = dict(first)

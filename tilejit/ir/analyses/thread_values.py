@@ -1,7 +1,7 @@
-"""What each thread of a CTA computes of thread ids and constants alone, and who comes where for that.
+"""Values that each thread of a CTA computes from thread ids and constants, and the statements that it may reach.
 
-Expressions of thread ids and constants are evaluated for every thread. Any other value may be anything for any thread:
-a branch on it lets all threads in, into both of its blocks.
+Expressions of thread ids and constants are evaluated for every thread. Any other value may differ: a branch on it lets
+all threads into both blocks.
 """
 
 from __future__ import annotations
@@ -25,33 +25,32 @@ __all__ = ["ThreadValues", "comers", "instances"]
 
 
 class ThreadValues:
-    """What the threads of a CTA compute, of variables that are defined in the order of the text.
-
-    everybody: all threads, thread i as bit i. numbers: every thread's value of each variable that depends on thread
-    ids and constants alone. evaluated: the same of expressions, by identity, since those in loops are met several
-    times; None for all others. truths: the threads that may find a condition true, and false, by its identity.
-    """
+    """The values that the threads of a CTA compute; variables are defined in program order."""
 
     def __init__(self, threads: int) -> None:
         self.ids = np.arange(threads, dtype=np.int32)
+        #: all threads, thread i as bit i
         self.everybody = (1 << threads) - 1
+        #: the values per thread of each variable that depends on thread ids and constants only, by name
         self.numbers: dict[str, np.ndarray] = {}
+        #: the same for expressions, by id; None for all others
         self.evaluated: dict[int, np.ndarray | None] = {}
+        #: the threads for which a condition may be true, and false, by id
         self.truths: dict[int, tuple[int, int]] = {}
 
     def define(self, let: ir.Let) -> None:
-        """Notes what a variable stands for."""
+        """Record the value of a variable."""
         values = self.of(let.value)
         if values is not None:
             self.numbers[let.var.name] = values
 
     def define_as_lane_0(self, elect: ir.Instruction) -> None:
-        """Note that an instruction's result is true in lane 0 of each warp and false elsewhere."""
+        """Record that an instruction's result is true in lane 0 of each warp and false elsewhere."""
         assert elect.var is not None
         self.numbers[elect.var.name] = self.ids % WARP == 0
 
     def of(self, expr: ir.Expr) -> np.ndarray | None:
-        """Every thread's value where it depends on thread ids and constants alone, else None."""
+        """Return the value per thread if it depends on thread ids and constants only, else None."""
         if isinstance(expr, ir.Var):
             return self.numbers.get(expr.name)
         if id(expr) not in self.evaluated:
@@ -74,7 +73,7 @@ class ThreadValues:
             return np.asarray(ELEMENTWISE[expr.name].formula(*args))
 
     def finding(self, cond: ir.Expr) -> tuple[int, int]:
-        """The threads that may find a condition true, and those that may find it false, thread i as bit i."""
+        """Return the threads for which a condition may be true, and those for which it may be false, as bit masks."""
         if id(cond) not in self.truths:
             self.truths[id(cond)] = self._finding(cond)
         return self.truths[id(cond)]
@@ -90,13 +89,13 @@ class ThreadValues:
                 return false, true
             case ir.Op("logical_and" | "logical_or" as name, args):
                 every_true, every_false = zip(*map(self.finding, args), strict=True)
-                # of one operand's truth it is enough, or all are needed
+                # the truth of one operand suffices, or all are required
                 one, all_of = (or_, and_) if name == "logical_or" else (and_, or_)
                 return reduce(one, every_true), reduce(all_of, every_false)
         return self.everybody, self.everybody
 
     def define_conditions(self, body: Block) -> None:
-        """Notes what the variables stand for that conditions of branches follow from."""
+        """Record the values of the variables that conditions of branches depend on."""
         conditions = sources(body, [stmt.cond for stmt in walk.each(body, ir.If)])
         for let in walk.each(body, ir.Let):
             if let.var.name in conditions:
@@ -104,48 +103,49 @@ class ThreadValues:
 
 
 def comers(body: Block, values: ThreadValues) -> list[int]:
-    """The threads that may come to each of a kernel's statements, thread i as bit i; at either level.
+    """Return the threads that may reach each of a kernel's statements, thread i as bit i; at either level.
 
-    Behind a jump none of those come who came to it, up to the block's end; behind a loop come all who came to it.
-    values: what is known of the kernel's threads, conditions at least.
+    Those that reach a jump don't reach the rest of its block. All that reach a loop reach the statements after it.
+    values: those of the kernel's threads, at least of conditions.
     """
     listed: list[int] = []
-    _come(body, values.everybody, values, listed)
+    _reach(body, values.everybody, values, listed)
     return listed
 
 
 def instances(comers: int, size: int, threads: int) -> list[int]:
-    """Of the instances of so many threads each, those of which some threads come, by their first ones.
+    """Return the first thread of each instance of `size` threads that contains some of `comers`.
 
     comers: thread i as bit i. threads: of the CTA.
     """
     return [first for first in range(0, threads, size) if comers >> first & (1 << size) - 1]
 
 
-#: the classes of statements behind which not all come who came to them
-_PARTING = (ir.If, *walk.JUMPS)
-#: those, and the others that hold blocks
-_TURNING = frozenset((*_PARTING, *walk.COMPOUND))
+#: the classes of statements after which fewer threads may continue
+_NARROWING = (ir.If, *walk.JUMPS)
+#: these, and the others that contain blocks
+_CONTROL = frozenset((*_NARROWING, *walk.COMPOUND))
 
 
-def _come(body: Block, coming: int, values: ThreadValues, listed: list[int]) -> int:
-    """Lists who comes to the statements of a block; returns who comes to its end."""
+def _reach(body: Block, reaching: int, values: ThreadValues, listed: list[int]) -> int:
+    """Append the threads that reach each statement of a block; return those that reach its end."""
     if not body:
-        return coming
+        return reaching
     held = walk.inventory(body)
-    if held.kinds.isdisjoint(_PARTING):
-        listed += [coming] * held.size
-        return coming
+    if held.kinds.isdisjoint(_NARROWING):
+        listed += [reaching] * held.size
+        return reaching
     for stmt in body:
-        listed.append(coming)
-        if type(stmt) not in _TURNING:
+        listed.append(reaching)
+        if type(stmt) not in _CONTROL:
             continue
         match stmt:
             case ir.If(cond, then, orelse):
                 true, false = values.finding(cond)
-                coming = _come(then, coming & true, values, listed) | _come(orelse, coming & false, values, listed)
+                true_end = _reach(then, reaching & true, values, listed)
+                reaching = true_end | _reach(orelse, reaching & false, values, listed)
             case ir.For() | ir.Loop():
-                _come(stmt.body, coming, values, listed)
+                _reach(stmt.body, reaching, values, listed)
             case ir.Break() | ir.Continue() | ir.Return():
-                coming = 0
-    return coming
+                reaching = 0
+    return reaching

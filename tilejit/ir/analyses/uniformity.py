@@ -1,7 +1,7 @@
-"""Which threads are active where, and on what they agree, on tile IR.
+"""Uniformity analysis of tile IR: which threads are active, and on which values they agree.
 
-A value has a *level*: the widest scope whose threads all have the same value, whichever instance they are in. The set
-of active threads has one, too: the widest scope whose threads are either all active or all inactive.
+A value has a *level*: the widest scope in every instance of which all threads have the same value. The set of active
+threads has one, too: the widest scope in every instance of which either all or no threads are active.
 
     thread      threads of a warp may differ          lane_id, loads from registers
     warp        a warp agrees, warps may differ       warp_id
@@ -9,11 +9,11 @@ of active threads has one, too: the widest scope whose threads are either all ac
     cta         all threads agree                     constants, parameters, cta_id
 
 A branch lowers the level of the active set to that of its condition, and a loop to that of its bounds. A `break`,
-`continue` or `return` in such a branch does the same for what follows it. Expressions of thread ids and constants
-alone have their values' level (`thread_values`); any other has the least level of its parts. Loads from global and
-shared memory have their address's level; those of a tile of one element, of which every thread of a scope has a copy
-that no thread writes alone, the scope's, or that of the numbers that the copies are computed from. Variables and copies
-that change are followed to a fixed point.
+`continue` or `return` in such a branch does the same for the statements after it. Expressions of thread ids and
+constants only are evaluated (see `thread_values`); any other has the lowest level of its parts. Loads from global and
+shared memory have the level of their address. A tile of one element that every thread of a scope has a copy of, and
+that no thread writes alone, has the level of the scope, or that of the numbers that the copies are computed from.
+Variables and copies that change are iterated to a fixed point.
 """
 
 from __future__ import annotations
@@ -35,47 +35,38 @@ from .. import walk
 from ..names import sources
 from .flow import Analysis, LoopStates, solve
 from .own_copies import has_copies, numbers_of, written_by_numbers
-from .register_pool import Gate, Gates
-from .thread_states import CTA, EVERYBODY, THREAD, Active, ThreadState, lowest, with_levels
+from .register_pool import Gate
+from .thread_states import ALL_ACTIVE, CTA, THREAD, Active, ThreadState, lowest, with_levels
 from .thread_values import ThreadValues, comers
 
 __all__ = ["Uniformity", "repeated_additions"]
 
-#: the ids in which threads of a warp differ
+#: the ids that differ between threads of a warp
 _LANE_IDS = frozenset(name for name, thread in scopes.THREAD_IDS.items() if thread.divisor < WARP)
 
 
 def repeated_additions(kernel: ir.Kernel) -> list[tuple[ir.Atomic, int]]:
-    """The atomic additions by which several threads add one value to one element, and how many threads these are."""
+    """Return the atomic additions by which several threads add one value to one element, with the number of threads."""
     uniformity = Uniformity.of(kernel)
     states = solve(uniformity, kernel.body, uniformity.start())
-    coming_to = comers(kernel.body, uniformity.values)
+    reaching = comers(kernel.body, uniformity.values)
     return [
-        (stmt, coming.bit_count())
-        for stmt, state, coming in zip(walk.statements(kernel.body), states, coming_to, strict=True)
-        if state is not None and isinstance(stmt, ir.Atomic) and coming.bit_count() > 1
+        (stmt, threads.bit_count())
+        for stmt, state, threads in zip(walk.statements(kernel.body), states, reaching, strict=True)
+        if state is not None and isinstance(stmt, ir.Atomic) and threads.bit_count() > 1
         and uniformity.is_repeated(stmt, state)
     ]
 
 
 class _Sources(NamedTuple):
-    """What the level of an expression follows from: that of its other parts, and the variables in it."""
+    """The dependences of an expression's level: variables, and the level of all other parts."""
 
     level: int
     names: tuple[str, ...]
 
 
 class Uniformity(Analysis[ThreadState]):
-    """The analysis for a CTA of so many `threads`. body: the kernel's.
-
-    values: what they compute. whole: the level of the narrowest scope that has all of them.
-    stored: the buffers of which threads write elements on their own, by name.
-    sources: what an expression's level follows from, by its identity: those in loops are visited several times.
-    derived: the same of variables whose level follows from what doesn't change where they are visible, by name: no
-    state needs to list them.
-    varying: the tiles that every thread has, by name, whose copies have a level that changes as a variable's does.
-    jumps: the kinds of jumps out of a branch or a loop, by its identity. sets: levels of sets of threads.
-    """
+    """The analysis for a CTA with this number of threads."""
 
     kinds = frozenset({
         ir.Let, ir.Declare, ir.Assign, ir.Instruction, ir.WaitPhase, ir.Atomic, ir.TileOp, ir.Break, ir.Continue,
@@ -83,28 +74,36 @@ class Uniformity(Analysis[ThreadState]):
     })
 
     def __init__(self, threads: int, body: walk.Block = (), stored: frozenset[str] = frozenset()) -> None:
-        self.threads, self.stored = threads, stored
+        self.threads = threads
+        #: names of the buffers of which threads store single elements
+        self.stored = stored
         self.values = ThreadValues(threads)
+        #: level of the narrowest scope that contains all threads
         self.whole = min(s.level for s in SCOPES.values() if s is scopes.CTA or threads <= s.threads(threads))
+        #: sources of expressions, by id
         self.sources: dict[int, _Sources] = {}
+        #: sources of the variables whose level doesn't change in their scope, by name; states don't list them
         self.derived: dict[str, _Sources] = {}
+        #: names of the tiles with a copy in every thread whose level changes, as that of a variable
         self.varying = written_by_numbers(body)
+        #: kinds of jumps out of a branch or a loop, by its id
         self.jumps: dict[int, frozenset[type[ir.Jump]]] = {}
+        #: levels of sets of threads
         self.sets: dict[int, int] = {}
 
     @staticmethod
     def of(kernel: ir.Kernel) -> Uniformity:
-        """The analysis for a kernel's CTA."""
+        """Return the analysis for a kernel."""
         stored = frozenset([stmt.place.buffer.root.name for stmt in walk.each(kernel.body, ir.Store)])
         uniformity = Uniformity(kernel.threads, kernel.body, stored)
         uniformity.derive(kernel.body)
         return uniformity
 
     def derive(self, body: walk.Block) -> None:
-        """Notes what `Let`s define: what threads compute of it, and what its level follows from."""
+        """Record the values of `Let`s per thread, and the sources of their levels."""
         for instruction in walk.each(body, ir.Instruction):
             if instruction.name == ELECT.name and not _divides_warps(body):
-                # one lane of each warp, whichever: no other condition tells lanes apart
+                # any one lane of each warp will do, as no other condition distinguishes lanes
                 self.values.define_as_lane_0(instruction)
         changing = self.changed_in(body)
         for let in walk.each(body, ir.Let):
@@ -114,7 +113,7 @@ class Uniformity(Analysis[ThreadState]):
                 self.derived[let.var.name] = sources
 
     def changed_in(self, body: walk.Block) -> frozenset[str]:
-        """The variables, and the tiles whose copies have a level, that statements in a block write, by name."""
+        """Return the names of the variables and `varying` tiles that the statements of a block write."""
         changed = walk.assigned(body)
         if not self.varying:
             return changed
@@ -123,21 +122,21 @@ class Uniformity(Analysis[ThreadState]):
 
     def start(self) -> ThreadState:
         partial = frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads))
-        return ThreadState(partial=partial, who=self.values.everybody)
+        return ThreadState(partial=partial, possible=self.values.everybody)
 
     def join(self, first: ThreadState, second: ThreadState) -> ThreadState:
         return ThreadState(
-            first.entered.meet(second.entered),
-            first.returned.meet(second.returned),
-            first.broken.meet(second.broken),
-            first.continued.meet(second.continued),
+            first.entered.combine(second.entered),
+            first.returned.combine(second.returned),
+            first.broken.combine(second.broken),
+            first.continued.combine(second.continued),
             lowest(first.levels, second.levels),
             first.partial | second.partial,
             first.is_exact and second.is_exact,
             first.gates | second.gates,
             first.has_parted or second.has_parted,
-            first.who | second.who,
-            first.by_ids.meet(second.by_ids),
+            first.possible | second.possible,
+            first.by_ids.combine(second.by_ids),
         )
 
     def step(self, stmt: ir.Simple | ir.Jump, state: ThreadState) -> ThreadState:
@@ -145,10 +144,10 @@ class Uniformity(Analysis[ThreadState]):
             case ir.Let(var, value):
                 if var.name in self.derived:
                     return state
-                said = SCOPES[var.uniform].level if var.uniform else THREAD
-                return state.with_level(var.name, max(self.level(value, state), said))
+                declared = SCOPES[var.uniform].level if var.uniform else THREAD
+                return state.with_level(var.name, max(self.level(value, state), declared))
             case ir.Declare(var, init):
-                # one that isn't assigned yet has no value that threads could disagree on
+                # an undefined variable has no value that threads could disagree on
                 level = CTA if init is None else min(self.level(init, state), state.active.level)
                 return state.with_level(var.name, level)
             case ir.Assign(var, value):
@@ -159,22 +158,22 @@ class Uniformity(Analysis[ThreadState]):
             case ir.WaitPhase(var=ir.Var() as var):
                 return state.with_level(var.name, THREAD)
             case ir.Atomic(var=ir.Var() as var):
-                # threads that update one place one after another find different values there
+                # threads that update one element in turn see different values
                 return state.with_level(var.name, THREAD)
             case ir.TileOp():
                 return self.with_copies(stmt, state)
             case ir.Break():
-                return replace(state, broken=state.broken.meet(self.departure("break", stmt.span, state)))
+                return replace(state, broken=state.broken.combine(self.departure("break", stmt.span, state)))
             case ir.Continue():
-                return replace(state, continued=state.continued.meet(self.departure("continue", stmt.span, state)))
+                return replace(state, continued=state.continued.combine(self.departure("continue", stmt.span, state)))
             case ir.Return():
                 departure = self.departure("return", stmt.span, state)
                 parted = state.has_parted or (bool(state.gates) and departure.level < CTA)
-                return replace(state, returned=state.returned.meet(departure), has_parted=parted)
+                return replace(state, returned=state.returned.combine(departure), has_parted=parted)
         return state
 
     def with_copies(self, op: ir.TileOp, state: ThreadState) -> ThreadState:
-        """The state behind an operation: its threads compute copies as different as what they compute them from."""
+        """Return the state after an operation: copies have the lowest level of the values they are computed from."""
         level = min([state.active.level, *[self.level(number, state) for number in numbers_of(op)]])
         for region in op.read:
             level = min(level, state.level(region.buffer.root.name))
@@ -191,15 +190,15 @@ class Uniformity(Analysis[ThreadState]):
         return not isinstance(stmt, (ir.Instruction, ir.WaitPhase, ir.Atomic)) or stmt.var is not None
 
     def departure(self, word: str, span: Span | None, state: ThreadState) -> Active:
-        """The threads that remain where some leave by a jump: their level is that of the branch around the jump."""
+        """Return the threads that remain after a jump; their level is that of the branch around the jump."""
         active = state.active
         cause = f"`{word}` in {active.cause}" if active.cause else ""
-        threads = state.who if active.level < CTA else 0
+        threads = state.possible if active.level < CTA else 0
         return replace(active, cause=cause, span=active.span or span, threads=threads)
 
-    def behind(self, jump: ir.Jump, state: ThreadState) -> ThreadState:
-        # every thread that comes to a `return` ends there, a partial instance as well
-        return replace(state, who=0, partial=frozenset() if isinstance(jump, ir.Return) else state.partial)
+    def after_jump(self, jump: ir.Jump, state: ThreadState) -> ThreadState:
+        # all threads that reach a `return` end, including those of partial instances
+        return replace(state, possible=0, partial=frozenset() if isinstance(jump, ir.Return) else state.partial)
 
     def branch(self, stmt: ir.If, state: ThreadState) -> tuple[ThreadState, ThreadState]:
         true, false = self.values.finding(stmt.cond)
@@ -207,10 +206,11 @@ class Uniformity(Analysis[ThreadState]):
         if self.values.of(stmt.cond) is None:
             level = self.level(stmt.cond, state)
             exact = state.is_exact and self.widened(level) == CTA
+            either = true & false & state.possible
             then, orelse = [
                 replace(
-                    side, entered=self.narrowed(side.entered, level, true & false & state.who, "the `if`", stmt.span),
-                    is_exact=exact, gates=state.gates | {Gate(id(stmt), truth)},
+                    side, entered=self.narrowed(side.entered, level, either, "the `if`", stmt.span), is_exact=exact,
+                    gates=state.gates | {Gate(id(stmt), truth)},
                 )
                 for side, truth in ((then, True), (orelse, False))
             ]
@@ -220,30 +220,32 @@ class Uniformity(Analysis[ThreadState]):
         return then, orelse
 
     def among(self, state: ThreadState, threads: int, span: Span | None) -> ThreadState:
-        """The state of those active threads that are also among these, by their ids."""
-        who = state.who & threads
-        return state if who == state.who else state.among(who, self.by_ids(who, state.by_ids, span))
+        """Return the state restricted to these threads, which ids select."""
+        possible = state.possible & threads
+        return state if possible == state.possible else state.among(possible, self.by_ids(possible, state.by_ids, span))
 
-    def by_ids(self, who: int, before: Active, span: Span | None) -> Active:
-        """The level of a set of threads, thread i as bit i; of the branch that made it smaller only if that matters."""
-        if who not in self.sets:
-            self.sets[who] = self.level_of(np.array([who >> int(i) & 1 for i in self.values.ids]))
-        level = self.sets[who]
+    def by_ids(self, possible: int, before: Active, span: Span | None) -> Active:
+        """Return the level of a set of threads, thread i as bit i, caused by the branch if it isn't that before it."""
+        if possible not in self.sets:
+            self.sets[possible] = self.level_of(np.array([possible >> int(i) & 1 for i in self.values.ids]))
+        level = self.sets[possible]
         if level == CTA:
-            return EVERYBODY
+            return ALL_ACTIVE
         return before if level == before.level else Active(level, 0, "the `if`", span)
 
     def merged(self, stmt: ir.If, before: ThreadState, ends: ThreadState) -> ThreadState:
         stayed = (ends.returned, ends.broken, ends.continued) == (before.returned, before.broken, before.continued)
         exact = before.is_exact and (stayed or ends.is_exact)
-        gates = before.gates | _behind(ends.gates)
+        gates = before.gates | {gate for gate in ends.gates if gate.truth is None}
         if self.values.of(stmt.cond) is None and self.jumps_in(stmt):
             gates |= {Gate(id(stmt), None)}
-        by_ids = before.by_ids if ends.who == before.who else self.by_ids(ends.who, ends.by_ids, stmt.span)
+        by_ids = before.by_ids
+        if ends.possible != before.possible:
+            by_ids = self.by_ids(ends.possible, ends.by_ids, stmt.span)
         return replace(ends, entered=before.entered, is_exact=exact, gates=gates, by_ids=by_ids)
 
     def jumps_in(self, stmt: ir.If | ir.For | ir.Loop) -> frozenset[type[ir.Jump]]:
-        """The kinds of jumps by which threads leave a branch or a loop from inside."""
+        """Return the kinds of jumps by which threads leave a branch or a loop from inside."""
         kinds = self.jumps.get(id(stmt))
         if kinds is None:
             inside = frozenset(
@@ -260,64 +262,64 @@ class Uniformity(Analysis[ThreadState]):
 
     def enter(self, loop: ir.For | ir.Loop, before: ThreadState) -> ThreadState:
         if isinstance(loop, ir.Loop):
-            return replace(before, entered=before.decided, broken=EVERYBODY, continued=EVERYBODY)
+            return replace(before, entered=before.decided, broken=ALL_ACTIVE, continued=ALL_ACTIVE)
         begin, step = self.level(loop.start, before), self.level(loop.step, before)
         least = min(begin, self.level(loop.stop, before), step)
         return replace(
             before,
-            entered=self.narrowed(before.decided, least, before.who, "the loop", loop.span),
-            broken=EVERYBODY,
-            continued=EVERYBODY,
+            entered=self.narrowed(before.decided, least, before.possible, "the loop", loop.span),
+            broken=ALL_ACTIVE,
+            continued=ALL_ACTIVE,
             levels=with_levels(before.levels, {loop.var.name: min(begin, step)}),
             is_exact=before.is_exact and self.widened(least) == CTA,
-            # it may have no turn
+            # it may have no iterations
             gates=before.gates | {Gate(id(loop), True)},
         )
 
     def narrowed(self, active: Active, level: int, threads: int, what: str, span: Span | None) -> Active:
-        """The level where some of these threads go on and others don't, whatever else has lowered it."""
-        return active if level == CTA else active.meet(Active(level, threads, what, span))
+        """Return the active set after a condition that some of these threads may pass, and others not."""
+        return active if level == CTA else active.combine(Active(level, threads, what, span))
 
     def repeat(self, loop: ir.For | ir.Loop, head: ThreadState, ends: ThreadState) -> ThreadState:
-        # at the head nobody sees what the turn has defined
+        # definitions of the iteration aren't visible at the head
         assigned = {name: ends.level(name) for name in self.changed_in(loop.body)}
         return replace(
-            ends, entered=head.entered, continued=EVERYBODY, levels=with_levels(head.levels, assigned),
-            gates=head.gates, who=head.who, by_ids=head.by_ids,
+            ends, entered=head.entered, continued=ALL_ACTIVE, levels=with_levels(head.levels, assigned),
+            gates=head.gates, possible=head.possible, by_ids=head.by_ids,
         )
 
-    def leave(self, loop: ir.For | ir.Loop, turns: LoopStates[ThreadState]) -> ThreadState:
-        """After a loop all threads are back; what it assigned may differ between those that left in different turns."""
-        head = turns.head
-        last = head if turns.breaks is None else self.join(head, turns.breaks)
+    def leave(self, loop: ir.For | ir.Loop, states: LoopStates[ThreadState]) -> ThreadState:
+        """Return the state after a loop: all threads continue, but may have left with different values of variables."""
+        head = states.head
+        last = head if states.breaks is None else self.join(head, states.breaks)
         ends = min(head.entered.level, head.broken.level, head.by_ids.level)
-        before = turns.before
+        before = states.before
         stayed = head.returned == before.returned
         gates = before.gates | {Gate(id(loop), None)} if self.jumps_in(loop) else before.gates
         assigned = {name: min(last.level(name), ends) for name in self.changed_in(loop.body)}
         return replace(
-            before, returned=before.returned.meet(head.returned), levels=with_levels(before.levels, assigned),
+            before, returned=before.returned.combine(head.returned), levels=with_levels(before.levels, assigned),
             is_exact=before.is_exact and stayed, gates=gates, has_parted=head.has_parted,
         )
 
     def is_repeated(self, stmt: ir.Atomic, state: ThreadState) -> bool:
-        """Whether all threads that come to it come with the same element and the same value to add."""
+        """True if all threads that reach an atomic addition add the same value to the same element."""
         if stmt.op != "add" or not state.is_exact:
             return False
         given = (*walk.indices(stmt.place), *stmt.operands)
         return all(self.agree(expr, scopes.CTA.name, state) for expr in given)
 
     def partly(self, state: ThreadState, threads: int) -> frozenset[str]:
-        """The scopes whose last instance isn't whole and may come on where only these threads may."""
+        """Return the scopes whose last instance is incomplete and may be among these threads."""
         left = (s for s in state.partial if threads >> self.threads - SCOPES[s].left_over(self.threads))
         return frozenset(left)
 
     def agree(self, expr: ir.Expr, scope: str, state: ThreadState) -> bool:
-        """Whether the active threads of each instance of a scope have one value."""
+        """True if the active threads of each instance of a scope have the same value."""
         return self.widened(self.level(expr, state)) >= SCOPES[scope].level
 
     def level(self, expr: ir.Expr, state: ThreadState) -> int:
-        """The widest scope whose active threads agree on the value."""
+        """Return the widest scope whose active threads agree on the value."""
         sources = self.sources.get(id(expr))
         if sources is None:
             sources = self.sources[id(expr)] = self.sources_of(expr)
@@ -328,17 +330,17 @@ class Uniformity(Analysis[ThreadState]):
         return level
 
     def sources_of(self, expr: ir.Expr) -> _Sources:
-        """What an expression's level follows from, once all variables in it are defined."""
+        """Return the dependences of an expression's level, once all its variables are defined."""
         variables: list[ir.Var] = []
         for part in walk.inputs(expr):
             if isinstance(part, ir.Var) and part.name not in self.values.numbers:
                 variables.append(part)
-            elif not self.is_alike(part):
+            elif not self.is_pure(part):
                 return self.sources_of_parts(expr)
         return self.sources_from(CTA, set(), variables)
 
     def sources_from(self, level: int, names: set[str], variables: list[ir.Var]) -> _Sources:
-        """What follows from a level and names, and from variables, each of which may have been derived from others."""
+        """Return dependences on a level, names and variables; variables in `derived` are replaced by their sources."""
         for variable in variables:
             derived = self.derived.get(variable.name)
             if derived is None:
@@ -348,14 +350,14 @@ class Uniformity(Analysis[ThreadState]):
                 names.update(derived.names)
         return _Sources(level, tuple(names))
 
-    def is_alike(self, part: ir.Var | ir.Special | ir.Load) -> bool:
-        """Whether threads that agree on what is in it agree on it."""
+    def is_pure(self, part: ir.Var | ir.Special | ir.Load) -> bool:
+        """True if the value is a pure function of its operands."""
         if isinstance(part, ir.Load):
             return part.place.buffer.space not in ("local", "tmem")
         return isinstance(part, ir.Special) and part.name not in scopes.THREAD_IDS
 
     def sources_of_parts(self, expr: ir.Expr) -> _Sources:
-        """As `sources_of`, of an expression parts of which threads compute, each for itself."""
+        """As `sources_of`, for an expression with parts that differ between threads."""
         level, names, variables = CTA, set[str](), list[ir.Var]()
         waiting = [expr]
         while waiting:
@@ -377,7 +379,7 @@ class Uniformity(Analysis[ThreadState]):
         return self.sources_from(level, names, variables)
 
     def level_of_copies(self, tile: ir.Buffer) -> int:
-        """The scope each of whose threads has a copy of a tile's one element; else `THREAD`."""
+        """Return the level of the scope whose threads all have a copy of a tile of one element; else `THREAD`."""
         layout = tile.layout
         if not isinstance(layout, TileLayout) or tile.name in self.stored:
             return THREAD
@@ -390,29 +392,25 @@ class Uniformity(Analysis[ThreadState]):
         return next(scope.level for scope in reversed(SCOPES.values()) if self.agrees(values, scope))
 
     def agrees(self, values: np.ndarray, scope: scopes.Scope) -> bool:
-        """Whether the threads of every instance have one value."""
+        """True if the values agree in every instance of a scope."""
         size = scope.threads(self.threads)
         first = values[self.values.ids // size * size]
-        alike = values == first
+        equal = values == first
         if values.dtype.kind == "f":
-            # nan differs from itself, but not from one thread to the next
-            alike |= (values != values) & (first != first)
-        return bool(alike.all())
+            # NaN differs from itself, but here only differences between threads count
+            equal |= (values != values) & (first != first)
+        return bool(equal.all())
 
     def widened(self, level: int) -> int:
-        """The level, or `CTA` where the CTA is a single thread, warp or warpgroup which agrees."""
+        """Return the level, or `CTA` if one instance of its scope contains all threads."""
         return CTA if level >= self.whole else level
 
 
 def _divides_warps(body: walk.Block) -> bool:
-    """True if lanes may take different branches by their ids, other than by who is elected."""
+    """True if lanes may take different branches by their ids, other than by `elect`."""
     conditions = [stmt.cond for stmt in walk.each(body, ir.If)]
     names = sources(body, conditions)
     conditions += [let.value for let in walk.each(body, ir.Let) if let.var.name in names]
     parts = (part for cond in conditions for part in walk.subexpressions(cond))
     return any(isinstance(part, ir.Special) and part.name in _LANE_IDS for part in parts)
 
-
-def _behind(gates: Gates) -> Gates:
-    """Those of branches that are over."""
-    return frozenset(gate for gate in gates if gate.truth is None)

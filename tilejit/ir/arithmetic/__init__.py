@@ -1,1 +1,1 @@
-"""Expressions with meaning: `build` makes the simplest, `facts` bounds what one may be, `affine` takes it apart."""
+"""Arithmetic on expressions: `build` constructs and simplifies, `facts` bounds, `affine` decomposes them."""

@@ -1,7 +1,7 @@
-"""Integer expressions as sums of products: constant · term + … + constant.
+"""Affine forms of integer expressions: constant · term + … + constant.
 
-Addition, subtraction and multiplication wrap around, and so do the coefficients: two expressions with the same
-sum have the same value, overflow or not.
+Addition, subtraction and multiplication wrap around, and so do the coefficients. Expressions with equal forms therefore
+have equal values, even if they overflow.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .intern import integer, operation
 
 __all__ = ["Affine", "affine", "affine_sum", "product"]
 
-#: terms of a sum that is a chain of additions
+#: number of terms up to which a sum is built as a chain of additions
 _LONGEST_CHAIN = 64
 
 
 @lean(frozen=True, slots=True)
 class Affine:
-    """A sum: terms (an expression that isn't a sum itself, its coefficient) in order of appearance, and a constant.
+    """A sum of terms, each with a coefficient and not a sum itself, in order of appearance, and a constant.
 
-    Coefficients and constant lie in the signed range of `dtype`'s width, whatever its kind; none is zero.
+    Coefficients and constant are in the signed range of `dtype`'s width, even if it is unsigned. No coefficient is 0.
     """
 
     dtype: DType
@@ -33,7 +33,7 @@ class Affine:
     constant: int = 0
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
-        """self + factor * other."""
+        """Return self + factor * other."""
         if not other.terms and other.constant == 0:
             return self
         if not self.terms and self.constant == 0 and factor == 1:
@@ -42,18 +42,18 @@ class Affine:
             return Affine(self.dtype, self.terms, _signed(self.constant + factor * other.constant, self.dtype.bits))
         if not self.terms:
             terms = [(term, c * factor) for term, c in other.terms]
-            return _made(self.dtype, terms, self.constant + factor * other.constant)
+            return _normalized(self.dtype, terms, self.constant + factor * other.constant)
         coefficients = dict(self.terms)
         _add(coefficients, other.terms, factor)
-        return _made(self.dtype, coefficients.items(), self.constant + factor * other.constant)
+        return _normalized(self.dtype, coefficients.items(), self.constant + factor * other.constant)
 
     def times(self, factor: int) -> Affine:
         if factor == 1:
             return self
-        return _made(self.dtype, [(t, c * factor) for t, c in self.terms], self.constant * factor)
+        return _normalized(self.dtype, [(t, c * factor) for t, c in self.terms], self.constant * factor)
 
     def bounds(self) -> Bounds:
-        """Bounds of the true sum, before it wraps around; None where unknown."""
+        """Return bounds of the mathematical sum, before wrapping around; None if unknown."""
         low: int | None = self.constant
         high: int | None = self.constant
         for term, coefficient in self.terms:
@@ -65,11 +65,11 @@ class Affine:
         return low, high
 
     def gap(self, other: Affine) -> Bounds:
-        """Bounds of the true sum `self` minus the true sum `other`; what they share cancels."""
+        """Return bounds of the mathematical difference `self` minus `other`, in which common terms cancel."""
         if not other.terms:
             return Affine(self.dtype, self.terms, self.constant - other.constant).bounds()
         if len(self.terms) == len(other.terms) == 1 and type(self.terms[0][0]) is not type(other.terms[0][0]):
-            # most are of one term each, and share nothing; a dictionary would hash both, which walks over them
+            # most have one term each and nothing in common; a dictionary would hash both, which is slow for large terms
             ((term, factor),) = other.terms
             return Affine(self.dtype, (*self.terms, (term, -factor)), self.constant - other.constant).bounds()
         coefficients = dict(self.terms)
@@ -78,12 +78,12 @@ class Affine:
 
     @property
     def is_exact(self) -> bool:
-        """True if the sum provably doesn't wrap around, or is one of int64 without data."""
+        """True if the sum provably doesn't wrap around, or is an int64 sum without data."""
         return self.is_assumed or fits(self.bounds(), self.dtype)
 
     @property
     def is_assumed(self) -> bool:
-        """True if the sum is one of int64 without data, which is assumed not to wrap around."""
+        """True for an int64 sum without data, which is assumed not to wrap around."""
         if self.dtype is not int64 or is_large(self.constant):
             return False
         for term, coefficient in self.terms:
@@ -92,7 +92,7 @@ class Affine:
         return True
 
     def split(self, divisor: int) -> tuple[Affine, Affine]:
-        """(quotient, remainder): self = divisor * quotient + remainder, 0 <= the remainder's constant < divisor."""
+        """Return (quotient, remainder): self = divisor * quotient + remainder, 0 <= remainder.constant < divisor."""
         quotient = tuple([(t, c // divisor) for t, c in self.terms if c % divisor == 0])
         if not quotient and 0 <= self.constant < divisor:
             return Affine(self.dtype), self
@@ -101,9 +101,9 @@ class Affine:
         return Affine(self.dtype, quotient, self.constant // divisor), Affine(self.dtype, remainder, constant)
 
     def apart(self, divisor: int) -> tuple[Affine, Affine]:
-        """(multiples, others): the terms that are multiples of `divisor`, and those that may not be.
+        """Split the terms into provable multiples of `divisor` and others.
 
-        The constant is split between them; that of the others is at least 0 and less than `divisor`.
+        The constant is split, too; that of the others is at least 0 and less than `divisor`.
         """
         multiples: list[tuple[Expr, int]] = []
         others: list[tuple[Expr, int]] = []
@@ -117,7 +117,7 @@ class Affine:
         )
 
     def expr(self) -> Expr:
-        """The sum as an expression: positive terms first, the constant last."""
+        """Return the sum as an expression: positive terms first, the constant last."""
         if not self.terms:
             return integer(self.constant, self.dtype)
         if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
@@ -126,7 +126,7 @@ class Affine:
 
 
 def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
-    """The sum of factor * part over (part, factor)."""
+    """Return the sum of factor * part over (part, factor)."""
     constant = 0
     moving: list[tuple[Affine, int]] = []
     for part, factor in parts:
@@ -134,35 +134,35 @@ def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
         if part.terms:
             moving.append((part, factor))
     if len(moving) == 1:
-        # nothing to merge; a dictionary would hash the terms, which walks over them
+        # nothing to merge; a dictionary would hash the terms, which is slow for large ones
         ((only, factor),) = moving
         if constant == factor * only.constant:
             return only.times(factor)
-        return _made(dtype, [(term, c * factor) for term, c in only.terms], constant)
+        return _normalized(dtype, [(term, c * factor) for term, c in only.terms], constant)
     coefficients: dict[Expr, int] = {}
     for part, factor in moving:
         _add(coefficients, part.terms, factor)
-    return _made(dtype, coefficients.items(), constant)
+    return _normalized(dtype, coefficients.items(), constant)
 
 
 def _add(coefficients: dict[Expr, int], terms: Iterable[tuple[Expr, int]], factor: int) -> None:
-    """Adds terms times a factor to those whose coefficients these are."""
+
     for term, coefficient in terms:
-        # hashing a term walks over it, and most aren't there yet
+        # one lookup in the common case of a new term, as hashing is slow for large terms
         count, scaled = len(coefficients), factor * coefficient
         there = coefficients.setdefault(term, scaled)
         if len(coefficients) == count:
             coefficients[term] = there + scaled
 
 
-def _made(dtype: DType, terms: Iterable[tuple[Expr, int]], constant: int) -> Affine:
+def _normalized(dtype: DType, terms: Iterable[tuple[Expr, int]], constant: int) -> Affine:
     bits, half = dtype.bits, 1 << (dtype.bits - 1)
     kept = [(t, w) for t, c in terms if (w := c if -half <= c < half else _signed(c, bits)) != 0]
     return Affine(dtype, tuple(kept), constant if -half <= constant < half else _signed(constant, bits))
 
 
 def _signed(value: int, bits: int) -> int:
-    """`value` modulo 2**bits, in the range of a signed integer."""
+    """Return `value` modulo 2**bits, in the range of a signed integer."""
     half = 1 << (bits - 1)
     return value if -half <= value < half else ((value + half) & ((1 << bits) - 1)) - half
 
@@ -190,7 +190,7 @@ def _expr(form: Affine) -> Expr:
 
 
 def _tree(form: Affine) -> Expr:
-    """Return a long sum as a tree of logarithmic depth: whatever walks over expressions recurses."""
+    """Return a long sum as a tree of logarithmic depth, as traversals of expressions recurse."""
     positive = [(term, c) for term, c in form.terms if c > 0]
     negative = [(term, c) for term, c in form.terms if c < 0]
     total = _balanced([_scaled(term, c, form.dtype) for term, c in positive], form.dtype) if positive else None
@@ -206,7 +206,7 @@ def _tree(form: Affine) -> Expr:
 
 
 def _balanced(terms: list[Expr], dtype: DType) -> Expr:
-    """Return the sum of terms, as sums of neighbours, sums of these, and so on."""
+
     while len(terms) > 1:
         pairs, left_over = zip(terms[::2], terms[1::2], strict=False), terms[len(terms) & ~1 :]
         terms = [*[operation("add", pair, dtype) for pair in pairs], *left_over]
@@ -229,7 +229,7 @@ def _joined(total: Expr | None, term: Expr, coefficient: int, dtype: DType) -> E
 
 @remembered
 def affine(expr: Expr) -> Affine:
-    """`expr`, of an integer type, as a sum of products."""
+    """Return the affine form of an integer expression."""
     if isinstance(expr, Const):
         return Affine(expr.dtype, (), _signed(int(expr.value), expr.dtype.bits))
     if isinstance(expr, Cast):
@@ -252,7 +252,7 @@ _SUMS = frozenset(("add", "sub", "neg", "mul", "left_shift"))
 
 
 def product(a: Affine, b: Affine) -> Affine | None:
-    """a * b, None where neither is a constant."""
+    """Return a * b, or None if neither is a constant."""
     if not b.terms:
         return a.times(b.constant)
     return None if a.terms else b.times(a.constant)
@@ -265,9 +265,9 @@ def _of_shift(expr: Op, parts: list[Affine]) -> Affine:
 
 
 def _of_cast(cast: Cast) -> Affine:
-    """A cast of a sum is the sum of the casts where it narrows, or where the sum doesn't wrap around.
+    """Return the form of a cast: the sum of the casts if it narrows, or if the sum doesn't wrap around.
 
-    Narrowing is taken modulo 2**bits, as the sum is; widening keeps the value, so the value must be the true sum.
+    Narrowing and the sum are both modulo 2**bits. Widening preserves the value, so this must be the mathematical sum.
     """
     source = cast.x.dtype
     if not source.is_integer or not cast.dtype.is_integer:
@@ -282,7 +282,7 @@ def _of_cast(cast: Cast) -> Affine:
 
 
 def _of_atom(term: Expr, dtype: DType) -> Affine:
-    """One term converted: a cast that undoes another disappears."""
+    """Return the form of a converted term; a cast that undoes another disappears."""
     if term.dtype == dtype:
         return Affine(dtype, ((term, 1),))
     if isinstance(term, Cast) and term.x.dtype.is_integer and _undone(term, dtype):
@@ -291,5 +291,5 @@ def _of_atom(term: Expr, dtype: DType) -> Affine:
 
 
 def _undone(inner: Cast, dtype: DType) -> bool:
-    """Whether casting `inner` to `dtype` equals casting `inner.x`: the inner cast lost no bit that `dtype` keeps."""
+    """True if casting `inner` to `dtype` equals casting `inner.x`: the inner cast loses no bit that `dtype` keeps."""
     return inner.x.dtype != bool_ and (dtype.bits <= inner.dtype.bits or keeps_value(inner))

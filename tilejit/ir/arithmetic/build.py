@@ -1,10 +1,9 @@
-"""Constructors of expressions that fold constants and keep one canonical form.
+"""Constructors of expressions, which fold constants and produce a canonical form.
 
-Everything that computes with indices builds them here. Integer arithmetic becomes a sum of products with the
-constant last (see `affine`). A comparison, minimum or maximum that the facts of its operands decide isn't built. A
-plain number stands for a constant of the other operand's type. Integers of two types are converted to the type that
-`promote` gives. Constants wrap around as their type does; reasoning that needs the true value assumes that int64
-doesn't overflow, and proves it for narrower types.
+All arithmetic on indices uses them. Integer arithmetic becomes a sum of products with the constant last (see `affine`).
+Comparisons, minima and maxima that facts decide are replaced by the result. A Python number becomes a constant of the
+other operand's type; integers of two types are converted by `promote`. Constants wrap around as their type does.
+Simplifications that need the mathematical value assume that int64 doesn't overflow, and prove it for narrower types.
 """
 
 from __future__ import annotations
@@ -27,24 +26,24 @@ from .facts import bounds, full_range, multiple_of
 from .intern import integer, operation, wrap
 
 __all__ = [
-    "ExprLike", "add", "again", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
+    "ExprLike", "add", "apart", "apply", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
     "const", "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal",
     "logical_and", "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op",
     "right_shift", "sub", "total", "weighted_sum", "where",
 ]
 
-#: bool is an int
+#: includes bool, a subclass of int
 _NUMBER = (int, float)
 ExprLike = Expr | bool | int | float
 
 
 def const(value: bool | int | float, dtype: DType) -> Const:
-    """`value` as a constant of `dtype`: integers wrap around, floats are rounded."""
+    """Return `value` as a constant of `dtype`: integers wrap around, floats are rounded."""
     if dtype == bool_:
         return TRUE if value else FALSE
     if not dtype.is_float:
         return integer(int(value), dtype)
-    # a table would take -0.0 for 0.0
+    # a cache would confuse -0.0 with 0.0, so floats aren't cached
     return _rounded_whole(value, dtype) if type(value) is int else _rounded(value, dtype)
 
 
@@ -57,9 +56,9 @@ _rounded_whole = lru_cache(LIMIT)(_rounded)
 
 
 def difference(a: ExprLike, b: ExprLike) -> int | None:
-    """The constant by which integer `a` exceeds `b`; None where that isn't a constant, and for floats.
+    """Return the constant by which integer `a` exceeds `b`; None if it isn't constant, and for floats.
 
-    It is taken modulo 2**bits: where an operand overflows, the true difference is another.
+    It is modulo 2**bits: if an operand overflows, the mathematical difference differs.
     """
     x, y = _pair(a, b)
     if not x.dtype.is_integer:
@@ -69,9 +68,9 @@ def difference(a: ExprLike, b: ExprLike) -> int | None:
 
 
 def op(name: str, *args: Expr) -> Expr:
-    """The operation on arguments of any types; they and the result are converted as its type rule says.
+    """Return the operation on arguments of any types, which are converted by its type rule, as is the result.
 
-    raises: KernelTypeError where it can't take these types.
+    raises: KernelTypeError if it doesn't accept these types.
     """
     dtypes = tuple([a.dtype for a in args])
     rule = result_type(name, dtypes)
@@ -81,18 +80,18 @@ def op(name: str, *args: Expr) -> Expr:
     if dtypes.count(compute) < len(dtypes):
         conditions = ELEMENTWISE[name].conditions
         args = (*args[:conditions], *[a if a.dtype is compute else cast(a, compute) for a in args[conditions:]])
-    value = again(name, args)
+    value = apply(name, args)
     return value if value.dtype is result else cast(value, result)
 
 
-def again(name: str, args: tuple[Expr, ...]) -> Expr:
-    """The operation on arguments that have the types in which it computes."""
+def apply(name: str, args: tuple[Expr, ...]) -> Expr:
+    """Return the operation on arguments of the type in which it computes."""
     if {Const}.issuperset(map(type, args)):
         folded = _folded(name, args)
         if folded is not None:
             return folded
     if args[0].dtype.is_float:
-        # nothing is known of floats that aren't constants
+        # float operations on other operands aren't simplified
         return _plain(name, args)
     constructor = _CONSTRUCTORS.get(name)
     return constructor(*args) if constructor is not None else _plain(name, args)
@@ -103,7 +102,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """The result on constants as a constant; None where an argument isn't one, or targets may give other bits."""
+    """Return the constant result of an operation; None if an argument isn't constant or targets may differ."""
     for a in args:
         if not isinstance(a, Const):
             return None
@@ -115,13 +114,12 @@ def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
     return const(value.item(), value_type(name, args[-1].dtype))
 
 
-def _as_it_is(name: str, *args: Expr) -> Expr:
-    """The operation, a constant where it is one of constants."""
+def _folded_or_plain(name: str, *args: Expr) -> Expr:
     return _folded(name, args) or _plain(name, args)
 
 
 def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
-    """Both as expressions of one type."""
+    """Return both as expressions of one type."""
     if isinstance(a, _NUMBER):
         if isinstance(b, _NUMBER):
             raise TypeError(f"at least one of {a!r} and {b!r} must be an expression")
@@ -137,28 +135,28 @@ def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
 
 
 def _weak(value: bool | int | float, dtype: DType) -> Const:
-    """A plain number beside an expression of `dtype`."""
+    """Return a Python number as a constant that can be an operand with `dtype`."""
     if dtype.is_integer and not isinstance(value, float):
         return integer(int(value), dtype)
     if isinstance(value, float) and not dtype.is_float:
-        raise TypeError(f"{value!r} beside an expression of {dtype}; cast one")
+        raise TypeError(f"{value!r} and an expression of {dtype}; cast one")
     return const(value, int32 if dtype == bool_ and not isinstance(value, bool) else dtype)
 
 
 def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, ExprLike], Expr]:
-    """`function` as a constructor that takes plain numbers and operands of two types, and remembers its results.
+    """Decorate the simplification of an operation, which has its name, as a memoized constructor.
 
-    `function` has the name of its operation; it gets both operands in the type in which that computes.
+    The constructor accepts Python numbers and two types; `function` gets both operands in the type of the computation.
     """
     takes_bools = ELEMENTWISE[function.__name__].kind not in ("arithmetic", "exact", "shift")
     return wraps(function)(_of_two(function, takes_bools=takes_bools))
 
 
 def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Callable[[ExprLike, ExprLike], Expr]:
-    """A function of two expressions of one type, of any two, or of one and a number; it remembers its results.
+    """Return a memoized function of two expressions or numbers, from one of two expressions of one type.
 
-    That is done here, as `remembered_pair` does it, for there are thousands of calls: of another function each would
-    be one more. takes_bools: else they are converted to int32.
+    Memoization is inlined, because calls are frequent and `remembered_pair` would add another to each. takes_bools:
+    otherwise bools are converted to int32.
     """
     kept: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = forgotten({})
 
@@ -166,7 +164,7 @@ def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Cal
         if isinstance(a, _NUMBER):
             a, b = _pair(a, b)
         elif type(b) is int and a.dtype.is_integer:
-            # most are integers beside integers
+            # the most frequent case
             b = integer(b, a.dtype)
         elif isinstance(b, _NUMBER) or a.dtype is not b.dtype:
             a, b = _pair(a, b)
@@ -187,9 +185,9 @@ def _of_two(function: Callable[[Expr, Expr], Expr], *, takes_bools: bool) -> Cal
 
 @_constructor
 def add(x: Expr, y: Expr) -> Expr:
-    """x + y."""
+    """Return x + y."""
     if x.dtype.is_float:
-        return _as_it_is("add", x, y)
+        return _folded_or_plain("add", x, y)
     if isinstance(y, Const):
         if y.value == 0:
             return x
@@ -202,41 +200,41 @@ def add(x: Expr, y: Expr) -> Expr:
 
 @_constructor
 def sub(x: Expr, y: Expr) -> Expr:
-    """x - y."""
+    """Return x - y."""
     if x.dtype.is_float:
-        return _as_it_is("sub", x, y)
+        return _folded_or_plain("sub", x, y)
     return affine(x).plus(affine(y), -1).expr()
 
 
 def total(terms: Iterable[Expr], dtype: DType) -> Expr:
-    """The sum of terms of one integer type; 0 of none."""
+    """Return the sum of terms of one integer type; 0 without terms."""
     return weighted_sum(((term, 1) for term in terms), dtype)
 
 
 def weighted_sum(terms: Iterable[tuple[Expr, int]], dtype: DType) -> Expr:
-    """The sum of (term, factor) products, the terms of one integer type; 0 of none."""
+    """Return the sum of term * factor over (term, factor), with terms of one integer type; 0 without terms."""
     forms = [(affine(term), factor) for term, factor in terms]
     return affine_sum(forms, dtype).expr() if forms else integer(0, dtype)
 
 
 def apart(x: Expr, divisor: int) -> tuple[Expr, Expr]:
-    """The integer `x` as a sum of two: the terms that are provably multiples of `divisor`, and all others."""
+    """Split the integer `x` into two summands: the terms that are provably multiples of `divisor`, and the others."""
     multiples, others = affine(x).apart(divisor)
     return multiples.expr(), others.expr()
 
 
 def neg(a: Expr) -> Expr:
-    """-a."""
+    """Return -a."""
     if a.dtype.is_float:
-        return _as_it_is("neg", a)
+        return _folded_or_plain("neg", a)
     return affine(cast(a, int32) if a.dtype == bool_ else a).times(-1).expr()
 
 
 @_constructor
 def mul(x: Expr, y: Expr) -> Expr:
-    """x * y."""
+    """Return x * y."""
     if x.dtype.is_float:
-        return _as_it_is("mul", x, y)
+        return _folded_or_plain("mul", x, y)
     if isinstance(x, Const):
         x, y = y, x
     if isinstance(y, Const):
@@ -250,9 +248,9 @@ def mul(x: Expr, y: Expr) -> Expr:
 
 @_constructor
 def floordiv(x: Expr, y: Expr) -> Expr:
-    """x // y, rounding down."""
+    """Return x // y, rounded down."""
     if x.dtype.is_float or not isinstance(y, Const) or y.value <= 0:
-        return _as_it_is("floordiv", x, y)
+        return _folded_or_plain("floordiv", x, y)
     return _divided(x, int(y.value))
 
 
@@ -273,7 +271,7 @@ def _divided(x: Expr, by: int) -> Expr:
 
 
 def _quotient(x: Expr, by: int) -> Expr:
-    """x // by as one division, where no term of x can be divided by itself."""
+    """Return x // by as one division, if no term of x is a multiple of `by`."""
     low, high = bounds(x)
     if low is not None and high is not None and low // by == high // by:
         return const(low // by, x.dtype)
@@ -287,9 +285,9 @@ def _quotient(x: Expr, by: int) -> Expr:
 
 @_constructor
 def mod(x: Expr, y: Expr) -> Expr:
-    """x % y, with the sign of y."""
+    """Return x % y, with the sign of y."""
     if x.dtype.is_float or not isinstance(y, Const) or y.value <= 0:
-        return _as_it_is("mod", x, y)
+        return _folded_or_plain("mod", x, y)
     by = int(y.value)
     if isinstance(x, Const):
         return const(x.value % by, x.dtype)
@@ -297,7 +295,7 @@ def mod(x: Expr, y: Expr) -> Expr:
         return const(0, x.dtype)
     form = affine(x)
     remainder = form.split(by)[1]
-    # a power of two divides 2**bits: what wraps around changes nothing
+    # a power of two divides 2**bits, so wrapping around doesn't change the remainder
     if by & (by - 1) == 0 or (form.is_exact and remainder.is_exact):
         x = remainder.expr()
     low, high = bounds(x)
@@ -308,13 +306,13 @@ def mod(x: Expr, y: Expr) -> Expr:
 
 @_constructor
 def minimum(x: Expr, y: Expr) -> Expr:
-    """The less of two."""
+    """Return the lesser of two values."""
     return _extreme("minimum", x, y)
 
 
 @_constructor
 def maximum(x: Expr, y: Expr) -> Expr:
-    """The greater of two."""
+    """Return the greater of two values."""
     return _extreme("maximum", x, y)
 
 
@@ -330,7 +328,7 @@ def _extreme(name: str, x: Expr, y: Expr) -> Expr:
 
 @_constructor
 def bitwise_and(x: Expr, y: Expr) -> Expr:
-    """x & y."""
+    """Return x & y."""
     folded = _folded("bitwise_and", (x, y))
     if folded is not None:
         return folded
@@ -350,13 +348,13 @@ def bitwise_and(x: Expr, y: Expr) -> Expr:
 
 @_constructor
 def bitwise_or(x: Expr, y: Expr) -> Expr:
-    """x | y."""
+    """Return x | y."""
     return _or_xor("bitwise_or", x, y)
 
 
 @_constructor
 def bitwise_xor(x: Expr, y: Expr) -> Expr:
-    """x ^ y."""
+    """Return x ^ y."""
     return _or_xor("bitwise_xor", x, y)
 
 
@@ -372,32 +370,32 @@ def _or_xor(name: str, x: Expr, y: Expr) -> Expr:
 
 
 def bitwise_not(a: Expr) -> Expr:
-    """~a."""
-    return _as_it_is("bitwise_not", a)
+    """Return ~a."""
+    return _folded_or_plain("bitwise_not", a)
 
 
 @_constructor
 def left_shift(x: Expr, y: Expr) -> Expr:
-    """x << y."""
+    """Return x << y."""
     return _folded("left_shift", (x, y)) or affine(_plain("left_shift", (x, y))).expr()
 
 
 @_constructor
 def right_shift(x: Expr, y: Expr) -> Expr:
-    """x >> y, keeping the sign."""
+    """Return x >> y, an arithmetic shift for signed types."""
     if isinstance(y, Const) and y.value == 0:
         return x
-    return _as_it_is("right_shift", x, y)
+    return _folded_or_plain("right_shift", x, y)
 
 
 def _comparison(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
-    """The constructor of a comparison, which becomes a constant where the facts decide it."""
+    """Return the constructor of a comparison, which folds it if facts decide it."""
 
     def compared(x: Expr, y: Expr) -> Expr:
         answer = decided(name, x, y)
         if answer is not None:
             return TRUE if answer else FALSE
-        return _as_it_is(name, x, y)
+        return _folded_or_plain(name, x, y)
 
     return _of_two(compared, takes_bools=True)
 
@@ -411,9 +409,9 @@ not_equal = _comparison("not_equal")
 
 
 def logical_and(a: ExprLike, b: ExprLike) -> Expr:
-    """a and b, each as bool_."""
+    """Return a and b, each as bool_."""
     if a is TRUE and not isinstance(b, _NUMBER) and b.dtype is bool_:
-        # most conjunctions begin with it
+        # the initial value of most conjunctions
         return b
     x, y = _truth(a), _truth(b)
     if isinstance(x, Const):
@@ -424,7 +422,7 @@ def logical_and(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def logical_or(a: ExprLike, b: ExprLike) -> Expr:
-    """a or b, each as bool_."""
+    """Return a or b, each as bool_."""
     x, y = _truth(a), _truth(b)
     if isinstance(x, Const):
         return TRUE if x.value else y
@@ -434,7 +432,7 @@ def logical_or(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def logical_not(a: ExprLike) -> Expr:
-    """not a, as bool_."""
+    """Return not a, as bool_."""
     x = _truth(a)
     if isinstance(x, Const):
         return Const(not x.value, bool_)
@@ -442,7 +440,7 @@ def logical_not(a: ExprLike) -> Expr:
         return _plain("logical_not", (x,))
     if x.name == "logical_not":
         return x.args[0]
-    # an ordering of floats and its opposite are both false where one is nan
+    # with a NaN operand, an ordering of floats and its opposite are both false
     if x.name in ("equal", "not_equal") or (x.name in _OPPOSITE and not x.args[0].dtype.is_float):
         return Op(_OPPOSITE[x.name], x.args, bool_)
     return _plain("logical_not", (x,))
@@ -461,19 +459,19 @@ def _truth(a: ExprLike) -> Expr:
 
 
 def where(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
-    """a where the condition holds, else b."""
+    """Return a if the condition is true, else b."""
     test = _truth(cond)
     x, y = _pair(a, b)
     if isinstance(test, Const):
         return x if test.value else y
-    # selections of floats stay as they are written
+    # selections of floats are kept
     if x == y and not x.dtype.is_float:
         return x
     return _plain("where", (test, x, y))
 
 
 def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:
-    """`x` converted to `dtype`; a conversion that undoes another disappears."""
+    """Return `x` converted to `dtype`; a conversion that undoes another disappears."""
     if x.dtype == dtype:
         return x
     if isinstance(x, Const):
@@ -487,7 +485,7 @@ def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:
 
 @remembered_pair
 def _converted(x: Expr, dtype: DType) -> Expr:
-    """An integer as another type of integer."""
+
     converted = Cast(x, dtype)
     return affine(converted).expr() if isinstance(x, (Op, Cast)) else converted
 
@@ -503,7 +501,7 @@ def _cast_const(x: Const, dtype: DType, saturate: bool) -> Expr:
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
-    """Whether every value of `narrow` goes through `wide` unchanged."""
+    """True if every value of `narrow` survives a conversion to `wide` and back."""
     if narrow == bool_:
         return not wide.is_fp8
     if narrow.is_float and wide.is_float:
@@ -511,7 +509,7 @@ def _holds(wide: DType, narrow: DType) -> bool:
     return False
 
 
-#: constructors by operation, of arguments that have the types in which it computes
+#: operation -> constructor, for arguments of the type in which it computes
 _CONSTRUCTORS: dict[str, Callable[..., Expr]] = {
     "add": add, "sub": sub, "neg": neg, "mul": mul, "floordiv": floordiv, "mod": mod, "minimum": minimum,
     "maximum": maximum, "bitwise_and": bitwise_and, "bitwise_or": bitwise_or, "bitwise_xor": bitwise_xor,

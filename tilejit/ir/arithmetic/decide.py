@@ -1,4 +1,4 @@
-"""Comparisons of integers that the facts of their operands decide."""
+"""Comparisons of integers that facts about the operands decide."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_e
 
 
 def decided(name: str, x: Expr, y: Expr) -> bool | None:
-    """The result of a comparison of integers where the facts of its operands decide it, else None."""
+    """Return the result of an integer comparison if facts about its operands decide it, else None."""
     if not x.dtype.is_integer:
         return None
     gap = _gap_of_bounds(x, y)
@@ -22,7 +22,7 @@ def decided(name: str, x: Expr, y: Expr) -> bool | None:
 
 
 def ordered(x: Expr, y: Expr) -> bool | None:
-    """True where the facts of two integers tell that x <= y, else False where they tell that y <= x, else None."""
+    """Return True if facts prove x <= y, False if they prove y <= x, else None."""
     gap = low, high = _gap_of_bounds(x, y)
     if high is not None and high <= 0:
         return True
@@ -35,7 +35,7 @@ def ordered(x: Expr, y: Expr) -> bool | None:
 
 
 def _gap_of_bounds(x: Expr, y: Expr) -> Bounds:
-    """Bounds of x - y, from those of each."""
+    """Return bounds of x - y, from those of x and of y."""
     (low_x, high_x), (low_y, high_y) = bounds(x), bounds(y)
     low = None if low_x is None or high_y is None else low_x - high_y
     high = None if high_x is None or low_y is None else high_x - low_y
@@ -43,7 +43,7 @@ def _gap_of_bounds(x: Expr, y: Expr) -> Bounds:
 
 
 def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
-    """Bounds of x - y, in which what they share cancels. gap: what is known of it already."""
+    """Return bounds of x - y, in which common terms cancel. gap: bounds known already."""
     if isinstance(x, LEAVES) and isinstance(y, LEAVES):
         return (0, 0) if x == y else gap
     first, second = affine(x), affine(y)
@@ -59,7 +59,7 @@ def _gap_of_terms(x: Expr, y: Expr, gap: Bounds) -> Bounds:
 
 
 def by_gap(name: str, low: int | None, high: int | None) -> bool | None:
-    """The comparison of two integers whose difference lies in low .. high."""
+    """Return the comparison of two integers whose difference is in low .. high, or None if this doesn't decide it."""
     if name in ("less", "greater_equal"):
         answer = True if high is not None and high < 0 else False if low is not None and low >= 0 else None
         return answer if answer is None or name == "less" else not answer

@@ -1,4 +1,4 @@
-"""Views that start behind their bases."""
+"""Views at an offset from their base."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from ...dataclass import replace
 from ..nodes import Buffer, Expr
 from .facts import multiple_of
 
-__all__ = ["bytes_behind_root", "displaced"]
+__all__ = ["root_offset_divisor", "displaced"]
 
 
 def displaced(base: Buffer, offset: Expr, name: str) -> Buffer:
-    """The view of a buffer that starts `offset` elements behind it."""
+    """Return the view of a buffer that starts `offset` elements after it."""
     align = gcd(base.align, multiple_of(offset) * base.dtype.bytes)
     return replace(base, name=name, base=base, offset=offset, align=align, span=None)
 
 
-def bytes_behind_root(buffer: Buffer) -> int:
-    """A number that divides how many bytes a buffer starts behind the one that owns its storage; 0 where it doesn't."""
+def root_offset_divisor(buffer: Buffer) -> int:
+    """Return a divisor of a buffer's offset from its root in bytes; 0 if the offset is zero."""
     number, view = 0, buffer
     while view.base is not None:
         if view.offset is not None:

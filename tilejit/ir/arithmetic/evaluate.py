@@ -1,4 +1,4 @@
-"""Expressions evaluated on NumPy arrays: many rounds and threads at once, or many elements."""
+"""Evaluation of expressions on NumPy arrays, for many iterations, threads or elements at once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Array = np.ndarray
 
 
 def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
-    """The value of an expression; variables that `values` doesn't name are as near to 0 as they may be.
+    """Return the value of an expression. A variable without a value is as close to 0 as its bounds allow.
 
-    They stay within their bounds, because the expression may have been made simpler by these.
+    It must respect its bounds, because they may have been used to simplify the expression.
     """
     if isinstance(expr, Const):
         return np.asarray(expr.value, dtype=expr.dtype.numpy)
@@ -31,18 +31,18 @@ def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
     if isinstance(expr, Cast):
         return convert(evaluate(expr.x, values), expr.dtype, expr.saturate)
     if isinstance(expr, Load):
-        raise TypeError(f"an address doesn't read memory; got {expr!r}")
+        raise TypeError(f"an address can't depend on memory; got {expr!r}")
     assert isinstance(expr, Op)
     args = [evaluate(a, values) for a in expr.args]
     if expr.name in DIVISIONS and not isinstance(expr.args[1], Const):
-        # of a divisor that isn't named; NumPy warns, and gives 0 as kernels do
+        # the divisor may be 0; NumPy then warns and gives 0, as kernels do
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(ELEMENTWISE[expr.name].formula(*args))
     return np.asarray(ELEMENTWISE[expr.name].formula(*args))
 
 
 def _nearest_to_zero(var: Var) -> int:
-    """The value nearest to 0 that a variable may take."""
+
     if var.bounds is None:
         return 0
     (low, high), multiple = var.bounds, max(var.multiple_of, 1)
@@ -50,6 +50,6 @@ def _nearest_to_zero(var: Var) -> int:
 
 
 def number(register: Expr) -> int:
-    """The number of a register that is known at compile time."""
+    """Return the number of a register known at compile time."""
     assert isinstance(register, Const), f"{register} is known only at run time"
     return int(register.value)

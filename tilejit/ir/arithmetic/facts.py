@@ -1,9 +1,9 @@
-"""What is known of an integer expression's value: a number that divides it, and its least and greatest value.
+"""Facts about the value of an integer expression: a divisor, and bounds.
 
-Facts start at `Var`, `Special`, `Const` and the types, and are computed through `Op` and `Cast`. They hold for
-every value that the expression takes when it is evaluated as its types say, with one assumption: int64 arithmetic on
-ids, extents, strides and ranges over them, which is what indices are made of, doesn't overflow. Data wraps around, as
-do narrower types: `is_data` tells data, and every rule that needs "does not overflow" asks it or proves it.
+Facts come from `Var`, `Special`, `Const` and types, and propagate through `Op` and `Cast`. They hold for every value
+that the expression can have, under one assumption: int64 arithmetic on the inputs of indices (ids, extents, strides and
+ranges over them) doesn't overflow. Data may wrap around, as may narrower types: `is_data` recognizes data, and every
+rule that requires absence of overflow checks it or proves the absence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNKNOWN: Bounds = (None, None)
 
 
 def dtype_range(dtype: DType) -> Bounds:
-    """The least and greatest value of an integer type or bool_; None at the ends of 64-bit types and for floats."""
+    """Return the bounds of an integer type or bool_; None for the extremes of 64-bit types and for floats."""
     if dtype.is_float:
         return UNKNOWN
     low, high = full_range(dtype)
@@ -36,7 +36,7 @@ def dtype_range(dtype: DType) -> Bounds:
 
 @cache
 def full_range(dtype: DType) -> tuple[int, int]:
-    """The least and greatest value of an integer type or bool_."""
+    """Return the least and greatest value of an integer type or bool_."""
     if dtype == bool_:
         return 0, 1
     if dtype.kind == "uint":
@@ -45,7 +45,7 @@ def full_range(dtype: DType) -> tuple[int, int]:
 
 
 def fits(ends: Bounds, dtype: DType) -> bool:
-    """True if a result whose true value lies between these ends provably fits `dtype`."""
+    """True if a result with these bounds, before wrapping around, provably fits `dtype`."""
     return _within(ends, full_range(dtype))
 
 
@@ -54,17 +54,17 @@ _LARGE = 1 << 40
 
 @remembered
 def is_data(expr: Expr) -> bool:
-    """True if int64 arithmetic on an integer expression may overflow: if any of its values is data.
+    """True if int64 arithmetic on an integer expression may overflow, because one of its inputs is data.
 
-    A variable of a narrower type is data, too, if its bounds are not known to be close. So are numbers that no index
-    has: constants such as the factor of a hash, results of `^`, and of `<<` by no constant.
+    A variable of a narrower type is data if its bounds are wide or unknown. So are values that aren't plausible in an
+    index: large constants, such as the factors of hashes, and results of `^` and of `<<` by a variable amount.
     """
     if isinstance(expr, Op):
         if expr.dtype is int64 and (
             expr.name == "bitwise_xor" or (expr.name == "left_shift" and not isinstance(expr.args[1], Const))
         ):
             return True
-        # a loop, as a generator is one more call per argument
+        # a loop, because a generator expression adds a call per argument
         for arg in expr.args:
             if arg.dtype is not bool_ and is_data(arg):
                 return True
@@ -79,24 +79,24 @@ def is_data(expr: Expr) -> bool:
 
 
 def is_large(number: int) -> bool:
-    """True if no extent, stride or distance between elements is as large."""
+    """True if a number is larger than any extent, stride or distance between elements."""
     return not -_LARGE < number < _LARGE
 
 
 def flagged(value: Expr, bounds: tuple[int, int] | None) -> bool:
-    """Return `Var.data` of a variable with these bounds that holds `value`."""
+    """Return `Var.data` for a variable with these bounds that holds `value`."""
     return (value.dtype is int64 or not _is_wide(bounds, value.dtype)) and is_data(value)
 
 
 def _is_wide(bounds: tuple[int, int] | None, dtype: DType) -> bool:
-    """True if nothing is known of a variable's value, or only that it lies in a quarter of its type's range or more."""
+    """True if a variable's bounds are unknown, or span at least a quarter of its type's range."""
     return bounds is None or bounds[1] - bounds[0] >> dtype.bits - 2 > 0
 
 
 def room(ends: Bounds, dtype: DType, assumed: bool) -> tuple[int, int]:
-    """The least and the greatest number that a sum with these bounds and that number may have, to fit the type.
+    """Return the range of numbers that can be added to a sum with these bounds without overflow.
 
-    assumed: the sum is of int64, and doesn't overflow.
+    assumed: the sum is of int64 and assumed not to overflow.
     """
     low, high = full_range(dtype)
     if assumed:
@@ -109,7 +109,7 @@ def _within(ends: Bounds, limits: tuple[int, int]) -> bool:
 
 
 def keeps_value(cast: Cast) -> bool:
-    """Whether a cast between integer types provably changes no value."""
+    """True if a cast between integer types provably preserves every value."""
     if cast.x.dtype.is_float or cast.dtype.is_float:
         return False
     low, high = bounds(cast.x)
@@ -120,7 +120,7 @@ def keeps_value(cast: Cast) -> bool:
 
 @remembered
 def bounds(expr: Expr) -> Bounds:
-    """The least and the greatest value of `expr`, inclusive, each None where unknown; of bool_ 0 and 1."""
+    """Return inclusive bounds of `expr`, each None if unknown; 0 and 1 for bool_."""
     dtype = expr.dtype
     if dtype.is_float:
         return UNKNOWN
@@ -141,7 +141,7 @@ def _op_bounds(op: Op) -> Bounds:
     of_result, dtype = _BOUNDS.get(op.name), op.dtype
     if of_result is None:
         return dtype_range(dtype)
-    # a loop, as a comprehension is one more call of Python's
+    # a loop, because a comprehension adds a call
     of_values: list[Bounds] = []
     for value in op.args[1:] if op.name == "where" else op.args:
         if value.dtype is not dtype:
@@ -154,7 +154,7 @@ def _op_bounds(op: Op) -> Bounds:
 
 
 def _in_range(ends: Bounds, dtype: DType) -> Bounds:
-    """The bounds without an end that lies outside the type's range."""
+    """Drop the bounds outside the type's range."""
     least, greatest = full_range(dtype)
     low = None if ends[0] is None or ends[0] < least else ends[0]
     return low, (None if ends[1] is None or ends[1] > greatest else ends[1])
@@ -199,7 +199,7 @@ def _floordiv(a: Bounds, b: Bounds) -> Bounds:
     low = None if a[0] is None else min(a[0] // d for d in divisors)
     high = None if a[1] is None else max(a[1] // d for d in divisors)
     if b[1] is None:
-        # ever greater divisors bring the quotient to 0, from below to -1
+        # with growing divisors the quotient approaches 0, or -1 from below
         low = None if low is None else min(low, 0)
         high = None if high is None else max(high, -1)
     return low, high
@@ -300,7 +300,7 @@ _BOUNDS: dict[str, Callable[..., Bounds]] = {
 
 @remembered
 def multiple_of(expr: Expr) -> int:
-    """A number that divides every value of `expr`; 1 where nothing is known, 0 where it is always zero."""
+    """Return a divisor of every value of `expr`: 1 if nothing is known, 0 if it is always zero."""
     if expr.dtype.is_float:
         return 1
     if isinstance(expr, Op):
@@ -313,7 +313,7 @@ def multiple_of(expr: Expr) -> int:
 
 
 def power_of_two(number: int) -> int:
-    """The greatest power of two that divides `number`; 0 for 0."""
+    """Return the greatest power of two that divides `number`; 0 for 0."""
     return number & -number
 
 
@@ -325,7 +325,7 @@ def _cast_multiple(cast: Cast) -> int:
 
 
 def _wrapped(number: int, dtype: DType) -> int:
-    """A divisor of the value modulo 2**bits, where `number` divides the value."""
+    """Return a divisor of a value modulo 2**bits, given a divisor of the value."""
     return min(power_of_two(number), 1 << (dtype.bits - 1))
 
 
@@ -358,10 +358,6 @@ def _floordiv_multiple(values: tuple[Expr, ...]) -> int:
     return number // by if number % by == 0 else 1
 
 
-def _mod_multiple(values: tuple[Expr, ...]) -> int:
-    # x - y * (x // y): what divides both x and y
-    return _common(values)
-
 
 def _shift_multiple(values: tuple[Expr, ...], left: bool) -> int:
     number, by = multiple_of(values[0]), values[1]
@@ -384,19 +380,13 @@ def _bit_multiple(values: tuple[Expr, ...]) -> int:
 _MAY_WRAP = ("abs", "add", "sub", "mul", "neg", "fma", "left_shift", "floordiv")
 
 _MULTIPLES: dict[str, Callable[[tuple[Expr, ...]], int]] = {
-    "add": _common,
-    "sub": _common,
-    "neg": _common,
-    "abs": _common,
-    "relu": _common,
-    "minimum": _common,
-    "maximum": _common,
-    "clamp": _common,
-    "where": _common,
+    **dict.fromkeys(("add", "sub", "neg", "abs", "relu", "minimum", "maximum", "clamp", "where"), _common),
+    # x % y is x - y * (x // y), so common divisors of x and y divide it
+    "mod": _common,
     "mul": lambda v: multiple_of(v[0]) * multiple_of(v[1]),
     "fma": lambda v: gcd(multiple_of(v[0]) * multiple_of(v[1]), multiple_of(v[2])),
     "floordiv": _floordiv_multiple,
-    "mod": _mod_multiple,
+
     "left_shift": lambda v: _shift_multiple(v, left=True),
     "right_shift": lambda v: _shift_multiple(v, left=False),
     "bitwise_and": _and_multiple,

@@ -1,4 +1,4 @@
-"""Integers that expressions of constants and integer variables are, computed as Python's."""
+"""Evaluation of expressions of constants and integer variables as Python integers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .intern import integer, wrap
 
 __all__ = ["Fold", "IntegerFolding"]
 
-#: the integer that an expression is, modulo its type
+#: returns the value of an integer expression, modulo its type's range
 Fold = Callable[[], int]
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {
@@ -23,21 +23,20 @@ _DIVISIONS = ("floordiv", "mod")
 
 
 class IntegerFolding:
-    """The integers that variables are at present, and what computes expressions from them.
-
-    names: of the variables that are always integers. numbers: what they are, for each that is one now.
-    ranges: all that a variable will be, where that is known.
-    """
+    """The current integer values of variables, and functions that evaluate expressions from them."""
 
     def __init__(self) -> None:
+        #: the variables that are always integers
         self.names: set[str] = set()
+        #: their current values
         self.numbers: dict[str, int] = {}
+        #: all values that a variable will have, if known
         self.ranges: dict[str, range] = {}
         self._folds: dict[int, tuple[Expr, Fold | None]] = {}
         self._tables: dict[int, tuple[Expr, tuple[str, list[int]] | None]] = {}
 
     def constant(self, expr: Expr) -> Callable[[], Expr] | None:
-        """What gives the expression as a constant; None where it isn't one of integers."""
+        """Return a function for the current value of the expression as a constant, or None if it can't be folded."""
         for part in inputs(expr):
             if not isinstance(part, Var) or part.name not in self.names:
                 return None
@@ -54,7 +53,7 @@ class IntegerFolding:
         return None if fold is None else lambda: integer(fold(), dtype)
 
     def _table(self, expr: Expr) -> tuple[str, list[int]] | None:
-        """The variable, one with a range, that an expression is made of, and the expression for all that it will be."""
+        """Return the only variable of an expression, which has a range, and the expression's value for each element."""
         entry = self._tables.get(id(expr))
         if entry is None:
             entry = self._tables[id(expr)] = (expr, self._tabled(expr))
@@ -84,7 +83,7 @@ class IntegerFolding:
         return name, [fold(a, b) for a, b in zip(values, other[1], strict=True)]
 
     def linear(self, expr: Expr) -> tuple[str, int, int] | None:
-        """(name, factor, constant) of an integer that is one variable times a factor, and a constant."""
+        """Return (name, factor, constant) of an integer that is one variable times a factor plus a constant."""
         if isinstance(expr, Var):
             return (expr.name, 1, 0) if expr.name in self.names else None
         linear = self._terms(expr) if isinstance(expr, Op) and expr.dtype.is_integer else None
@@ -94,7 +93,7 @@ class IntegerFolding:
         return name, factor, constant
 
     def fold(self, expr: Expr) -> Fold | None:
-        """The integer that an expression of constants and integers is, modulo its type; None where it is another."""
+        """Return a function that returns the expression's value modulo its type's range; None if it can't be folded."""
         entry = self._folds.get(id(expr))
         if entry is None:
             entry = self._folds[id(expr)] = (expr, self._folded(expr))
@@ -124,7 +123,7 @@ class IntegerFolding:
         return self._division(expr, fold) if expr.name in _DIVISIONS else self._arithmetic(expr, fold)
 
     def _linear(self, expr: Expr) -> Fold | None:
-        """As `_fold`, of a sum of one or two variables: one call."""
+        """As `fold`, for a sum of one or two variables, without nested calls."""
         linear = self._terms(expr)
         if linear is None:
             return None
@@ -138,7 +137,7 @@ class IntegerFolding:
         return None
 
     def _terms(self, expr: Expr) -> tuple[list[tuple[str, int]], int] | None:
-        """A sum of integer variables, each times a factor, and a constant."""
+        """Return a sum of integer variables times factors as (name, factor) pairs and a constant."""
         if isinstance(expr, (Const, Cast)):
             return None
         form = affine(expr)
@@ -167,7 +166,7 @@ class IntegerFolding:
         return lambda: fold(dividend(), number)
 
     def _value(self, expr: Expr) -> Fold | None:
-        """As `_fold`, in the range of the type."""
+        """As `fold`, but in the range of the type."""
         fold = self.fold(expr)
         if fold is None or _keeps(expr):
             return fold
@@ -181,6 +180,6 @@ def _widens(cast: Cast) -> bool:
 
 
 def _keeps(expr: Expr) -> bool:
-    """Whether facts know that an expression doesn't wrap around."""
+    """True if facts prove that an expression doesn't wrap around."""
     ends = bounds(expr)
     return not isinstance(expr, Op) or (fits(ends, expr.dtype) and ends != full_range(expr.dtype))

@@ -1,4 +1,4 @@
-"""One object for all equal constants and operations, so that results remembered by identity serve all of them."""
+"""Interned constants and operations: equal ones are one object, so memo tables keyed by identity find them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ __all__ = ["integer", "operation", "wrap"]
 
 
 def wrap(value: int, dtype: DType) -> int:
-    """`value` modulo 2**bits, in the range of an integer type."""
+    """Return `value` modulo 2**bits, in the range of an integer type."""
     low, high = full_range(dtype)
     return value if low <= value <= high else (value - low) % (1 << dtype.bits) + low
 
 
 @lru_cache(LIMIT)
 def integer(value: int, dtype: DType) -> Const:
-    """`value` modulo 2**bits as a constant of an integer type."""
+    """Return `value` modulo 2**bits as a constant of an integer type."""
     return Const(wrap(value, dtype), dtype)
 
 
-#: (name, type, identities of the arguments) -> operation; it holds its arguments, so no identity is used again
+#: (name, type, ids of the arguments) -> operation, which keeps its arguments alive, so that ids aren't reused
 _operations: dict[tuple[object, ...], Op] = forgotten({})
 
 
 def operation(name: str, args: tuple[Expr, ...], dtype: DType) -> Op:
-    """The operation on arguments that are such unique objects themselves."""
+    """Return the interned operation on interned arguments."""
     key = (name, dtype, *map(id, args))
     op = _operations.get(key)
     if op is not None:

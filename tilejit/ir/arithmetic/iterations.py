@@ -1,4 +1,4 @@
-"""What is known of a counted loop's turns: which way its step leads, and whether there surely is one."""
+"""Facts about counted loops: the direction of the step, and whether the body surely executes."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from ...scopes import THREAD_IDS
 from ..nodes import Cast, Expr, For, Special
 from . import facts
 
-__all__ = ["ends", "falls", "may_stand", "rises", "surely_turns"]
+__all__ = ["ends", "is_descending", "step_may_be_zero", "is_ascending", "surely_iterates"]
 
 
-def falls(loop: For) -> bool:
-    """Whether the step is known not to be positive."""
+def is_descending(loop: For) -> bool:
+    """True if the step is provably not positive."""
     _, greatest = facts.bounds(loop.step)
     return greatest is not None and greatest <= 0
 
 
-def rises(loop: For) -> bool:
-    """Whether the step is known not to be negative."""
+def is_ascending(loop: For) -> bool:
+    """True if the step is provably not negative."""
     least, _ = facts.bounds(loop.step)
     return least is not None and least >= 0
 
 
-def may_stand(loop: For) -> bool:
-    """Whether the step may be zero, of which there is no turn."""
+def step_may_be_zero(loop: For) -> bool:
+    """True if the step may be zero, for which there are no iterations."""
     least, greatest = facts.bounds(loop.step)
     return (least is None or least <= 0) and (greatest is None or greatest >= 0)
 
 
-def surely_turns(loop: For, threads: int) -> bool:
-    """Whether a loop of a known direction surely has a turn in a CTA of so many threads, unless its step is zero."""
+def surely_iterates(loop: For, threads: int) -> bool:
+    """True if a loop of known direction has an iteration in each thread of a CTA, unless its step is zero."""
     (least_start, greatest_start), (least_stop, greatest_stop) = ends(loop.start), ends(loop.stop)
     start = loop.start.x if isinstance(loop.start, Cast) else loop.start
     if isinstance(start, Special) and start.name in THREAD_IDS:
-        # as loops begin whose turns threads share
+        # the form of loops whose iterations are shared among threads
         greatest_start = min(greatest_start, THREAD_IDS[start.name].greatest_of(threads))
-    return least_start > greatest_stop if falls(loop) else greatest_start < least_stop
+    return least_start > greatest_stop if is_descending(loop) else greatest_start < least_stop
 
 
 def ends(expr: Expr) -> tuple[int, int]:
-    """The least and the greatest value, at worst those of the type."""
+    """Return the least and greatest possible value, by the type if nothing else is known."""
     (low, high), (least, greatest) = facts.bounds(expr), facts.full_range(expr.dtype)
     return least if low is None else low, greatest if high is None else high

@@ -1,9 +1,9 @@
-"""Conditions along a run: what holds for every value of a variable, tested at the ends where those decide it.
+"""Conditions that must hold for every value of a variable in a range, reduced to its ends if possible.
 
     0 <= at + k and at + k < n, for k = 0 .. 7        at >= 0 and at + 7 < n
     (at + k) % 3 != 0, for k = 0 .. 7                 at % 3 != 0 and (at + 1) % 3 != 0 and ...
 
-A sum that rises by equal steps passes a limit once, unless it wraps around: then its last value lies below the first.
+A sum with constant steps crosses a limit once, unless it wraps around: then its last value is below the first.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ __all__ = ["at", "by_ends", "has", "throughout"]
 
 
 def at(expr: Expr, var: Var, value: Expr) -> Expr:
-    """`expr` with `value` for `var`."""
+    """Return `expr` with `value` substituted for `var`."""
     if isinstance(expr, Var):
         return value if expr == var else expr
     if isinstance(expr, Cast):
         return build.cast(at(expr.x, var, value), expr.dtype, expr.saturate)
     if isinstance(expr, Op):
         args = tuple([at(a, var, value) for a in expr.args])
-        return expr if all(map(is_, args, expr.args)) else build.again(expr.name, args)
+        return expr if all(map(is_, args, expr.args)) else build.apply(expr.name, args)
     return expr
 
 
 def throughout(cond: Expr, var: Var, count: int) -> Expr:
-    """Whether `cond` holds for all of 0 .. count - 1 as values of `var`; False where a compared sum wraps around."""
+    """Return whether `cond` holds for all values 0 .. count - 1 of `var`; False if a compared sum wraps around."""
     ends = by_ends(cond, var, count)
     if ends is not None:
         return ends
@@ -44,7 +44,7 @@ def throughout(cond: Expr, var: Var, count: int) -> Expr:
 
 
 def by_ends(cond: Expr, var: Var, count: int) -> Expr | None:
-    """As `throughout`, by tests of the first and the last value; None where those don't decide it."""
+    """Return `throughout` as tests of the first and the last value, or None if these don't suffice."""
     if not has(cond, var):
         return cond
     if not isinstance(cond, Op):
@@ -56,16 +56,16 @@ def by_ends(cond: Expr, var: Var, count: int) -> Expr | None:
 
 
 def has(expr: Expr, var: Var) -> bool:
-    """Whether `expr` depends on `var`."""
+    """True if `expr` depends on `var`."""
     return any(isinstance(part, Var) and part == var for part in subexpressions(expr))
 
 
-#: comparisons, each with that of its operands in the other order
+#: comparison -> the equivalent comparison of exchanged operands
 _FLIPPED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
 
 
 def _compared(cond: Op, var: Var, count: int) -> Expr | None:
-    """The test of a comparison with what doesn't change; None of anything else."""
+    """Return the tests for a comparison with an invariant; None for any other condition."""
     if cond.name not in _FLIPPED or not cond.args[0].dtype.is_integer:
         return None
     name, (moving, limit) = cond.name, cond.args
@@ -81,7 +81,7 @@ def _compared(cond: Op, var: Var, count: int) -> Expr | None:
 
 
 def _step(expr: Expr, var: Var) -> int | None:
-    """How far each step of `var` leads, modulo 2**bits; None where steps aren't equal."""
+    """Return the change of `expr` per step of `var`, modulo 2**bits; None if it isn't constant, or is zero."""
     step = 0
     for term, coefficient in affine(expr).terms:
         if _is(term, var):
@@ -92,5 +92,5 @@ def _step(expr: Expr, var: Var) -> int | None:
 
 
 def _is(term: Expr, var: Var) -> bool:
-    """Whether it is the variable, in any type that has its values."""
+    """True if a term is the variable, or a value-preserving cast of it."""
     return term == var or (isinstance(term, Cast) and term.x == var and keeps_value(term))

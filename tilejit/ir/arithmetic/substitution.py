@@ -1,10 +1,10 @@
-"""Expressions with other expressions for some of their variables, built by `build`, which folds.
+"""Repeated substitution of variables in expressions, with folding as in `build`.
 
-An expression is looked at once, and is written again for each turn of a loop. Most of what turns change is a constant:
+An expression is analyzed once and then instantiated for each iteration of a loop. Most changes affect a constant only:
 
-    offset + turn * 512, turn = 3         offset + 1536: the sum without `turn` is there, and gets another constant
-    turn // 2 * 16 + 8, turn = 3          24: computed as Python's integers
-    offset + turn * 512 < end, turn = 3   the distance from the end is bounded once; here 1536 is added to the bounds
+    offset + i * 512, i = 3         offset + 1536: the sum without `i` is shared, with another constant
+    i // 2 * 16 + 8, i = 3          24: evaluated with Python integers
+    offset + i * 512 < end, i = 3   the distance to `end` is bounded once; here 1536 is added to the bounds
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from .intern import integer, operation
 
 __all__ = ["Substitution"]
 
-#: what an expression becomes where the variables stand for what they stand for at present
+#: returns an instance of an expression for the current values of the variables
 Make = Callable[[], Expr]
 
 
 class _Sum(NamedTuple):
-    """An integer as a sum: what stays, constants that change, and terms that change.
+    """An integer sum, split by what changes between instances."""
 
-    rest: of what stays, without its constant. counted: the terms that are integers. numbers: these, each times a
-    factor. products: such integers times sums that stay. terms: all others, each times a factor.
-    """
-
+    #: the invariant terms, without the constant
     rest: Affine
     constant: int
+    #: the terms that are integers
     counted: tuple[Expr, ...]
+    #: evaluators of these, with their factors
     numbers: tuple[tuple[Fold, int], ...]
+    #: products of an integer and an invariant sum: (integer, factor, sum)
     products: tuple[tuple[Fold, int, Affine], ...]
+    #: all other terms, with their factors
     terms: tuple[tuple[Make, int], ...]
 
     @property
@@ -46,11 +47,11 @@ class _Sum(NamedTuple):
         return not self.products and not self.terms
 
     def bounded(self, form: Affine) -> Affine:
-        """The sum `form` without its constant and numbers."""
+        """Return the sum `form` without its constant and `counted`."""
         return Affine(form.dtype, tuple([(term, factor) for term, factor in form.terms if term not in self.counted]))
 
     def number(self) -> int:
-        """The sum's constant."""
+
         total = self.constant
         for fold, factor in self.numbers:
             total += factor * fold()
@@ -58,10 +59,10 @@ class _Sum(NamedTuple):
 
 
 class Substitution:
-    """What stands for variables, and expressions written again with that.
+    """A mapping from variables to expressions, and the instances of expressions under it.
 
-    What may stand for a variable is said by `index` and `changing`, before any expression that names it is looked at;
-    every other variable stands for itself. numbers: what the indices are at present, by name.
+    Variables are registered by `index` and `changing` before any expression with them is used. Others are invariant.
+    numbers: current values of the indices, by name.
     """
 
     def __init__(self) -> None:
@@ -73,52 +74,52 @@ class Substitution:
         self._totals: dict[tuple[tuple[int, int], ...], Make] = {}
 
     def index(self, name: str, indices: range | None = None) -> None:
-        """The variable will always be an integer, which `numbers` has. indices: all that it will be."""
+        """Register an integer variable, set through `numbers`. indices: all values that it will have, if known."""
         self._names.add(name)
         if indices is not None:
             self._folding.ranges[name] = indices
         self._folding.names.add(name)
 
     def changing(self, name: str) -> None:
-        """The variable will be what `value` says."""
+        """Register a variable that `value` sets."""
         self._names.add(name)
 
     def value(self, name: str, value: Expr) -> None:
-        """From now on the variable is this expression."""
+        """Set the current value of a variable."""
         self._values[name] = value
 
     def is_number(self, expr: Expr) -> bool:
-        """Whether the expression is an integer that is made of indices and constants."""
+        """True if the expression is an integer that depends on indices and constants only."""
         return self._folding.fold(expr) is not None
 
     def changes(self, expr: Expr) -> bool:
-        """Whether something may stand for a variable of the expression."""
+        """True if the expression depends on a registered variable."""
         return self._make(expr) is not None
 
     def expr(self, expr: Expr) -> Expr:
-        """The expression with what its variables stand for; itself where nothing may stand for any."""
+        """Return the current instance of an expression, or the same object if it is invariant."""
         make = self._make(expr)
         return expr if make is None else make()
 
     def maker(self, expr: Expr) -> Make:
-        """What gives `expr` as `self.expr` does."""
+        """Return a function that returns the current instance of `expr`."""
         return self._make(expr) or (lambda: expr)
 
     def place(self, place: Vector) -> Callable[[], Vector]:
-        """What gives a vector whose offset is written again."""
+        """Return a function that returns the current instance of a vector."""
         buffer, width, span, offset = place.buffer, place.width, place.span, place.offset
         if isinstance(offset, Const):
             return lambda: place
         linear = self._folding.linear(offset)
         if linear is not None:
-            # most of what is written are registers
+            # the common case of registers
             (name, factor, constant), numbers, dtype = linear, self.numbers, offset.dtype
             return lambda: Vector(buffer, integer(numbers[name] * factor + constant, dtype), width, span)
         at = self._make(offset)
         return (lambda: place) if at is None else lambda: Vector(buffer, at(), width, span)
 
     def _make(self, expr: Expr) -> Make | None:
-        """What writes the expression; None where it stays. The expression is kept, and with it its identity."""
+        """Return the function that instantiates an expression, or None if it is invariant. Keeps `expr` alive."""
         entry = self._makes.get(id(expr))
         if entry is None:
             entry = self._makes[id(expr)] = (expr, self._prepared(expr))
@@ -194,43 +195,43 @@ class Substitution:
             return lambda: Op(name, (only(),), dtype, span)
         elif not may_fold:
             return lambda: Op(name, tuple([make() for make in makes]), dtype, span)
-        return lambda: build.again(name, tuple([make() for make in makes]))
+        return lambda: build.apply(name, tuple([make() for make in makes]))
 
     def _plain(self, op: Op, left: Make, right: Make) -> Make:
-        """An operation of which only constants make another."""
+        """Instantiate an operation that simplifies only if an operand is constant."""
         name = op.name
 
         def joined() -> Expr:
             x, y = left(), right()
             if isinstance(x, Const) or isinstance(y, Const) or x is y:
-                return build.again(name, (x, y))
+                return build.apply(name, (x, y))
             return operation(name, (x, y), op.dtype)
 
         return joined
 
     def _bits(self, op: Op, x: Expr, fold: Fold) -> Make:
-        """What stays, with bits that change."""
+        """Instantiate a bitwise operation on an invariant operand and changing bits."""
         def changed() -> Expr:
             bits = integer(fold(), op.dtype)
             if isinstance(x, Const):
-                return build.again(op.name, (x, bits))
+                return build.apply(op.name, (x, bits))
             return operation(op.name, (x, bits), op.dtype) if bits.value else x
 
         return changed
 
     def _may_fold(self, op: Op) -> bool:
-        """Whether an operation on floats may be one of constants, or a choice by one."""
+        """True if an operation on floats may become one on constants, or a selection by a constant."""
         deciding = op.args[:1] if op.name == "where" else op.args
         return all(isinstance(arg, Const) or not isinstance(arg, Load) and self.changes(arg) for arg in deciding)
 
     def _comparison(self, op: Op) -> Make:
-        """A comparison, decided by the distance of what stays, to which what changes adds a constant."""
+        """Instantiate a comparison, decided if possible by bounds of the difference without constants."""
         name, (left, right) = op.name, op.args
         x, y = self._parts(affine(left)), self._parts(affine(right))
         one, other = self.maker(left), self.maker(right)
         if x.products or y.products:
-            return lambda: build.again(name, (one(), other()))
-        # the facts of what changes besides hold in each turn
+            return lambda: build.apply(name, (one(), other()))
+        # facts about all other changing terms hold in every iteration
         first, second = x.bounded(affine(left)), y.bounded(affine(right))
         (low, high), (least, most) = first.gap(second), room(first.bounds(), left.dtype, first.is_assumed)
         other_least, other_most = room(second.bounds(), left.dtype, second.is_assumed)
@@ -238,7 +239,7 @@ class Substitution:
         def compared() -> Expr:
             a, b = x.number() if x.numbers else x.constant, y.number() if y.numbers else y.constant
             if not (least <= a <= most and other_least <= b <= other_most):
-                return build.again(name, (one(), other()))
+                return build.apply(name, (one(), other()))
             answer = by_gap(name, None if low is None else low + a - b, None if high is None else high + a - b)
             if answer is None:
                 return operation(name, (one(), other()), op.dtype)
@@ -274,7 +275,7 @@ class Substitution:
         return added
 
     def _total(self, form: Affine, parts: _Sum) -> Make:
-        """What changes of a sum besides its constant, and what stays; many sums of one turn differ in constants."""
+        """Return the maker of a sum without its constant. Many sums of one iteration differ in their constants only."""
         terms_by_identity = tuple([(id(term), factor) for term, factor in form.terms])
         made = self._totals.get(terms_by_identity)
         if made is not None:
@@ -299,7 +300,7 @@ class Substitution:
         return total
 
     def _scaled_sum(self, parts: _Sum, rest: Expr, fold: Fold, factor: int, other: Affine) -> Make:
-        """What stays, and one product of another term."""
+        """Instantiate an invariant sum plus one scaled term."""
         ((term, times),), dtype = other.terms, other.dtype
 
         def added() -> Expr:
@@ -315,7 +316,7 @@ class Substitution:
         return added
 
     def _parts(self, form: Affine) -> _Sum:
-        """What of a sum stays, and what changes."""
+        """Split a sum by what changes."""
         rest: list[tuple[Expr, int]] = []
         counted: list[Expr] = []
         numbers: list[tuple[Fold, int]] = []
@@ -336,7 +337,7 @@ class Substitution:
         return _Sum(stays, form.constant, tuple(counted), tuple(numbers), tuple(products), tuple(terms))
 
     def _scaled(self, term: Expr) -> tuple[Fold, Affine] | None:
-        """A product as an integer that changes times what stays."""
+        """Return a product as a changing integer times an invariant, or None if it isn't one."""
         if not isinstance(term, Op) or term.name != "mul":
             return None
         for one, other in (term.args, term.args[::-1]):
@@ -351,7 +352,7 @@ def _ends_in_constant(total: Expr) -> bool:
 
 
 def _one_more(rest: Affine, make: Make) -> Make:
-    """What stays, and one term more."""
+    """Instantiate an invariant sum plus one term."""
     before, dtype = rest.expr(), rest.dtype
 
     def added() -> Expr:
@@ -365,7 +366,7 @@ def _one_more(rest: Affine, make: Make) -> Make:
 
 
 def _is_apart(rest: Affine, other: Affine) -> bool:
-    """Whether a sum is that of positive terms, and the other is one term that isn't among them."""
+    """True if all terms of a sum are positive, and the other sum is one term that isn't among them."""
     if not rest.terms or len(other.terms) != 1 or other.constant:
         return False
     term, _ = other.terms[0]

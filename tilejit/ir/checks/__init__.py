@@ -1,9 +1,8 @@
-"""Checked builds: tile IR with assertions for what PTX no longer shows.
+"""Checked builds: tile IR with assertions for facts that PTX no longer contains.
 
-A dimension's extent, the region that an operand is, and a register that nothing wrote are gone in PTX. So they are
-checked here, where they still stand, unless the facts already prove them. So is what a GPU does without a word and
-Python refuses: to divide integers by zero.
-Regions that the edges of a tensor may mask entirely are counted.
+The extents of a dimension, the regions of operands and the initialization of registers are lost in PTX. They are
+checked in tile IR, unless facts prove them. So is integer division by zero, which a GPU ignores and Python refuses.
+Accesses to regions that may lie entirely outside their tensor are counted.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ __all__ = ["Checked", "checked", "refuse_overlaps"]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A kernel with assertions, and the regions that are counted in it."""
+    """A kernel with assertions, and the regions whose accesses it counts."""
 
     kernel: Kernel
     watched: tuple[WatchedRegion, ...] = ()
 
 
 def checked(kernel: Kernel) -> Checked:
-    """The kernel with assertions; as it is where all of it is proved."""
+    """Return the kernel with assertions, or the same kernel if none are needed."""
     insertion = Insertion(kernel)
     body = insertion.block(kernel.body)
     if insertion.flags.asked != insertion.flags.doubtful:
-        # that no flag of a buffer is asserted is known only at the end
+        # only now is it known of which buffers no flag is asserted
         insertion = Insertion(kernel, insertion.flags.doubtful - insertion.flags.asked)
         body = insertion.block(kernel.body)
     if body == kernel.body:

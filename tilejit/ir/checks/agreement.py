@@ -1,12 +1,12 @@
-"""Whether threads agree on the values that `tj.uniform` says they agree on.
+"""Checks that threads agree on values that `tj.uniform` declares uniform.
 
-A barrier would order what the plain build leaves unordered, and so hide races. Instead each of these values has a cell
-of shared memory for each instance of its scope. A thread that comes there for the n-th time puts (n, value) into it by
-an atomic maximum, and compares what it found there from its own turn. One that comes later than others do to their
-next turn compares nothing.
+A barrier would order accesses that the plain build leaves unordered, and so hide races. Instead, each such value has a
+cell of shared memory per instance of its scope. On its n-th visit a thread puts (n, value) into the cell by an atomic
+maximum, and compares its value with the old contents if they are from the n-th visit, too. A thread that is overtaken
+by others on their next visit compares nothing.
 
-    cell of 64 bits:   | turn | value, its halves combined |
-                       63     31                            0
+    cell of 64 bits:   | visit | value, its halves combined |
+                       63      31                           0
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ..arithmetic import build
 
 __all__ = ["Agreements"]
 
-#: bits of a cell that tell the value
+#: bits of a cell for the value
 _VALUE_BITS = 32
 
 
 class Agreements:
-    """The values of one kernel on which threads are said to agree.
+    """The checked values of one kernel.
 
-    head: what makes their cells, in front of all other statements.
+    head: statements that define their cells, before all others.
     """
 
     def __init__(self, kernel: ir.Kernel) -> None:
@@ -36,36 +36,36 @@ class Agreements:
         self.head: list[ir.Stmt] = []
 
     def after(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """The test of a value that was just defined."""
+        """Yield the check of a value that was just defined."""
         if not isinstance(stmt, ir.Let) or not stmt.var.uniform:
             return
         var, scope = stmt.var, SCOPES[stmt.var.uniform]
         number = scope.number_id
         instance: ir.Expr = build.const(0, int32) if number is None else ir.Special(number.name)
-        cell, turn = self._cell(var, 1 if number is None else -(-self._threads // scope.threads(self._threads)))
+        cell, visit = self._cell(var, 1 if number is None else -(-self._threads // scope.threads(self._threads)))
         low = build.const((1 << _VALUE_BITS) - 1, uint64)
         shift = build.const(_VALUE_BITS, uint64)
-        yield ir.Assign(turn, build.add(turn, build.const(1, uint64)), stmt.span)
+        yield ir.Assign(visit, build.add(visit, build.const(1, uint64)), stmt.span)
         value = build.cast(var, uint64)
         folded = build.bitwise_and(build.bitwise_xor(value, build.op("right_shift", value, shift)), low)
-        told = build.bitwise_or(build.left_shift(turn, shift), folded)
+        entry = build.bitwise_or(build.left_shift(visit, shift), folded)
         before = ir.Var(f"{var.name}.agreed", uint64)
-        yield ir.Atomic("max", ir.Element(cell, (instance,)), (told,), "relaxed.cta", before, stmt.span)
-        is_other_turn = build.not_equal(build.op("right_shift", before, shift), turn)
-        cond = build.logical_or(is_other_turn, build.equal(build.bitwise_and(before, low), folded))
-        message = f"tj.uniform: the value is {{0}} here, and another in another thread of the {scope}"
+        yield ir.Atomic("max", ir.Element(cell, (instance,)), (entry,), "relaxed.cta", before, stmt.span)
+        is_other_visit = build.not_equal(build.op("right_shift", before, shift), visit)
+        cond = build.logical_or(is_other_visit, build.equal(build.bitwise_and(before, low), folded))
+        message = f"tj.uniform: the value is {{0}} in this thread and differs in another thread of the {scope}"
         yield ir.Assert(cond, message, "uniform", (build.cast(var, int64),), stmt.span)
 
     def _cell(self, var: ir.Var, instances: int) -> tuple[ir.Buffer, ir.Var]:
-        """Cells for the instances of a scope, and the variable that counts a thread's turns."""
+        """Define the cells for the instances of a scope, and the variable that counts a thread's visits."""
         layout = TileLayout.row_major((instances,))
         cell = ir.Buffer(f"{var.name}.cells", "shared", uint64, layout.shape, layout, uint64.bytes, span=var.span)
-        turn = ir.Var(f"{var.name}.turn", uint64)
+        visit = ir.Var(f"{var.name}.turn", uint64)
         thread = ir.Special("thread_id")
         cleared = ir.Store(ir.Element(cell, (thread,)), build.const(0, uint64))
         clearing = ir.If(build.less(thread, build.const(instances, int32)), (cleared,))
         if self.head:
-            # one barrier serves all
+            # one barrier suffices for all cells
             self.head.pop()
-        self.head += [ir.Alloc(cell), ir.Declare(turn, build.const(0, uint64)), clearing, ir.Sync("cta")]
-        return cell, turn
+        self.head += [ir.Alloc(cell), ir.Declare(visit, build.const(0, uint64)), clearing, ir.Sync("cta")]
+        return cell, visit

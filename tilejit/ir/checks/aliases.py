@@ -1,7 +1,7 @@
-"""Operands of one operation in two arrays that the caller lets overlap.
+"""Checks of operands of one operation in two arrays that the caller may let overlap.
 
-Where the arrays lie is known only at launch, so that checked builds get their addresses as numbers. Only where the
-bytes of both regions meet, and the regions aren't the same, every element of the one is held against the other.
+The arrays' addresses are known only at launch, so checked builds receive them as numbers. If the byte ranges of both
+regions overlap and the regions aren't identical, every element of one is compared with the other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Aliases:
         self.params = tuple(AddressParam(p.of, self._addresses[p.buffer.name]) for p in overlapping)
 
     def before(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """The tests of what an operation writes against what it reads in other arrays."""
+        """Yield the checks of what an operation writes against what it reads from other arrays."""
         if not isinstance(stmt, ir.TileOp) or not self._addresses:
             return
         for written, read in pairs(stmt):
@@ -47,7 +47,7 @@ class Aliases:
         first, second = self._box(written), self._box(read)
         if first is None or second is None:
             return
-        suspicious = build.logical_and(_meet(first, second), build.logical_not(_same(first, second)))
+        suspicious = build.logical_and(_overlap(first, second), build.logical_not(_same(first, second)))
         values = named_starts(written, read)
         message = overlap_text(op, shown(written, values), shown(read, values))
 
@@ -60,14 +60,14 @@ class Aliases:
             yield ir.If(suspicious, self._loops(first, self._share(op, first), compared), span=op.span)
 
     def _box(self, region: ir.Region) -> _Box | None:
-        """A region of an array that may overlap others; None for any other, and where a dimension has no stride."""
+        """Return a region of an array that may overlap others; None for any other, or if a dimension has no stride."""
         address, strides = self._addresses.get(region.buffer.root.name), _strides(region.buffer)
         if address is None or strides is None:
             return None
         return _Box(region, address, strides)
 
     def _share(self, op: ir.TileOp, box: _Box) -> _Share | None:
-        """How the threads of an operation share out the elements of a box; None where one thread has them all."""
+        """Return how the threads of an operation share the elements of a box; None if one thread has them all."""
         widest = max(range(len(box.counts)), key=lambda d: box.region.counts[d], default=0)
         counter = SCOPES[op.scope].thread_id
         threads = SCOPES[op.scope].threads(self._threads)
@@ -78,7 +78,7 @@ class Aliases:
     def _loops(
         self, box: _Box, share: _Share | None, body: Callable[[ir.Expr], tuple[ir.Stmt, ...]]
     ) -> tuple[ir.Stmt, ...]:
-        """`body` with the address of each element of a box."""
+        """Return loops over the elements of a box, with `body` for the address of each."""
         indices = [self._index() for _ in box.counts]
         inner = body(box.at(indices))
         for d in reversed(range(len(indices))):
@@ -89,13 +89,13 @@ class Aliases:
     def _absent(
         self, address: ir.Expr, first: _Box, second: _Box, assertion: Callable[[ir.Expr], ir.Assert]
     ) -> tuple[ir.Stmt, ...]:
-        """The assertion that no element of `second` meets the one of `first` at an address."""
+        """Return the assertion that no element of `second` overlaps the one of `first` at an address."""
         if first.bytes != second.bytes:
             return self._loops(second, None, lambda other: (assertion(build.logical_or(
                 build.less_equal(build.add(address, build.const(first.bytes, int64)), other),
                 build.less_equal(build.add(other, build.const(second.bytes, int64)), address),
             )),))
-        # along one dimension a division tells
+        # one dimension needs only a division instead of a loop
         last = len(second.counts) - 1
 
         def row(begin: ir.Expr) -> tuple[ir.Stmt, ...]:
@@ -103,8 +103,8 @@ class Aliases:
             step = second.steps[last]
             k = build.floordiv(distance, step)
             inside = build.logical_and(build.greater_equal(k, 0), build.less(k, second.counts[last]))
-            meets = build.logical_and(inside, build.equal(build.mul(k, step), distance))
-            return (assertion(build.logical_not(meets)),)
+            overlaps = build.logical_and(inside, build.equal(build.mul(k, step), distance))
+            return (assertion(build.logical_not(overlaps)),)
 
         return self._loops(second.without(last), None, row) if last >= 0 else row(second.begin)
 
@@ -113,7 +113,7 @@ class Aliases:
 
 
 class _Share(NamedTuple):
-    """Which dimension threads share out, a thread's index, and how many they are."""
+    """The distribution of a dimension over threads: the dimension, the thread's index, and the number of threads."""
 
     dim: int
     thread: ir.Expr
@@ -122,9 +122,9 @@ class _Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """The part of a region that lies inside its array.
+    """The part of a region inside its array.
 
-    address: the array's. strides: of each dimension. dropped: dimensions that are looked at in another way.
+    address: the array's. strides: per dimension, in elements. dropped: dimensions whose indices are handled separately.
     """
 
     region: ir.Region
@@ -137,17 +137,17 @@ class _Box:
         return self.region.dtype.bytes
 
     def without(self, dim: int) -> _Box:
-        """The box of the first elements along a dimension."""
+        """Return the box of the first elements along a dimension."""
         return _Box(self.region, self.address, self.strides, (*self.dropped, dim))
 
     @property
     def firsts(self) -> list[ir.Expr]:
-        """The first index inside the array, of each dimension."""
+        """The first index inside the array in each dimension."""
         return [build.maximum(build.cast(start, int64), build.const(0, int64)) for start in self.region.starts]
 
     @property
     def counts(self) -> list[ir.Expr]:
-        """How many indices lie inside the array, of each dimension; not positive for none."""
+        """The number of indices inside the array in each dimension; zero or negative if there are none."""
         counts: list[ir.Expr] = []
         for d, (start, number) in enumerate(zip(self.region.starts, self.region.counts, strict=True)):
             size = self.region.buffer.shape[d]
@@ -158,7 +158,7 @@ class _Box:
 
     @property
     def steps(self) -> list[ir.Expr]:
-        """Bytes from one index to the next, of each dimension."""
+        """The distance between consecutive indices of each dimension, in bytes."""
         return [build.mul(stride, build.const(self.bytes, int64)) for stride in self.strides]
 
     @property
@@ -168,11 +168,11 @@ class _Box:
 
     @property
     def start(self) -> ir.Expr:
-        """The address at which the region starts, inside the array or not."""
+        """The address of the region's first element, which may be outside the array."""
         return self._sum(self.address, [build.cast(start, int64) for start in self.region.starts])
 
     def at(self, indices: Sequence[ir.Expr]) -> ir.Expr:
-        """The address of an element by its indices from the first one inside the array."""
+        """Return the address of an element, given its indices relative to the first one inside the array."""
         return self._sum(self.begin, indices)
 
     def _sum(self, address: ir.Expr, indices: Sequence[ir.Expr]) -> ir.Expr:
@@ -181,7 +181,7 @@ class _Box:
         return address
 
     def reaches(self) -> tuple[ir.Expr, ir.Expr]:
-        """The least address, and the one behind the greatest."""
+        """Return the byte range of the box: its least address and its exclusive end."""
         low = high = self.begin
         zero = build.const(0, int64)
         for n, step in zip(self.counts, self.steps, strict=True):
@@ -191,7 +191,7 @@ class _Box:
 
 
 def _strides(buffer: ir.Buffer) -> tuple[ir.Expr, ...] | None:
-    """How many elements an index of each dimension moves; None where it doesn't move evenly."""
+    """Return the stride of each dimension in elements; None if the layout isn't strided."""
     layout = buffer.layout
     if isinstance(layout, ir.Strided):
         return tuple(build.const(s, int64) if isinstance(s, int) else s for s in layout.strides)
@@ -204,8 +204,8 @@ def _strides(buffer: ir.Buffer) -> tuple[ir.Expr, ...] | None:
     return tuple(build.const(group[0].stride if group else 0, int64) for group in groups)
 
 
-def _meet(first: _Box, second: _Box) -> ir.Expr:
-    """Whether both have elements, and the bytes from the first to the last of each have some in common."""
+def _overlap(first: _Box, second: _Box) -> ir.Expr:
+    """Return the condition that both boxes have elements, and their byte ranges overlap."""
     cond: ir.Expr = ir.TRUE
     for n in (*first.counts, *second.counts):
         cond = build.logical_and(cond, build.greater(n, 0))
@@ -215,7 +215,7 @@ def _meet(first: _Box, second: _Box) -> ir.Expr:
 
 
 def _same(first: _Box, second: _Box) -> ir.Expr:
-    """Whether both regions are the same elements in the same order."""
+    """Return the condition that both regions are the same elements in the same order."""
     kept = [[d for d, n in enumerate(box.region.counts) if n != 1] for box in (first, second)]
     shapes = [[box.region.counts[d] for d in dims] for box, dims in zip((first, second), kept, strict=True)]
     if shapes[0] != shapes[1] or first.bytes != second.bytes:

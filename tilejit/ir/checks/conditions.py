@@ -1,4 +1,4 @@
-"""What holds wherever control comes to a statement: conditions of branches, limits of loops, what these filled."""
+"""Conditions known to hold at a statement: branch conditions, loop limits, and elements that loops have written."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Conditions"]
 
 
 class Conditions:
-    """Conditions that hold, innermost block last.
+    """The conditions that hold, by block, innermost last.
 
-    changing: the variables that statements assign, of which no condition is kept.
+    changing: the variables that statements assign; conditions on them aren't kept.
     """
 
     def __init__(self, changing: frozenset[str]) -> None:
@@ -30,7 +30,7 @@ class Conditions:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """What is added inside holds inside only."""
+        """Discard conditions added in this context when it ends."""
         self._conditions.append(set())
         self._filled.append([])
         yield
@@ -38,7 +38,7 @@ class Conditions:
         self._filled.pop()
 
     def add(self, cond: Expr) -> None:
-        """From here to the end of the block the condition holds."""
+        """Record that a condition holds until the end of the block."""
         if isinstance(cond, Op) and cond.name == "logical_and":
             for part in cond.args:
                 self.add(part)
@@ -46,18 +46,18 @@ class Conditions:
             self._conditions[-1].add(_plain(cond))
 
     def add_value(self, stmt: Let) -> None:
-        """A variable stands for an expression, as the end of a loop does."""
+        """Record the value of a variable that may be a loop's limit."""
         if self._stays(stmt.value) and not any(isinstance(e, Load) for e in subexpressions(stmt.value)):
             self._values[stmt.var.name] = stmt.value
 
     def add_limit(self, loop: For) -> None:
-        """A rising loop's variable stays below its stop."""
+        """Record that the variable of an ascending loop is below its stop."""
         least, _ = facts.bounds(loop.step)
         if least is not None and least > 0 and self._stays(loop.stop):
             self._limits[loop.var.name] = self._value(loop.stop)
 
     def add_filled(self, loop: For) -> None:
-        """A loop is over that wrote elements of local buffers in turn."""
+        """Record the elements of local buffers that a loop has written one by one."""
         is_left = any(isinstance(stmt, (Break, Continue)) for stmt in walk.statements(loop.body))
         if is_left or _number(loop.step) != 1 or not isinstance(loop.start, Const) or not self._stays(loop.stop):
             return
@@ -67,7 +67,7 @@ class Conditions:
                 self._filled[-1].append(_Filled(place.buffer.name, int(loop.start.value), self._value(loop.stop)))
 
     def is_filled(self, place: Place) -> bool:
-        """Whether loops are sure to have written an element of a local buffer."""
+        """True if loops have certainly written an element of a local buffer."""
         if not isinstance(place, Element) or not _is_list(place):
             return False
         index = build.cast(place.indices[0], int64)
@@ -82,11 +82,11 @@ class Conditions:
         return self._values.get(expr.name, expr) if isinstance(expr, Var) else expr
 
     def _stays(self, expr: Expr) -> bool:
-        """Whether no statement changes an expression's value."""
+        """True if no assignment changes an expression's value."""
         return not any(isinstance(e, Var) and e.name in self._changing for e in subexpressions(expr))
 
     def holds(self, cond: Expr) -> bool:
-        """Whether a condition is sure to hold."""
+        """True if a condition is known to hold."""
         if cond == TRUE:
             return True
         if isinstance(cond, Op) and cond.name == "logical_and":
@@ -95,7 +95,7 @@ class Conditions:
         return any(plain in block for block in self._conditions)
 
     def is_below(self, index: Expr, limit: Expr) -> bool:
-        """Whether an index is sure to be below a limit."""
+        """True if an index is known to be below a limit."""
         cond = build.less(index, limit)
         if cond == FALSE or self.holds(cond):
             return cond != FALSE
@@ -105,14 +105,14 @@ class Conditions:
         return False
 
     def _moves_with(self, index: Expr, limit: Expr, var: Var) -> bool:
-        """Whether the index is a loop's variable and a constant, and below the limit at the loop's last turn."""
+        """True if the index is a loop's variable plus a constant, and below the limit in the last iteration."""
         ahead = build.difference(index, build.cast(var, index.dtype))
         beyond = build.difference(build.cast(self._limits[var.name], limit.dtype), limit)
         return ahead is not None and beyond is not None and ahead + beyond <= 0
 
 
 class _Filled(NamedTuple):
-    """The elements of a buffer that a loop has written: from start to stop, exclusive."""
+    """Elements of a buffer that a loop has written: from start to stop, exclusive."""
 
     name: str
     start: int
@@ -120,16 +120,16 @@ class _Filled(NamedTuple):
 
 
 def _is_list(place: Element) -> bool:
-    """Whether a place is an element of a local buffer of one dimension, and of no view of one."""
+    """True for an element of a one-dimensional local buffer that isn't a view."""
     return place.buffer.space == "local" and place.buffer.base is None and len(place.indices) == 1
 
 
-#: comparison -> the one that says the same of its operands exchanged
+#: comparison -> the equivalent comparison of exchanged operands
 _EXCHANGED = {"greater": "less", "greater_equal": "less_equal"}
 
 
 def _plain(cond: Expr) -> Hashable:
-    """A condition so that two are equal which differ in how wide they compare, or from which side."""
+    """Return a canonical form of a condition: independent of the comparison's width and the order of its operands."""
     if not isinstance(cond, Op) or len(cond.args) != 2:
         return cond
     x, y = (_number(arg) for arg in cond.args)
@@ -137,7 +137,7 @@ def _plain(cond: Expr) -> Hashable:
 
 
 def _number(expr: Expr) -> Expr | int:
-    """An integer without the casts that keep its value."""
+    """Strip the value-preserving casts of an integer."""
     while isinstance(expr, Cast) and facts.keeps_value(expr):
         expr = expr.x
     return int(expr.value) if isinstance(expr, Const) and expr.dtype.is_integer else expr

@@ -1,7 +1,7 @@
-"""Whether integers are divided by zero where each thread computes for itself.
+"""Checks of scalar integer divisions for zero divisors.
 
-Division of integers by zero gives 0, on tiles too, where NumPy warns. Of scalars Python raises, and so do checked
-builds. What a condition guards in the same expression is left alone where that doesn't hold:
+Integer division by zero gives 0. On scalars Python raises an error instead, and so do checked builds; tiles aren't
+checked. A division guarded by a condition in the same expression is checked only if the condition holds:
 
     m // n if n != 0 else 5         where(n != 0, m // n, 5)
     n != 0 and m // n > 2
@@ -22,7 +22,7 @@ from .conditions import Conditions
 __all__ = ["by_zero"]
 
 def by_zero(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """An assertion for each division in a statement whose divisor may be zero."""
+    """Yield an assertion for each division in a statement whose divisor may be zero."""
     for expr in walk.expressions(stmt):
         for division, guard in _divisions(expr, TRUE):
             dividend, divisor = division.args
@@ -35,7 +35,7 @@ def by_zero(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _divisions(expr: Expr, guard: Expr) -> Iterator[tuple[Op, Expr]]:
-    """The divisions by what may be zero, each with the condition under which its result counts."""
+    """Yield the divisions whose divisor may be zero, each with the condition under which its result is used."""
     if isinstance(expr, Cast):
         yield from _divisions(expr.x, guard)
     if not isinstance(expr, Op):
@@ -49,7 +49,7 @@ def _divisions(expr: Expr, guard: Expr) -> Iterator[tuple[Op, Expr]]:
 
 
 def _guarded(expr: Op, number: int, guard: Expr) -> Expr:
-    """The condition under which an operation's argument behind the first counts."""
+    """Return the condition under which an operation's argument after the first is used."""
     first = expr.args[0]
     if expr.name == "logical_and" or (expr.name == "where" and number == 0):
         return build.logical_and(guard, first)
@@ -63,5 +63,5 @@ def _may_be_zero(divisor: Expr) -> bool:
         return divisor.value == 0
     low, high = facts.bounds(divisor)
     is_signed = (low is not None and low > 0) or (high is not None and high < 0)
-    # a value that is loaded may be another one when it is loaded again
+    # a second load may return another value
     return not is_signed and not any(isinstance(part, Load) for part in subexpressions(divisor))

@@ -1,7 +1,7 @@
-"""Counts of how often regions of global tensors lie at least partly inside: what lies wholly outside does nothing.
+"""Counts of how often regions of global tensors overlap their tensor; accesses entirely outside have no effect.
 
-Such a region is no error, so that nothing is asserted. A performance event marks what is counted: a GPU passes over
-it, and the simulator counts how many threads came to it.
+Such accesses are valid, so nothing is asserted. Each count is a performance event: a GPU ignores it, and the simulator
+counts the threads that execute it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .in_place import shown
 
 __all__ = ["WatchedRegions"]
 
-#: events that an instruction can tell apart by its 16 bits, where each is a number and no set of bits
+#: limit of the event numbers in the instruction's 16-bit operand, used as a number instead of a bit mask
 _MOST_EVENTS = (1 << 16) - 1
 
 
@@ -31,7 +31,7 @@ class WatchedRegions:
     def __init__(self, kernel: ir.Kernel) -> None:
         self._threads = kernel.threads
         self._watched: list[WatchedRegion] = []
-        # tensors of which some region isn't watched
+        # tensors with a region that isn't watched
         self._others: set[str] = set()
 
     @property
@@ -39,11 +39,11 @@ class WatchedRegions:
         return tuple([replace(w, tensor="") if w.tensor in self._others else w for w in self._watched])
 
     def before(self, stmt: ir.Stmt, conditions: Conditions) -> Iterator[ir.Stmt]:
-        """What counts the instances of an operation on global tensors, for each region in doubt."""
+        """Yield counters of the instances of an operation, for each region not proved to overlap its tensor."""
         if not isinstance(stmt, ir.TileOp):
             return
         for region in dict.fromkeys(stmt.tiles.values()):
-            cond = _meets_tensor(region, conditions)
+            cond = _overlaps_tensor(region, conditions)
             event, tensor = 2 * len(self._watched) + 1, region.buffer.root.name
             if cond == ir.TRUE or event >= _MOST_EVENTS:
                 self._others.add(tensor)
@@ -56,7 +56,7 @@ class WatchedRegions:
 
 
 def _source_text(region: ir.Region) -> str:
-    """A region as the kernel's text has it; one that has only a name there by its buffer and starts."""
+    """Return a region's source text, or its buffer and starts if the source has only a name."""
     text = region.span.marked if region.span is not None else ""
     return shown(region) if not text or text.isidentifier() else text
 
@@ -65,8 +65,8 @@ def _counted(event: int, span: Span | None) -> ir.Stmt:
     return ir.Instruction(PMEVENT.name, inputs=(build.const(event, int32),), span=span)
 
 
-def _meets_tensor(region: ir.Region, conditions: Conditions) -> ir.Expr:
-    """Whether some element of a region lies inside its tensor; TRUE where that is sure."""
+def _overlaps_tensor(region: ir.Region, conditions: Conditions) -> ir.Expr:
+    """Return the condition that some element of a region is inside its tensor; TRUE if it is proved."""
     if region.buffer.space != "global" or region.in_bounds:
         return ir.TRUE
     cond: ir.Expr = ir.TRUE

@@ -1,4 +1,4 @@
-"""What one statement may break by itself, by all checks that look at a statement and what holds before it."""
+"""The assertions that depend on one statement and the conditions before it."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ __all__ = ["failing"]
 
 
 def failing(stmt: Stmt, conditions: Conditions) -> tuple[Assert, ...]:
-    """The assertions in front of a statement."""
+    """Return the assertions to insert before a statement."""
     return (*by_zero(stmt, conditions), *outside(stmt, conditions), *overlapping(stmt, conditions))

@@ -1,7 +1,7 @@
-"""Flags of registers that a path may have left unwritten: set by each write, asserted by each read that is in doubt.
+"""Flags of registers that a path may leave unwritten: writes set them, and uncertain reads assert them.
 
-A local buffer in doubt gets a flag for each of its registers. Up to 64 are the bits of a variable; more are a buffer,
-in registers or local memory as the buffer itself. What loops have filled up to a bound needs none below the bound.
+Each register of a local buffer in doubt has a flag. Up to 64 flags are the bits of a variable; more are another local
+buffer. No flags are needed for elements that a loop has certainly written.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from ..params import AssertionsParam
 
 __all__ = ["WrittenFlags"]
 
-#: the statements for one register, given its number
+#: returns the statements for one register, given its number
 _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 
-#: Bits of a type -> the type of its flags in a buffer. Narrower ones than what they stand for would cost: the simulator
-#: keeps its records of local memory for as many bytes as the narrowest access has.
+#: element size in bits -> type of the flags in a buffer. Flags narrower than the elements would be slow: the simulator
+#: tracks local memory at the granularity of the narrowest access.
 _FLAG_TYPES = {8: int8, 16: int16}
 
 
 class WrittenFlags:
     """The flags of one kernel's local buffers.
 
-    doubtful: the names of the buffers that have some. asked: the names of those of which a flag was asserted.
+    doubtful: names of the buffers that have flags. asked: names of the buffers of which a flag has been asserted.
     """
 
     def __init__(self, kernel: ir.Kernel, doubtful: frozenset[str]) -> None:
@@ -46,15 +46,13 @@ class WrittenFlags:
         self.asked: set[str] = set()
         self._registers = LocalRegisters(kernel.body)
         self._numbers = count()
-        self._flags = {name: self._flags_of(self._registers.buffers[name]) for name in sorted(doubtful)}
-
-    def _flags_of(self, buffer: ir.Buffer) -> _Bits | _Cells:
-        return _Bits(buffer) if span(buffer) <= uint64.bits else _Cells(buffer, self._numbers)
+        buffers = [self._registers.buffers[name] for name in sorted(doubtful)]
+        self._flags = {b.name: _Bits(b) if span(b) <= uint64.bits else _Cells(b, self._numbers) for b in buffers}
 
     def after(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """What follows a statement: none is set after an allocation, those of what it writes after any other."""
+        """Yield the statements that clear the flags of an allocated buffer, or set those of what a statement writes."""
         if isinstance(stmt, ir.Alloc) and stmt.buffer.name in self._flags:
-            yield from self._flags[stmt.buffer.name].made(stmt.span)
+            yield from self._flags[stmt.buffer.name].cleared(stmt.span)
             return
         for place in walk.writes(stmt):
             if place.buffer.root.name in self._flags:
@@ -66,26 +64,23 @@ class WrittenFlags:
         flags = self._flags[root.name]
         touched = self._registers.of(place)
         if touched.surely or place.buffer.dtype.bits != root.dtype.bits:
-            # of a write through narrower elements the whole register counts as written
+            # a write through narrower elements counts as a write of the whole register
             for first, number in _runs(members(touched.possibly >> self._registers.first[root.name])):
                 yield flags.set_run(first, number, stmt.span)
             return
         yield from self._each(place, lambda at: [flags.set_one(at, stmt.span)])
 
     def before(self, doubt: Doubt, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """The assertions that what a statement reads was written."""
+        """Yield the assertions that a statement reads written registers only."""
         place = doubt.place
         root = place.buffer.root
         self.asked.add(root.name)
         if self._registers.of(place).surely:
-            yield from self._all_set(doubt, stmt)
+            reads, cond = self._flags[root.name].all_set(doubt.numbers, stmt.span)
+            yield from (*reads, self._assertion(place, cond, stmt))
         elif place.buffer.dtype.bits == root.dtype.bits:
             yield from self._each(place, lambda at: self._is_set(place, at, stmt))
 
-    def _all_set(self, doubt: Doubt, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-        """Whether the registers in doubt are written, all at once."""
-        reads, cond = self._flags[doubt.place.buffer.root.name].all_set(doubt.numbers, stmt.span)
-        yield from (*reads, self._assertion(doubt.place, cond, stmt))
 
     def _is_set(self, place: ir.Region | ir.Element, at: ir.Expr, stmt: ir.Stmt) -> list[ir.Stmt]:
         reads, cond = self._flags[place.buffer.root.name].is_set(at, stmt.span)
@@ -102,7 +97,7 @@ class WrittenFlags:
         return ir.Assert(cond, message, "unwritten", values, place.span or stmt.span)
 
     def _each(self, place: ir.Region | ir.Element, body: _Body) -> Iterator[ir.Stmt]:
-        """`body` for each register of a place whose starts are known only at run time: loops over its elements."""
+        """Yield loops with `body` for each register of a place whose starts are known only at run time."""
         starts = place.starts if isinstance(place, ir.Region) else place.indices
         indices, loops = [], []
         for start, number in zip(starts, place.counts, strict=True):
@@ -120,31 +115,31 @@ class WrittenFlags:
 
 
 class _Bits:
-    """The flags of a buffer of few registers: the bits of a variable, which LLVM keeps in a register."""
+    """The flags of a buffer with few registers: the bits of a variable, which LLVM keeps in a register."""
 
     def __init__(self, buffer: ir.Buffer) -> None:
         dtype = uint32 if span(buffer) <= uint32.bits else uint64
         self._var = ir.Var(f"{buffer.name}.written", dtype, span=buffer.span)
 
-    def made(self, place: Span | None) -> Iterator[ir.Stmt]:
-        """What defines the flags, none of them set."""
+    def cleared(self, place: Span | None) -> Iterator[ir.Stmt]:
+        """Yield the definition of the flags, all clear."""
         yield ir.Declare(self._var, self._const(0), place)
 
     def set_run(self, first: int, number: int, place: Span | None) -> ir.Stmt:
-        """Sets `number` flags in a row."""
+        """Set `number` consecutive flags."""
         bits = self._const(((1 << number) - 1) << first)
         return ir.Assign(self._var, build.bitwise_or(self._var, bits), place)
 
     def set_one(self, at: ir.Expr, place: Span | None) -> ir.Stmt:
-        """Sets the flag of a register by its number."""
+        """Set the flag of a register."""
         return ir.Assign(self._var, build.bitwise_or(self._var, self._bit(at)), place)
 
     def is_set(self, at: ir.Expr, place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
-        """The statements and then the condition that tell whether a flag is set."""
+        """Return statements to execute, and the condition that a flag is set."""
         return [], build.not_equal(build.bitwise_and(self._var, self._bit(at)), self._const(0))
 
     def all_set(self, numbers: Sequence[int], place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
-        """The same for several flags."""
+        """Return statements to execute, and the condition that all these flags are set."""
         bits = self._const(sum(1 << number for number in numbers))
         return [], build.equal(build.bitwise_and(self._var, bits), bits)
 
@@ -156,7 +151,7 @@ class _Bits:
 
 
 class _Cells:
-    """The flags of a buffer of many registers: one element of another buffer each."""
+    """The flags of a buffer with many registers: the elements of another buffer."""
 
     def __init__(self, buffer: ir.Buffer, numbers: Iterator[int]) -> None:
         dtype = _FLAG_TYPES.get(buffer.dtype.bits, int32)
@@ -167,26 +162,21 @@ class _Cells:
             f"{buffer.name}.written", "local", dtype, layout.shape, layout, dtype.bytes, span=buffer.span
         )
 
-    def made(self, place: Span | None) -> Iterator[ir.Stmt]:
-        """What defines the flags, none of them set."""
+    def cleared(self, place: Span | None) -> Iterator[ir.Stmt]:
         yield ir.Alloc(self._buffer, span=place)
         yield self._filled(0, span(self._buffer), build.const(0, self._buffer.dtype), place)
 
     def set_run(self, first: int, number: int, place: Span | None) -> ir.Stmt:
-        """Sets `number` flags in a row."""
         return self._filled(first, number, self._one, place)
 
     def set_one(self, at: ir.Expr, place: Span | None) -> ir.Stmt:
-        """Sets the flag of a register by its number."""
         return ir.Store(ir.Element(self._buffer, (at,)), self._one, span=place)
 
     def is_set(self, at: ir.Expr, place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
-        """The statements and then the condition that tell whether a flag is set."""
         var = ir.Var(f"is.written.{next(self._numbers)}", self._buffer.dtype)
         return [ir.Let(var, ir.Load(ir.Element(self._buffer, (at,))), place)], build.equal(var, self._one)
 
     def all_set(self, numbers: Sequence[int], place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
-        """The same for several flags."""
         reads: list[ir.Stmt] = []
         whole: ir.Expr = ir.TRUE
         for number in numbers:
@@ -201,7 +191,7 @@ class _Cells:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Rising numbers as runs: (first, how many)."""
+    """Yield the runs of consecutive numbers in an ascending sequence, as (first, length)."""
     first = 0
     for k, number in enumerate(numbers):
         if k + 1 == len(numbers) or numbers[k + 1] != number + 1:
@@ -210,7 +200,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _register(buffer: ir.Buffer, indices: Sequence[ir.Expr]) -> ir.Expr:
-    """The register in which an element of a local buffer lies."""
+    """Return the number of the register that holds an element of a local buffer."""
     layout, shape = buffer.tile_layout, slots_of(buffer)
     one: ir.Expr = build.const(1, int32)
     terms = [(one, value) for axis, value in layout.offset if not axis.is_thread]

@@ -1,7 +1,7 @@
-"""Operands of one operation in shared or global memory: the same elements in the same order, or none in common.
+"""Checks of operands of one operation in shared or global memory: they must be identical or disjoint.
 
-What an operation writes in one round it would read in a later one. Local tiles are values: their operations read
-everything before they write.
+An operation may write elements that it would read later. Local tiles are values: their operations read all operands
+before they write.
 """
 
 from __future__ import annotations
@@ -13,20 +13,8 @@ from ...errors import KernelTypeError
 from .. import walk
 from ..analyses.overlap import same_or_apart
 from ..arithmetic import build
-from ..nodes import (
-    FALSE,
-    TRUE,
-    Assert,
-    Const,
-    Expr,
-    Kernel,
-    Region,
-    Stmt,
-    TileOp,
-)
-from ..params import (
-    AssertionsParam,
-)
+from ..nodes import FALSE, TRUE, Assert, Const, Expr, Kernel, Region, Stmt, TileOp
+from ..params import AssertionsParam
 from ..text.printer import expr_text
 from .conditions import Conditions
 from .indices import title
@@ -35,7 +23,7 @@ __all__ = ["named_starts", "overlapping", "pairs", "refuse_overlaps", "shown", "
 
 
 def refuse_overlaps(kernel: Kernel) -> None:
-    """raises: KernelTypeError for operands that are sure to overlap in part or in another order."""
+    """Raise KernelTypeError for operands that certainly overlap partly or in a different order."""
     for stmt in walk.each(kernel.body, TileOp):
         for op, written, other, cond in _in_doubt(stmt):
             if cond == FALSE or cond is None:
@@ -43,7 +31,7 @@ def refuse_overlaps(kernel: Kernel) -> None:
 
 
 def overlapping(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """An assertion for each pair of operands that may overlap in part."""
+    """Yield an assertion for each pair of operands that may overlap partly."""
     for op, written, other, cond in _in_doubt(stmt):
         if cond is None or conditions.holds(cond):
             continue
@@ -53,7 +41,7 @@ def overlapping(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
 
 
 def pairs(op: TileOp) -> Iterator[tuple[Region, Region]]:
-    """Each region that an operation writes, with each of its others."""
+    """Yield each region that an operation writes, with each of its other regions."""
     regions = [(o, rule) for o, rule in zip(op.operands, op.record.operands, strict=False) if isinstance(o, Region)]
     for written, rule in regions:
         if rule.written:
@@ -61,7 +49,7 @@ def pairs(op: TileOp) -> Iterator[tuple[Region, Region]]:
 
 
 def _in_doubt(stmt: Stmt) -> Iterator[tuple[TileOp, Region, Region, Expr | None]]:
-    """What an operation writes and another operand in the same memory, with the condition of `same_or_apart`."""
+    """Yield an operation, the region that it writes, another in the same memory, and the result of `same_or_apart`."""
     if not isinstance(stmt, TileOp):
         return
     for written, other in pairs(stmt):
@@ -74,27 +62,27 @@ def _in_doubt(stmt: Stmt) -> Iterator[tuple[TileOp, Region, Region, Expr | None]
 def _refuse(op: TileOp, written: Region, other: Region, cond: Expr | None) -> None:
     what = overlap_text(op, shown(written), shown(other))
     if cond is None:
-        what += "; that they don't can't be seen, nor tested"
+        what += "; the compiler can neither disprove this nor test for it at run time"
     raise KernelTypeError(
         what,
         span=op.span,
-        hint="copy what is read to a local tile first: then all of it is read before anything is written",
+        hint="copy the operand that is read to a local tile first, so that it is read before anything is written",
     )
 
 
 def overlap_text(op: TileOp, written: str, read: str) -> str:
-    """What is wrong with an operation on these regions."""
+    """Return the message for an operation on overlapping regions."""
     return f"{op.scope}.{op.name} writes {written} and reads {read}: they overlap in part or in another order"
 
 
 def named_starts(*regions: Region) -> list[Expr]:
-    """The starts known only at run time, as many as a record keeps."""
+    """Return the starts known only at run time, up to the number that an assertion record holds."""
     moving: list[Expr] = [start for region in regions for start in region.starts if not isinstance(start, Const)]
     return list(dict.fromkeys(moving))[: AssertionsParam.VALUES]
 
 
 def shown(region: Region, values: list[Expr] | None = None) -> str:
-    """A region as a kernel writes it. values: the starts that `{0}`, `{1}`, … stand for."""
+    """Return the source form of a region. values: starts to show as `{0}`, `{1}`, …"""
     parts = []
     for start, extent, count in zip(region.starts, region.extents, region.counts, strict=True):
         if isinstance(start, Const):

@@ -1,6 +1,6 @@
-"""Whether indices and regions lie inside, dimension by dimension.
+"""Checks that indices and regions are inside their buffer, per dimension.
 
-Regions of global tensors may pass the edges, where they are masked; what TMA stores may pass the end alone.
+Regions of global tensors may pass the edges, where accesses are masked; those of TMA stores may pass only the end.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["outside", "title"]
 
 
 def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
-    """An assertion for each index of a statement's places that isn't proved to be inside."""
-    # what updates a place reads and writes it
+    """Yield an assertion for each index of a statement's places that isn't proved to be inside."""
+    # an updated place is both read and written
     for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt), *_barriers(stmt))}.values():
         if isinstance(place, Element):
             yield from _indices(place, conditions)
@@ -33,9 +33,9 @@ def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _fronts(region: Region, conditions: Conditions) -> Iterator[Assert]:
-    """An assertion for each dimension in which an asynchronous store may begin in front of the tensor.
+    """Yield an assertion for each dimension in which an asynchronous store may begin before the tensor.
 
-    source: measured on an H100: TMA ends the kernel there, CUDA_ERROR_ILLEGAL_INSTRUCTION
+    source: measured on an H100: TMA then ends the kernel with CUDA_ERROR_ILLEGAL_INSTRUCTION
     """
     for d in region.box_dims:
         start = region.starts[d]
@@ -44,14 +44,14 @@ def _fronts(region: Region, conditions: Conditions) -> Iterator[Assert]:
         if (low is not None and low >= 0) or conditions.holds(cond):
             continue
         message = (
-            f"what is stored begins at {{0}} along dimension {d} of {title(region.buffer)}, in front of it: "
-            "asynchronous stores may pass its end only"
+            f"the asynchronous store begins at {{0}} in dimension {d} of {title(region.buffer)}: "
+            "it may extend past the end, but not before the start"
         )
         yield Assert(cond, message, "front", (_number(start),), region.span)
 
 
 def _barriers(stmt: Stmt) -> Iterator[Element | Region]:
-    """The barriers that a statement names, which it neither reads nor writes as memory."""
+    """Yield the barriers that a statement refers to, which `walk` doesn't count as reads or writes."""
     if isinstance(stmt, (Arrive, WaitPhase, Expect)) and isinstance(stmt.place, Element):
         yield stmt.place
     elif isinstance(stmt, TileOp):
@@ -69,7 +69,7 @@ def _indices(place: Element, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _is_updated_whole(stmt: Stmt, region: Region) -> bool:
-    """Whether an atomic operation updates all of a region: no edge masks it, and no mask of the user's."""
+    """True if an atomic operation updates all of a region, without masking at the edges or by the user."""
     return isinstance(stmt, TileOp) and stmt.name == ATOMIC.name and "mask" not in stmt.options
 
 
@@ -92,7 +92,7 @@ def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
 
 
 def _within(index: Expr, limit: Expr, conditions: Conditions, *, may_be_negative: bool = False) -> Expr | None:
-    """Whether 0 <= index < limit, as a condition; None where that is proved. may_be_negative: whether the limit may."""
+    """Return 0 <= index < limit as a condition, or None if it is proved. may_be_negative: the limit may be negative."""
     is_below = conditions.is_below(index, limit)
     low, _ = facts.bounds(index)
     if low is not None and low >= 0:
@@ -104,7 +104,7 @@ def _within(index: Expr, limit: Expr, conditions: Conditions, *, may_be_negative
     if may_be_negative:
         cond = build.logical_and(build.greater_equal(index, least), build.less(index, limit))
     else:
-        # a negative index is greater than any extent, without its sign
+        # as an unsigned number, a negative index exceeds any extent
         unsigned = uint64 if index.dtype.bits == 64 else uint32
         cond = build.less(build.cast(index, unsigned), build.cast(limit, unsigned))
     return None if conditions.holds(cond) else cond
@@ -115,5 +115,5 @@ def _number(expr: Expr) -> Expr:
 
 
 def title(buffer: Buffer) -> str:
-    """What messages call a buffer."""
+    """Return the name of a buffer in messages."""
     return buffer.name if buffer.base is None else f"a view of {buffer.root.name}"

@@ -1,4 +1,4 @@
-"""The walk that puts assertions in front of the statements that need them."""
+"""Insertion of assertions before the statements that need them."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ class Insertion:
         in_doubt = doubts(kernel)
         names = frozenset(d.place.buffer.root.name for each in in_doubt for d in each)
         self.flags = WrittenFlags(kernel, names - unasked)
-        # for each statement in the order of the text, which is that of the walk
+        # one entry per statement, in program order, as this traversal visits them
         self.doubts = iter(in_doubt)
 
     def block(self, body: walk.Block) -> walk.Block:
-        """A block with assertions."""
         with self.conditions.block():
             return tuple(each for stmt in body for each in self.statement(stmt))
 
     def statement(self, stmt: Stmt) -> Iterator[Stmt]:
-        """A statement behind what must hold for it."""
+        """Yield a statement after its assertions."""
         checks = failing(stmt, self.conditions)
         yield from at_once(checks, stmt)
         for check in checks:
@@ -71,7 +70,7 @@ class Insertion:
                     self.conditions.add(stmt.cond)
 
     def branch(self, stmt: If) -> If:
-        """A branch with assertions; what holds where both ways come together is known from then on."""
+        """Return a branch with assertions. If one arm always jumps, the other's condition holds after the branch."""
         opposite = build.logical_not(stmt.cond)
         with self.conditions.block():
             self.conditions.add(stmt.cond)
@@ -86,8 +85,9 @@ class Insertion:
         return replace(stmt, then=then, orelse=orelse)
 
 
+
 def at_once(assertions: Sequence[Assert], stmt: Stmt) -> Iterator[Stmt]:
-    """Assertions behind one branch, which costs less than a branch each."""
+    """Yield assertions inside one branch, which costs less than a branch for each."""
     if len(assertions) < 2:
         yield from assertions
         return

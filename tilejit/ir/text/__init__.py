@@ -1,1 +1,1 @@
-"""The IR as text: `printer` writes it, and begins with the grammar; `parser` reads it."""
+"""The textual form of the IR: `printer` documents and writes it, `parser` reads it."""

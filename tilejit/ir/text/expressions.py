@@ -1,4 +1,4 @@
-"""Expressions and places of the IR's text, by precedence climbing; the grammar stands in `printer`."""
+"""Parser for expressions and places, by precedence climbing. The grammar is in `printer`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Names:
-    """What the text has defined so far."""
+    """The variables and buffers defined so far."""
 
     vars: dict[str, ir.Var] = field(default_factory=dict)
     buffers: dict[str, ir.Buffer] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class _Bare:
-    """A literal that doesn't say its type."""
+    """A literal without a stated type."""
 
     value: int | float
 
@@ -43,35 +43,35 @@ _OPERATIONS = {sign: (name, level) for name, (sign, level) in INFIX.items()}
 
 
 def expression(line: Line, names: Names, wanted: DType | None = None) -> ir.Expr:
-    """The expression at the cursor; wanted: the type of a bare literal."""
+    """Parse an expression. wanted: the type of an untyped literal."""
     return _typed(_climb(line, names, 0), wanted)
 
 
 def place(line: Line, names: Names) -> ir.Vector | ir.Element:
-    """NAME[OFFSET +: WIDTH], or NAME[INDEX, …]."""
+    """Parse NAME[OFFSET +: WIDTH] or NAME[INDEX, …]."""
     buffer, dims = _box(line, names)
     first, width = dims[0] if len(dims) == 1 else ((), None)
     if width is not None and not isinstance(first, tuple):
         return ir.Vector(buffer, _typed(first, buffer.index_dtype), width)
     starts = [start for start, extent in dims if extent is None and not isinstance(start, tuple)]
     if len(starts) < len(dims):
-        line.fail("an element or one vector stands here; this is a region")
+        line.fail("expected an element or a vector; got a region")
     return ir.Element(buffer, tuple(_typed(start, buffer.index_dtype) for start in starts))
 
 
 def region(line: Line, names: Names) -> ir.Region:
-    """NAME[START +: EXTENT, …], with `inside` or not; `at (EXTENT, …)` in the dimension that an index says."""
+    """Parse NAME[START +: EXTENT, …] [inside], where one START may be `at (EXTENT, …)`."""
     buffer, dims = _box(line, names)
     starts = tuple(_typed(_Bare(0) if isinstance(start, tuple) else start, buffer.index_dtype) for start, _ in dims)
     gathered = [ir.Gathered(dim, start) for dim, (start, _) in enumerate(dims) if isinstance(start, tuple)]
     if len(gathered) > 1:
-        line.fail("an index says one dimension")
+        line.fail("only one dimension can be gathered")
     extents = tuple(extent for _, extent in dims)
     return ir.Region(buffer, starts, extents, line.accept("inside"), gathered=gathered[0] if gathered else None)
 
 
 def ends_after_place(line: Line) -> bool:
-    """Whether a whole operand, up to the next comma, is a place."""
+    """True if the next operand, up to a comma or the end, is just a place."""
     ahead = line.tokens[line.at :]
     if len(ahead) < 2 or ahead[0].kind not in ("name", "quoted") or ahead[1].text != "[":
         return False
@@ -86,15 +86,14 @@ def ends_after_place(line: Line) -> bool:
 
 
 def dtype_name(line: Line) -> DType:
-    """The type named at the cursor."""
     name = line.name()
     if name not in MEMORY_TYPES:
-        line.fail(f"{name!r} is no element type; one of {', '.join(MEMORY_TYPES)}")
+        line.fail(f"{name!r} isn't an element type; expected one of {', '.join(MEMORY_TYPES)}")
     return MEMORY_TYPES[name]
 
 
 def looked_up(line: Line, table: Mapping[str, T]) -> T:
-    """What the name at the cursor stands for."""
+    """Parse a name and return its entry in a table."""
     column = line.peek.column
     name = line.name()
     if name not in table:
@@ -107,7 +106,7 @@ def _typed(raw: _Raw, wanted: DType | None) -> ir.Expr:
 
 
 def _box(line: Line, names: Names) -> tuple[ir.Buffer, list[tuple[_Raw | tuple[int, ...], int | None]]]:
-    """What stands between the brackets, for each dimension: a start and an extent, or the shape of an index."""
+    """Parse a buffer and its bracketed dimensions: (start, extent or None), or (shape of an index, None)."""
     buffer = looked_up(line, names.buffers)
     line.expect("[")
     dims: list[tuple[_Raw | tuple[int, ...], int | None]] = []
@@ -115,41 +114,33 @@ def _box(line: Line, names: Names) -> tuple[ir.Buffer, list[tuple[_Raw | tuple[i
         if dims:
             line.expect(",")
         if line.sees("at", "("):
-            dims.append((_index_shape(line), None))
+            line.expect("at")
+            line.expect("(")
+            dims.append((tuple(line.separated(line.integer, ")")), None))
             continue
         start = _climb(line, names, 0)
         dims.append((start, line.integer() if line.accept("+:") else None))
     return buffer, dims
 
 
-def _index_shape(line: Line) -> tuple[int, ...]:
-    line.expect("at")
-    line.expect("(")
-    extents: list[int] = []
-    while not line.accept(")"):
-        if extents:
-            line.expect(",")
-        extents.append(line.integer())
-    return tuple(extents)
-
 
 def _climb(line: Line, names: Names, least: int) -> _Raw:
-    """Operations that bind at least as tightly as `least`."""
+    """Parse operations of at least this precedence."""
     left = _prefixed(line, names)
     while line.peek.kind in ("sign", "name") and line.peek.text in _OPERATIONS:
         name, level = _OPERATIONS[line.peek.text]
         if level < least:
             break
         line.take()
-        left = _made(name, (left, _climb(line, names, level + 1)))
+        left = _op(name, (left, _climb(line, names, level + 1)))
     return left
 
 
 def _prefixed(line: Line, names: Names) -> _Raw:
     if line.accept("not"):
-        return _made("logical_not", (_climb(line, names, NOT),))
+        return _op("logical_not", (_climb(line, names, NOT),))
     if line.accept("~"):
-        return _made("bitwise_not", (_prefixed(line, names),))
+        return _op("bitwise_not", (_prefixed(line, names),))
     return _primary(line, names)
 
 
@@ -164,7 +155,7 @@ def _primary(line: Line, names: Names) -> _Raw:
     if token.kind == "special":
         line.take()
         if token.text[1:] not in ir.SPECIALS:
-            line.fail(f"no special is called {token.text}", token.column)
+            line.fail(f"unknown special register {token.text}", token.column)
         return ir.Special(token.text[1:])
     if line.sees("True") or line.sees("False"):
         return ir.Const(line.take().text == "True", bool_)
@@ -176,7 +167,7 @@ def _primary(line: Line, names: Names) -> _Raw:
 
 
 def order(line: Line) -> str:
-    """`@ acquire.gpu` behind a place, or nothing."""
+    """Parse an optional memory order, as in `@ acquire.gpu`."""
     return line.name() if line.accept("@") else ""
 
 
@@ -207,9 +198,9 @@ def _call(line: Line, names: Names) -> ir.Expr:
     if token.text in DTYPES and len(args) == 1:
         return ir.Cast(_typed(args[0], None), DTYPES[token.text], saturate)
     if token.text not in ELEMENTWISE:
-        line.fail(f"no operation is called {token.text!r}", token.column)
-    made = _made(token.text, tuple(args))
-    return ir.Op(made.name, made.args, dtype_name(line)) if line.accept(":") else made
+        line.fail(f"unknown operation {token.text!r}", token.column)
+    op = _op(token.text, tuple(args))
+    return ir.Op(op.name, op.args, dtype_name(line)) if line.accept(":") else op
 
 
 def _saturate(line: Line) -> bool:
@@ -221,6 +212,6 @@ def _saturate(line: Line) -> bool:
     return word == "True"
 
 
-def _made(name: str, args: tuple[_Raw, ...]) -> ir.Op:
+def _op(name: str, args: tuple[_Raw, ...]) -> ir.Op:
     typed = tuple(_typed(a, wanted) for a, wanted in zip(args, literal_dtypes(name, args), strict=True))
     return ir.Op(name, typed, derived_dtype(name, typed))

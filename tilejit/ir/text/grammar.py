@@ -1,4 +1,4 @@
-"""The grammar that printer and parser of the IR's text share: operators, words, the types of bare literals."""
+"""Grammar shared by the printer and the parser: operators, reserved words, and types of untyped literals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...dtypes import DType, bool_, float32, int32
 from ...ops.elementwise import ELEMENTWISE, value_type
 from ..nodes import Cast, Expr, Load, Op, Special, Var
 
-#: operation -> (sign, precedence); all bind to the left, comparisons to neither side
+#: operation -> (operator, precedence); operators are left-associative, comparisons non-associative
 INFIX: dict[str, tuple[str, int]] = {
     "logical_or": ("or", 1),
     "logical_and": ("and", 2),
@@ -37,37 +37,37 @@ NOT = 3
 INVERT = 11
 ATOM = 12
 
-#: words that a name must not be, unless it stands in backquotes
+#: words that can be names only in backquotes
 RESERVED = frozenset((
     *keyword.kwlist, "inf", "nan", "in", "of", "when", "otherwise", "cache", "step", "align", "inside",
     "descriptor",
 ))
 
-#: expressions that carry a type which literals beside them take
+#: expressions whose type applies to untyped literals among the other operands
 TYPED = (Var, Special, Op, Cast, Load)
 
 NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 
 
 def default_dtype(is_float: bool) -> DType:
-    """The type of a bare literal where nothing else says."""
+    """Return the type of an untyped literal without context."""
     return float32 if is_float else int32
 
 
 def literal_dtypes(name: str, args: Sequence[object]) -> list[DType | None]:
-    """The type of a bare literal as each argument: bool_ as a condition, else that of the first that is no literal."""
+    """Return the type of an untyped literal as each argument: bool_ for conditions, else that of a non-literal."""
     conditions = ELEMENTWISE[name].conditions if name in ELEMENTWISE else 0
     dtype = next((a.dtype for a in args[conditions:] if isinstance(a, TYPED)), None)
     return [bool_ if k < conditions else dtype for k in range(len(args))]
 
 
 def derived_dtype(name: str, args: tuple[Expr, ...]) -> DType:
-    """The type of an operation's result where the text doesn't say another."""
+    """Return the default type of an operation's result."""
     if not args or name not in ELEMENTWISE:
         return int32
     return value_type(name, args[-1].dtype)
 
 
 def says_its_type(op: Op) -> bool:
-    """Whether the text must name the type of this operation's result."""
+    """True if the text must state the type of this operation's result."""
     return op.dtype != derived_dtype(op.name, op.args)

@@ -1,4 +1,4 @@
-"""Layouts from their Python text, `S[(32, 8) : (8, 1)] + R[4 : 1 @ laneid]`: only what a layout's repr writes."""
+"""Parser for the `repr` of layouts, such as `S[(32, 8) : (8, 1)] + R[4 : 1 @ laneid]`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Parsed = int | tuple[object, ...] | slice | Axis | Term | Replica | TileLayout 
 
 
 def layout_from_text(text: str) -> TileLayout:
-    """The layout that `repr` wrote as `text`; anything else is a KernelSyntaxError."""
+    """Return the layout whose `repr` is `text`. raises: KernelSyntaxError for any other text."""
     value = _parsed(text)
     if not isinstance(value, TileLayout):
         raise _Unreadable(text)
@@ -21,7 +21,7 @@ def layout_from_text(text: str) -> TileLayout:
 
 
 def swizzle_from_text(text: str) -> Swizzle:
-    """As `layout_from_text`, for a swizzle."""
+    """Return the swizzle whose `repr` is `text`. raises: KernelSyntaxError for any other text."""
     value = _parsed(text)
     if not isinstance(value, Swizzle):
         raise _Unreadable(text)

@@ -1,4 +1,4 @@
-"""The IR from its text; the grammar stands in `printer`."""
+"""Parser for the IR's text. The grammar is in `printer`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def from_text(text: str) -> ir.Kernel:
-    """The kernel that `to_text` wrote; a KernelSyntaxError says where the text isn't one."""
+    """Parse a kernel that `to_text` wrote. raises: KernelSyntaxError at the first error."""
     lines = lines_of(text)
     if not lines:
         return Line("", 1).fail("expected a kernel; got nothing")
@@ -44,7 +44,6 @@ def from_text(text: str) -> ir.Kernel:
 
 
 def _options(line: Line) -> dict[str, object]:
-    """What follows a kernel's name."""
     options: dict[str, object] = {}
     while not line.is_done:
         word = line.name()
@@ -56,36 +55,26 @@ def _options(line: Line) -> dict[str, object]:
             options[word] = line.name()
         elif word == "cluster":
             line.expect("(")
-            options[word] = tuple(_separated(line, line.integer, ")"))
+            options[word] = tuple(line.separated(line.integer, ")"))
         elif word in ("threads", "max_registers"):
             options[word] = line.integer()
         else:
-            line.fail(f"a kernel has no {word!r}")
+            line.fail(f"unknown kernel option {word!r}")
     for word in ("threads", "target"):
         if word not in options:
-            line.fail(f"a kernel needs {word}=")
+            line.fail(f"missing kernel option {word}=")
     return options
 
 
-def _separated(line: Line, read: Callable[[], T], end: str) -> list[T]:
-    """What stands between commas up to `end`."""
-    items: list[T] = []
-    while not line.accept(end):
-        if items:
-            line.expect(",")
-        items.append(read())
-    return items
-
-
 class _Reader:
-    """Statements from lines, with the names defined so far."""
+    """A parser of statements, with the names defined so far."""
 
     def __init__(self, lines: list[Line]) -> None:
         self.remaining = lines
         self.names = Names()
 
     def params(self) -> tuple[ir_params.Param, ...]:
-        """The parameters; scalars first, because tensors name extents that are defined after them."""
+        """Parse the parameters, scalars first: tensors refer to extents that are defined after them."""
         lines: list[Line] = []
         while self.remaining and self.remaining[0].accept("param"):
             lines.append(self.remaining.pop(0))
@@ -98,7 +87,6 @@ class _Reader:
         return tuple(params[n] for n in range(len(lines)))
 
     def memory(self) -> tuple[MemoryPlacement, ...]:
-        """Where the buffers live."""
         memory: list[MemoryPlacement] = []
         while self.remaining and self.remaining[0].accept("place"):
             memory.append(self._placement(self.remaining.pop(0)))
@@ -107,7 +95,7 @@ class _Reader:
     def _placement(self, line: Line) -> MemoryPlacement:
         name, where = line.name(), line.name()
         if where not in PLACES:
-            line.fail(f"nothing is placed in {where!r}; one of {', '.join(PLACES)}")
+            line.fail(f"{where!r} isn't a place; expected one of {', '.join(PLACES)}")
         first = line.integer()
         line.expect("+:")
         placement = MemoryPlacement(name, where, first, line.integer(), line.integer() if line.accept("align") else 1)
@@ -147,7 +135,7 @@ class _Reader:
 
     def _integers(self, line: Line) -> tuple[int, ...]:
         line.expect("(")
-        return tuple(_separated(line, line.integer, ")"))
+        return tuple(line.separated(line.integer, ")"))
 
     def _pointer(self, line: Line) -> ir_params.Param:
         buffer = self._buffer(line)
@@ -158,7 +146,7 @@ class _Reader:
         return ir_params.PointerParam(of, buffer, written, line.accept("noalias"))
 
     def block(self, outside: int) -> tuple[ir.Stmt, ...]:
-        """The statements of the lines that are indented more than `outside`."""
+        """Parse the lines that are indented more than `outside`."""
         body: list[ir.Stmt] = []
         indent = self.remaining[0].indent if self.remaining else 0
         while self.remaining and self.remaining[0].indent > outside:
@@ -173,7 +161,7 @@ class _Reader:
     def _inner(self, line: Line) -> tuple[ir.Stmt, ...]:
         self._end(line)
         if not self.remaining or self.remaining[0].indent <= line.indent:
-            line.fail("expected an indented block below; `pass` is an empty one")
+            line.fail("expected an indented block; write `pass` for an empty one")
         return self.block(line.indent)
 
     def _end(self, line: Line) -> None:
@@ -235,7 +223,7 @@ class _Reader:
             "instruction": self._instruction, "atomic": self._atomic, "wait": self._wait,
         }
         if word not in readers:
-            line.fail(f"no statement begins with {word!r}", line.indent)
+            line.fail(f"unknown statement {word!r}", line.indent)
         return readers[word](line)
 
     def _let(self, line: Line) -> ir.Let:
@@ -345,7 +333,7 @@ class _Reader:
         return ir.TileOp(name, scope, tuple(operands), tuple(attrs))
 
     def _operand(self, line: Line, wanted: DType | None) -> ir.Region | ir.Expr:
-        """A region where that is the whole operand, else an expression."""
+        """Parse an operand: a region if the whole operand is a place, else an expression."""
         if not ends_after_place(line):
             return expression(line, self.names, wanted)
         return region(line, self.names)
@@ -364,7 +352,7 @@ class _Reader:
         return at
 
     def _list(self, line: Line, read: Callable[[], T]) -> list[T]:
-        """What stands between commas, up to the end or another sign."""
+        """Parse a comma-separated list, up to the end or another sign."""
         if line.is_done or line.sees(";"):
             return []
         items = [read()]
@@ -378,7 +366,7 @@ class _Reader:
         if line.peek.kind == "string":
             return name, line.string()
         if line.accept("("):
-            return name, tuple(_separated(line, line.integer, ")"))
+            return name, tuple(line.separated(line.integer, ")"))
         if line.accept("def"):
             return name, self._combine(line)
         for word, value in (("True", True), ("False", False), ("None", None)):
@@ -387,7 +375,7 @@ class _Reader:
         return name, line.integer()
 
     def _combine(self, line: Line) -> Combine:
-        """A function behind `def`; its names are known in it only."""
+        """Parse a function after `def`, which sees its own variables only."""
         outer, self.names.vars = self.names.vars, {}
         lower = self._parameters(line)
         line.expect(",")
@@ -405,16 +393,16 @@ class _Reader:
             var = next(wanted, None)
             return expression(line, self.names, None if var is None else var.dtype)
 
-        results = _separated(line, result, ")")
+        results = line.separated(result, ")")
         self.names.vars = outer
         return Combine(lower, higher, tuple(steps), tuple(results))
 
     def _parameters(self, line: Line) -> tuple[ir.Var, ...]:
         line.expect("(")
-        return tuple(_separated(line, lambda: self._definition(line), ")"))
+        return tuple(line.separated(lambda: self._definition(line), ")"))
 
     def _definition(self, line: Line) -> ir.Var:
-        """NAME: DTYPE with its facts; the name is known from here on."""
+        """Parse NAME: DTYPE with its facts, and define the variable."""
         name = line.name()
         line.expect(":")
         dtype = dtype_name(line)
@@ -434,28 +422,27 @@ class _Reader:
         line.expect(":")
         space = line.name()
         if space not in SPACES:
-            line.fail(f"{space!r} is no memory; one of {', '.join(SPACES)}")
+            line.fail(f"{space!r} isn't a memory space; expected one of {', '.join(SPACES)}")
         dtype = dtype_name(line)
         line.expect("[")
-        shape = tuple(_separated(line, lambda: self._size(line), "]"))
-        slots = self._slots(line) if line.accept("in") else ()
+        shape = tuple(line.separated(lambda: self._size(line), "]"))
+        slots: tuple[int, ...] = ()
+        if line.accept("in"):
+            line.expect("[")
+            slots = tuple(line.separated(line.integer, "]"))
         layout = self._layout(line)
         line.expect("align")
         align = line.integer()
-        base = looked_up(line, self.names.buffers) if self._is_view(line) and line.accept("of") else None
+        is_view = line.tokens[0].text == "view"
+        base = looked_up(line, self.names.buffers) if is_view and line.accept("of") else None
         buffer = ir.Buffer(name, space, dtype, shape, layout, align, base, slots=slots)
         self.names.buffers[name] = buffer
         return buffer
 
-    def _is_view(self, line: Line) -> bool:
-        return line.tokens[0].text == "view"
 
     def _size(self, line: Line) -> int | ir.Var:
         return line.integer() if line.peek.kind == "int" or line.sees("-") else looked_up(line, self.names.vars)
 
-    def _slots(self, line: Line) -> tuple[int, ...]:
-        line.expect("[")
-        return tuple(_separated(line, line.integer, "]"))
 
     def _layout(self, line: Line) -> TileLayout | ir.Strided | ir.Open:
         if line.sees("strides", "("):
@@ -465,7 +452,7 @@ class _Reader:
     def _strided(self, line: Line) -> ir.Strided:
         line.expect("strides")
         line.expect("(")
-        strides = tuple(_separated(line, lambda: self._size(line), ";"))
+        strides = tuple(line.separated(lambda: self._size(line), ";"))
         line.expect("align")
         align = line.integer()
         line.expect(";")
@@ -476,7 +463,7 @@ class _Reader:
 
 
 def _is_scalar(line: Line) -> bool:
-    """Whether a parameter's line defines a variable: NAME: DTYPE, not NAME: SPACE DTYPE."""
+    """True if a parameter's line defines a variable: NAME: DTYPE, not NAME: SPACE DTYPE."""
     return len(line.tokens) <= line.at + 2 or line.tokens[line.at + 2].text not in SPACES
 
 
@@ -484,11 +471,11 @@ def _open(line: Line) -> ir.Open:
     scope = line.name()
     if not line.accept("("):
         return ir.Open(scope)
-    return ir.Open(scope, tuple(_separated(line, lambda: None if line.accept("None") else line.integer(), ")")))
+    return ir.Open(scope, tuple(line.separated(lambda: None if line.accept("None") else line.integer(), ")")))
 
 
 def _tile_layout(line: Line) -> TileLayout:
-    """The text up to `align`, read by the layout's own grammar."""
+    """Parse the text up to `align` as a layout."""
     start = line.peek.column
     while not line.is_done and not line.sees("align"):
         line.take()

@@ -1,48 +1,47 @@
-"""The IR as text, which `parser.from_text` reads back.
+"""The textual form of the IR, which `parser.from_text` reads.
 
-Blocks are indented as in Python. Each statement is one line; what stands in brackets [] may be missing:
+Blocks are indented as in Python. Each statement is one line; parts in brackets [] are optional:
 
     kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [cooperative] [debug]
       param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
-      param VAR extent AXIS of ARGUMENT                          and stride
+      param VAR extent AXIS of ARGUMENT                          likewise stride
       param VAR scalar of ARGUMENT
-      param VAR address of ARGUMENT                              what checked builds compare
-      param assertions                                           where a failed assertion leaves its record
-      param BUFFER barrier                                       of all CTAs of a cooperative launch
-      param VAR tensormap of ARGUMENT DTYPE axes(AXIS, …) box(EXTENT, …) "SWIZZLE" [written]
-      place NAME PLACE FIRST +: COUNT [align N]                  bytes, static or dynamic, of a shared buffer; columns,
-                                                                 tmem; numbers of a scope's barriers, barrier
+      param VAR address of ARGUMENT                              for comparisons in checked builds
+      param assertions                                           address of the record of a failed assertion
+      param BUFFER barrier                                       barrier of all CTAs of a cooperative launch
+      param VAR tensormap of ARGUMENT DTYPE axes(AXIS, …) box(EXTENT, …) "SWIZZLE" [written] [share(N, …) BYTES] …
+      place NAME PLACE FIRST +: COUNT [align N]                  PLACE is static or dynamic (bytes of shared memory),
+                                                                 tmem (columns) or barrier (numbers, for a scope)
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
-      alloc BUFFER [addressed] [arrivals N [by CALL [along A]]]  of barriers: how many complete a phase
+      alloc BUFFER [addressed] [arrivals N [by CALL [along A]]]  N arrivals complete a phase of each barrier
       view BUFFER of NAME         store PLACE <- EXPR
-      view NAME = NAME + EXPR align N                            it starts so many elements behind the other
+      view NAME = NAME + EXPR align N                            EXPR is an offset in elements
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
-      atomic OPERATION PLACE @ ORDER <- EXPR, … [as VAR]         an update, and what was there before
+      atomic OPERATION PLACE @ ORDER <- EXPR, … [as VAR]         an update; VAR is the old value
       break    continue    return    pass                        SCOPE.sync
       SCOPE.arrive PLACE [bytes EXPR]                            at a barrier; SCOPE.expect PLACE bytes EXPR
       wait PLACE phase EXPR [as VAR]                             VAR: whether the phase is complete, without waiting
-      assert EXPR, "message"[ RULE[, EXPR, …]]                    the message's numbers
+      assert EXPR, "message"[ RULE[, EXPR, …]]                    the numbers in the message
       print "text", EXPR, …
-      SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an operand left out is None
+      SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an omitted operand is None
                                                                  a VALUE is a literal, (INTEGER, …) or a FUNCTION
       move VECTOR <- VECTOR [@ ORDER] [when EXPR] [otherwise EXPR] [cache HINT]
-      instruction NAME [VECTOR, …] [<- INPUT, …] [as VAR]        VAR: what it gives that is no VECTOR
+      instruction NAME [VECTOR, …] [<- INPUT, …] [as VAR]        VAR is a scalar result
 
     VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST] [uniform SCOPE] [data]
-    BUFFER   NAME: SPACE DTYPE[EXTENT, …] [in [EXTENT, …]] LAYOUT align N       behind in: its slots
+    BUFFER   NAME: SPACE DTYPE[EXTENT, …] [in [EXTENT, …]] LAYOUT align N       the second shape is `slots`
     LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor: strides(STRIDE, …; align N; extent_align N);
-             of a tile that nobody laid out: open SCOPE, of a view of one: open SCOPE (DIMENSION or None, …)
+             of a tile at open level: open SCOPE; of a view of one: open SCOPE (DIMENSION or None, …)
     REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: within the edges;
-             at (EXTENT, …) for a START: where the operation's `index` says, of this shape
+             a START of the form at (EXTENT, …) is the shape of the operation's `index`
     VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]
-    FUNCTION def (VAR, …), (VAR, …) [let VAR = EXPR, …] -> (EXPR, …)       of nothing but its own variables
-    EXPR     Python's operators, OPERATION(EXPR, …), DTYPE(EXPR) for a cast, %NAME for a special,
-             and a place for a load of it; where a place itself may stand, a load is in parentheses
+    FUNCTION def (VAR, …), (VAR, …) [let VAR = EXPR, …] -> (EXPR, …)       without free variables
+    EXPR     Python's operators, OPERATION(EXPR, …), DTYPE(EXPR) for a cast, %NAME for a special register,
+             and a place for a load of it; parenthesized if a place would also be valid
 
-A literal may name its type, as in 4:int64. A bare one takes its type from where it stands: from the variable or buffer
-that receives it, or from the other operands; an index is int64 into global memory and int32 into any other. Where none
-of these says, it is int32 or float32. A name that isn't an identifier, or that is a word of the grammar, stands in
-backquotes.
+A literal may state its type, as in 4:int64. The type of any other follows from its context: the variable or buffer that
+receives it, or the other operands. An index is int64 for global memory and int32 for any other. Without such context it
+is int32 or float32. A name that isn't an identifier or that is a reserved word is written in backquotes.
 """
 
 from __future__ import annotations
@@ -59,18 +58,7 @@ from .. import nodes as ir
 from .. import params as ir_params
 from ..combine import Combine
 from ..placements import MemoryPlacement
-from .grammar import (
-    ATOM,
-    COMPARISON,
-    INFIX,
-    INVERT,
-    NAME,
-    NOT,
-    RESERVED,
-    default_dtype,
-    literal_dtypes,
-    says_its_type,
-)
+from .grammar import ATOM, COMPARISON, INFIX, INVERT, NAME, NOT, RESERVED, default_dtype, literal_dtypes, says_its_type
 
 __all__ = ["buffer_text", "expr_text", "place_text", "stmt_text", "to_text"]
 
@@ -78,7 +66,7 @@ INDENT = "  "
 
 
 def to_text(kernel: ir.Kernel) -> str:
-    """The kernel as text, ending in a newline."""
+    """Return the text of a kernel, ending in a newline."""
     lines = [_header(kernel)]
     lines += [INDENT + _param(p) for p in kernel.params]
     lines += [INDENT + _placement(p) for p in kernel.memory]
@@ -87,7 +75,7 @@ def to_text(kernel: ir.Kernel) -> str:
 
 
 def stmt_text(stmt: ir.Stmt) -> str:
-    """One statement as text, with what it holds."""
+    """Return the text of one statement, including nested ones."""
     return "\n".join(_stmt(stmt, 0))
 
 
@@ -144,7 +132,7 @@ def _block(body: Iterable[ir.Stmt], depth: int) -> Iterator[str]:
 
 
 def _nested(body: tuple[ir.Stmt, ...], depth: int) -> Iterator[str]:
-    """A block that must not be empty."""
+    """Yield the lines of a block, which need at least one statement."""
     if not body:
         yield INDENT * depth + "pass"
     yield from _block(body, depth)
@@ -171,7 +159,7 @@ def _stmt(stmt: ir.Stmt, depth: int) -> Iterator[str]:
 
 
 def _line(stmt: ir.Simple | ir.Jump) -> str:
-    """A statement that holds no others."""
+
     match stmt:
         case ir.Let(var, value):
             return f"let {_definition(var)} = {expr_text(value, var.dtype)}"
@@ -180,9 +168,9 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
         case ir.Assign(var, value):
             return f"set {_name(var.name)} = {expr_text(value, var.dtype)}"
         case ir.Alloc(buffer, addressed, arrivals, call, along):
-            behind = (" addressed" if addressed else "") + (f" arrivals {arrivals}" if arrivals else "")
-            behind += (f" by {call}" if call else "") + ("" if along is None else f" along {along}")
-            return f"alloc {buffer_text(buffer)}{behind}"
+            options = (" addressed" if addressed else "") + (f" arrivals {arrivals}" if arrivals else "")
+            options += (f" by {call}" if call else "") + ("" if along is None else f" along {along}")
+            return f"alloc {buffer_text(buffer)}{options}"
         case ir.BufferView(buffer):
             return f"view {_view(buffer)}"
         case ir.Store(place, value):
@@ -192,11 +180,11 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
         case ir.Sync(scope):
             return f"{scope}.sync"
         case ir.Arrive(place, scope, count):
-            behind = "" if count is None else f" bytes {expr_text(count, int32)}"
-            return f"{scope}.arrive {place_text(place)}{behind}"
+            awaited = "" if count is None else f" bytes {expr_text(count, int32)}"
+            return f"{scope}.arrive {place_text(place)}{awaited}"
         case ir.WaitPhase(place, phase, answer):
-            asked = f"wait {place_text(place)} phase {expr_text(phase, int32)}"
-            return asked if answer is None else f"{asked} as {_definition(answer)}"
+            text = f"wait {place_text(place)} phase {expr_text(phase, int32)}"
+            return text if answer is None else f"{text} as {_definition(answer)}"
         case ir.Expect(place, count, scope):
             return f"{scope}.expect {place_text(place)} bytes {expr_text(count, int32)}"
         case ir.Assert(cond, message, rule, values):
@@ -295,7 +283,7 @@ def _definition(var: ir.Var) -> str:
 
 
 def buffer_text(buffer: ir.Buffer) -> str:
-    """A buffer's definition."""
+    """Return the text of a buffer's definition."""
     shape = ", ".join(_size(n) for n in buffer.shape)
     head = f"{_name(buffer.name)}: {buffer.space} {buffer.dtype}[{shape}]"
     slots = f" in [{', '.join(map(str, buffer.slots))}]" if buffer.slots else ""
@@ -326,29 +314,29 @@ def _layout(layout: TileLayout | ir.Strided | ir.Open) -> str:
 
 
 def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
-    """A region, a vector or an element."""
+    """Return the text of a region, a vector or an element."""
     name, wanted = _name(place.buffer.name), place.buffer.index_dtype
     if isinstance(place, ir.Vector):
         return f"{name}[{expr_text(place.offset, wanted)} +: {place.width}]"
     if isinstance(place, ir.Element):
         return f"{name}[{', '.join(expr_text(i, wanted) for i in place.indices)}]"
-    dims = [_dimension(expr_text(s, wanted), e) for s, e in zip(place.starts, place.extents, strict=True)]
+    dims = [
+        expr_text(start, wanted) + ("" if extent is None else f" +: {extent}")
+        for start, extent in zip(place.starts, place.extents, strict=True)
+    ]
     if place.gathered is not None:
         dims[place.gathered.dim] = f"at ({', '.join(map(str, place.gathered.shape))})"
     return f"{name}[{', '.join(dims)}]" + (" inside" if place.in_bounds else "")
 
 
-def _dimension(start: str, extent: int | None) -> str:
-    return start if extent is None else f"{start} +: {extent}"
-
 
 def expr_text(expr: ir.Expr, wanted: DType | None = None) -> str:
-    """An expression; wanted: the type that a bare literal has at its place."""
+    """Return the text of an expression. wanted: the type of an untyped literal in its context."""
     return _expr(expr, wanted)[0]
 
 
 def _expr(expr: ir.Expr, wanted: DType | None) -> tuple[str, int]:
-    """Text and precedence."""
+    """Return text and precedence."""
     match expr:
         case ir.Const():
             return _literal(expr, wanted), ATOM
@@ -386,7 +374,7 @@ def _operation(op: ir.Op) -> tuple[str, int]:
 
 
 def _parenthesised(part: tuple[str, int], least: int) -> str:
-    """The part's text, in parentheses where it binds less tightly than `least`."""
+
     text, precedence = part
     return text if precedence >= least else f"({text})"
 
@@ -398,7 +386,7 @@ def _literal(const: ir.Const, wanted: DType | None) -> str:
 
 
 def _number(const: ir.Const) -> tuple[str, bool]:
-    """The literal, and whether it reads as a float."""
+    """Return the literal, and whether it reads as a float."""
     value = const.value
     if const.dtype == bool_ and value in (0, 1):
         return str(bool(value)), False

@@ -1,10 +1,11 @@
-"""Lines of the IR's text as tokens, with a cursor and errors that point."""
+"""Tokenizer for the IR's text: lines of tokens with a cursor, and errors with a location."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 from ...dataclass import dataclass
 from ...errors import KernelSyntaxError
@@ -12,6 +13,8 @@ from ...source import Span
 from .grammar import NAME
 
 __all__ = ["Line", "Token", "lines_of"]
+
+T = TypeVar("T")
 
 _TOKEN = re.compile(
     rf"""
@@ -30,7 +33,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """kind: "string", "name", "quoted" (a name, its backquotes removed), "float", "int", "special", "sign" or "end"."""
+    """kind: "string", "name", "quoted" (a name without its backquotes), "float", "int", "special", "sign" or "end"."""
 
     kind: str
     text: str
@@ -73,7 +76,7 @@ class Line:
         """Raise KernelSyntaxError at a column, else at the cursor."""
         at = self.peek.column if column is None else column
         span = Span("<tile IR>", self.number, at, self.number, at + 1, self.text)
-        raise KernelSyntaxError(message, span=span, hint="tilejit/ir/text/printer.py begins with the grammar")
+        raise KernelSyntaxError(message, span=span, hint="see the grammar in tilejit/ir/text/printer.py")
 
     @property
     def peek(self) -> Token:
@@ -90,7 +93,7 @@ class Line:
         return token
 
     def sees(self, *texts: str) -> bool:
-        """Whether the next tokens are these signs or words."""
+        """True if the next tokens are these signs or words."""
         ahead = self.tokens[self.at : self.at + len(texts)]
         return [t.text for t in ahead] == list(texts) and all(t.kind in ("sign", "name") for t in ahead)
 
@@ -106,7 +109,7 @@ class Line:
             self.fail(f"expected {text!r}; got {self.peek.text or 'the end of the line'!r}")
 
     def kind(self, kind: str, what: str) -> str:
-        """The text of the next token, which must be of this kind."""
+        """Take the next token, which must be of this kind, and return its text."""
         if self.peek.kind != kind:
             self.fail(f"expected {what}; got {self.peek.text or 'the end of the line'!r}")
         return self.take().text
@@ -121,7 +124,16 @@ class Line:
     def string(self) -> str:
         return str(json.loads(self.kind("string", "a string")))
 
+    def separated(self, read: Callable[[], T], end: str) -> list[T]:
+        """Parse a comma-separated list up to `end`."""
+        items: list[T] = []
+        while not self.accept(end):
+            if items:
+                self.expect(",")
+            items.append(read())
+        return items
+
 
 def lines_of(text: str) -> list[Line]:
-    """The lines that aren't blank."""
+    """Tokenize the lines that aren't blank."""
     return [Line(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]

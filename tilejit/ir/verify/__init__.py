@@ -1,4 +1,4 @@
-"""What must hold of a kernel at each level: `kernel` walks, the others say what is wrong with one node."""
+"""The IR verifier: `kernel` walks over a kernel, the other modules check single nodes."""
 
 from .kernel import Examined, examine, verify
 from .placements import placement_faults

@@ -1,4 +1,4 @@
-"""Invariants of functions that make one of two: types, and nothing but their own variables."""
+"""Invariants of combine functions: consistent types and no free variables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["combine_faults"]
 
 
 def combine_faults(combine: Combine) -> Iterator[str]:
-    """What is wrong with a function's parameters, steps and results."""
+    """Yield the faults of a combine function."""
     if tuple(var.dtype for var in combine.higher) != combine.takes:
-        yield "combine: the higher values are of other types than the lower ones"
+        yield "combine: the types of the higher values differ from those of the lower ones"
     known: dict[str, ir.Var] = {}
     for var in (*combine.lower, *combine.higher):
         yield from _defined(var, known)
@@ -38,7 +38,7 @@ def _expression_faults(expr: ir.Expr, known: dict[str, ir.Var]) -> Iterator[str]
         case ir.Const():
             fault = const_fault(expr)
         case ir.Var():
-            fault = None if known.get(expr.name) == expr else f"{expr.name} is none of its variables"
+            fault = None if known.get(expr.name) == expr else f"{expr.name} isn't one of its variables"
         case ir.Op():
             fault = op_fault(expr.name, tuple(map(dtype_of, expr.args)), expr.dtype)
             for arg in expr.args:
@@ -47,6 +47,6 @@ def _expression_faults(expr: ir.Expr, known: dict[str, ir.Var]) -> Iterator[str]
             fault = None
             yield from _expression_faults(expr.x, known)
         case _:
-            fault = f"a {type(expr).__name__} stands in it"
+            fault = f"it contains a {type(expr).__name__}"
     if fault is not None:
         yield f"combine: {fault}"

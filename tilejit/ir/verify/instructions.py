@@ -1,4 +1,4 @@
-"""Invariants of instructions: what the instruction table says of number, kinds, sizes, types and memory of operands."""
+"""Invariants of instructions: number, kinds, sizes, types and memory of operands, by the instruction table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["cut_inputs", "instruction_faults"]
 
 Item = ir.Input
 
-#: keys of instructions without fault; a key holds everything that the faults of an instruction depend on
+#: keys of instructions without faults; a key has everything that the faults depend on
 _SOUND: set[tuple[Hashable, ...]] = set()
 
 
 def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None) -> list[str]:
-    """What is wrong with an instruction's name and operands; unless it is None, with the target, too.
+    """Return the faults of an instruction's name and operands, and of its target unless that is None.
 
-    row: that of its name, None where there is none.
+    row: the instruction's row of the table, or None if it has none.
     """
     limited = stmt.inputs if row is not None and row.limits_constants else ()
     key = (stmt.name, target, *map(_shape, _results(stmt)), "<-", *map(_shape, stmt.inputs), limited)
@@ -28,7 +28,7 @@ def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None
         return list(_unequal(row, stmt)) if row is not None and row.returned is not None else []
     if row is None:
         like = nearest(stmt.name)
-        return [f"no instruction is called {stmt.name!r}" + (f"; there is {', '.join(like)}" if like else "")]
+        return [f"unknown instruction {stmt.name!r}" + (f"; did you mean {' or '.join(like)}?" if like else "")]
     faults = [f"{row.name}: {fault}" for fault in _operand_faults(row, stmt)]
     missing = row.missing(TARGETS[target]) if target in TARGETS else None
     if missing is not None:
@@ -39,7 +39,7 @@ def instruction_faults(row: Row | None, stmt: ir.Instruction, target: str | None
 
 
 def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
-    """Which inputs are addresses of bytes that other operands may have the instruction leave alone. row: its own."""
+    """Return the indices of address inputs of which other operands may exclude bytes. row: the instruction's."""
     carried = len(stmt.outputs) if row.carries is not None else 0
     positions = _positions(row.arguments, stmt.inputs[carried:])
     return frozenset(
@@ -48,7 +48,7 @@ def cut_inputs(row: Row, stmt: ir.Instruction) -> frozenset[int]:
 
 
 def _positions(registers: Sequence[Operand], items: Sequence[Item]) -> Iterator[int]:
-    """For each item which of `registers` it begins at. registers: for each, the operand that it belongs to."""
+    """Yield for each item the index of its first register. registers: the operand that each register belongs to."""
     position = 0
     for item in items:
         yield position
@@ -78,28 +78,28 @@ def _operand_faults(row: Row, stmt: ir.Instruction) -> Iterator[str]:
 
 
 def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str) -> Iterator[str]:
-    """What is wrong with the results, or with the arguments. registers: for each, the operand that it belongs to.
+    """Yield the faults of the results or of the arguments. registers: the operand that each register belongs to.
 
-    One vector may be several registers, even of several operands.
+    One vector may cover several registers, even of several operands.
     """
     position = 0
     for number, item in enumerate(items):
         if position >= len(registers):
-            yield f"{len(items) - number} {what} too many, the first of them {_shown(item)}"
+            yield f"{len(items) - number} too many {what}, starting with {_shown(item)}"
             return
         count = _registers(registers[position], item)
         for operand in dict.fromkeys(registers[position : position + count]):
             yield from _item_faults(operand, item)
         position += count
     if position > len(registers):
-        yield f"{_shown(items[-1])} is {position - len(registers)} registers too many"
+        yield f"{_shown(items[-1])} has {position - len(registers)} registers too many"
     if position < len(registers):
         operand = registers[position]
-        yield f"{operand.name} is {_wanted(operand)}; {len(registers) - position} {what} missing"
+        yield f"{operand.name} must be {_wanted(operand)}; {len(registers) - position} {what} missing"
 
 
 def _registers(operand: Operand, item: Item) -> int:
-    """How many registers an item takes whose first one belongs to `operand`."""
+    """Return the number of registers of an item whose first one belongs to `operand`."""
     if isinstance(item, ir.Descriptor):
         return 1
     if operand.is_bits and not isinstance(item, ir.Vector):
@@ -110,7 +110,7 @@ def _registers(operand: Operand, item: Item) -> int:
 
 
 def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
-    """What is wrong with one item. That results must be registers is checked for all instructions in `kernel`."""
+    """Yield the faults of one item. `kernel` checks for all instructions that results are registers."""
     if operand.kind is Kind.DESCRIPTOR or isinstance(item, ir.Descriptor):
         is_fit = operand.kind is Kind.DESCRIPTOR and _is_descriptor(operand, item)
     elif operand.kind is Kind.ADDRESS:
@@ -120,10 +120,10 @@ def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
     elif isinstance(item, ir.Vector):
         is_fit = _is_registers(operand, item)
     else:
-        # what is taken and returned is no scalar
+        # an operand that is both read and written can't be a scalar
         is_fit = not (operand.is_result and operand.is_argument) and _is_scalar(operand, item)
     if not is_fit:
-        yield f"{operand.name} is {_wanted(operand)}; got {_shown(item)}"
+        yield f"{operand.name} must be {_wanted(operand)}; got {_shown(item)}"
 
 
 def _is_constant(operand: Operand, item: ir.Const) -> bool:
@@ -148,7 +148,7 @@ def _is_registers(operand: Operand, vector: ir.Vector) -> bool:
     if vector.buffer.space != "local":
         return operand.is_result
     if operand.kind is Kind.PREDICATE:
-        # only results are unpacked to a byte each
+        # only results are unpacked to one byte each
         return operand.is_result and dtype == bool_
     return _is_element(operand, dtype) and vector.width * dtype.bits % operand.register.bits == 0
 
@@ -161,7 +161,7 @@ def _is_scalar(operand: Operand, value: ir.Expr) -> bool:
     register = operand.register
     if value.dtype.bits != register.bits or not _is_element(operand, value.dtype):
         return False
-    # an instruction that takes float32 in an integer register rounds it, as to tf32; it comes from a tile, no scalar
+    # float32 in an integer register is rounded, as to tf32; this applies to tiles only, not to scalars
     return value.dtype.is_float if register.is_float else value.dtype.is_integer
 
 
@@ -170,11 +170,11 @@ def _is_element(operand: Operand, dtype: DType) -> bool:
 
 
 def _unequal(row: Row | None, stmt: ir.Instruction) -> Iterator[str]:
-    """What is wrong where the registers that an instruction returns aren't those that it takes."""
+    """Yield a fault if the registers that an instruction updates differ between its outputs and inputs."""
     if row is None or row.returned is None:
         return
     if stmt.outputs != stmt.inputs[: len(stmt.outputs)]:
-        yield f"{row.name}: {row.returned.name} that it takes aren't those that it returns"
+        yield f"{row.name}: {row.returned.name} must be the same registers in outputs and inputs"
 
 
 def _wanted(operand: Operand) -> str:
@@ -195,7 +195,7 @@ def _wanted(operand: Operand) -> str:
 
 def _shown(item: Item) -> str:
     if isinstance(item, ir.Descriptor):
-        return f"a descriptor of {item.place.buffer.name}, which is {item.place.buffer.space}"
+        return f"a descriptor of {item.place.buffer.name} ({item.place.buffer.space})"
     if isinstance(item, ir.Vector):
-        return f"{item.width} x {item.buffer.dtype} of {item.buffer.name}, which is {item.buffer.space}"
+        return f"{item.width} x {item.buffer.dtype} of {item.buffer.name} ({item.buffer.space})"
     return f"{'constant' if isinstance(item, ir.Const) else 'scalar'} of {item.dtype}"

@@ -1,25 +1,24 @@
-"""What must hold of a kernel at each level; every violation is returned, none is raised.
+"""Invariants of a kernel at each level. All violations are collected and returned.
 
-Names: each variable and each buffer is defined once, before its uses; a use of a variable has the type and facts of the
-definition, and stands in the block of the definition or in one inside it. Only declared variables are assigned; no
-facts hold of them.
-Types: an operation is in the table; its arguments have the type in which it computes, and its result has the type that
-the table says; conditions are bool_; a value has the type of the variable or place that receives it; constants are
-values of their type.
-Control: `Break` and `Continue` stand in a loop that isn't unrolled; a step isn't zero; unrolled loops are of the lane
-level and have constant bounds.
-Memory: spaces, ranks, extents, layouts and alignments fit together (see `memory`); a region or an element of
-shared, local or tensor memory that is provably outside is a violation, as is one with an unknown scope.
-Places: where any are, every shared and every tmem buffer has one (see `placements`).
+Names: each variable and buffer is defined once, before its uses. A use of a variable has the type and facts of the
+definition, and is in the same block or in a nested one. Only declared variables are assigned; they have no facts.
+Types: an operation is in the table; its arguments have the type in which it computes, and its result has the type in
+the table. Conditions are bool_. A value has the type of the variable or place that receives it. Constants are values of
+their type.
+Control: `Break` and `Continue` are in a loop that isn't unrolled. Steps aren't zero. Unrolled loops exist at lane level
+only and have constant bounds.
+Memory: spaces, ranks, extents, layouts and alignments are consistent (see `memory`). A region or an element of shared,
+local or tensor memory isn't provably outside. Scopes are known.
+Places: if the kernel has any, every shared and every tmem buffer has one (see `placements`).
 Instructions: their names are in the instruction table; operands have the number, kinds, sizes, types and memory that
-the row says (see `instructions`); at lane level the target has them.
-Functions that a tile operation carries: of their own variables only, each defined once (see `combine`).
-Open level: as tile level, and local tiles may be open.
-Tile level: no `Vector`, `Move`; an `Instruction` takes scalars and fills no registers; tile operations have the
-operands and attributes of their table, a `Load` is the whole value of a `Let`.
-Lane level: no `TileOp`, `Element`, `Region`; vectors stand in `Move`, `Load`, `Store` and `Instruction` only; a load
-from memory is the whole value of a `Let`; registers are named by constants and variables of unrolled loops, elements
-of an addressed local buffer by any value; what an asynchronous instruction reads or fills isn't addressed.
+their row requires (see `instructions`); at lane level the target supports them.
+Combine functions: they have no free variables and define each variable once (see `combine`).
+Open level: as tile level, but local tiles may be open.
+Tile level: no `Vector` and no `Move`. An `Instruction` has scalar operands and no outputs. Tile operations have the
+operands and attributes in their table. A `Load` is the whole value of a `Let`.
+Lane level: no `TileOp`, `Element` and `Region`. Vectors occur in `Move`, `Load`, `Store` and `Instruction` only. A load
+from memory is the whole value of a `Let`. Registers are indexed by constants and variables of unrolled loops, elements
+of an addressed local buffer by any value. Operands of an asynchronous instruction aren't addressed.
 """
 
 from __future__ import annotations
@@ -48,16 +47,16 @@ from .placements import placement_faults
 from .values import Values
 from .violation import Violation, Violations
 
-#: how far a kernel has come: tiles may be open; all are laid out; one thread's view
+#: in order of lowering: tiles may be open, all tiles have layouts, the view of one thread
 LEVELS = ("open", "tile", "lane")
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What one walk over a kernel finds.
+    """The violations that a walk over a kernel finds, and the names in it.
 
-    vars, buffers: names of the variables that are read or assigned, and of the buffers whose storage is touched. At
-    lane level a buffer's extents and strides aren't read by touching it.
+    vars, buffers: names of the variables that are read or assigned, and of the buffers whose storage is accessed. At
+    lane level this access doesn't read the buffer's extents and strides.
     """
 
     violations: list[Violation]
@@ -66,14 +65,14 @@ class Examined:
 
 
 def verify(kernel: ir.Kernel, level: str) -> list[Violation]:
-    """Every violation of the invariants of `level`, "open", "tile" or "lane"; none where the kernel is sound."""
+    """Return the violations of the invariants of `level`: "open", "tile" or "lane"."""
     return examine(kernel, level).violations
 
 
 def examine(kernel: ir.Kernel, level: str) -> Examined:
-    """As `verify`, with the names that the kernel uses."""
+    """Return the violations, as `verify`, and the names that the kernel uses."""
     if level not in LEVELS:
-        raise ValueError(f"level is one of {', '.join(LEVELS)}; got {level!r}")
+        raise ValueError(f"level must be one of {', '.join(LEVELS)}; got {level!r}")
     violations = Violations()
     values = Values(violations, level != "lane", takes_open=level == "open")
     _Statements(values).kernel(kernel)
@@ -81,7 +80,7 @@ def examine(kernel: ir.Kernel, level: str) -> Examined:
 
 
 class _Statements:
-    """A walk over a kernel's statements. loop: the kind of the innermost loop around the present one."""
+    """The walk over statements. loop: the kind of the innermost enclosing loop."""
 
     def __init__(self, values: Values) -> None:
         self.values, self.scopes, self.fault = values, values.scopes, values.fault
@@ -96,19 +95,15 @@ class _Statements:
         if kernel.target not in TARGETS:
             self.fault(f"unknown target {kernel.target!r}", kernel.span)
         self.target, self.is_cooperative = kernel.target, kernel.cooperative
-        # tensors name extents and strides that are defined after them
+        # tensors refer to extents and strides that are defined after them
         tensors = [param for param in kernel.params if isinstance(param, ir_params.PointerParam)]
         others = [param for param in kernel.params if not isinstance(param, ir_params.PointerParam)]
         for param in (*others, *tensors):
             self.param(param)
         self.block(kernel.body)
-        if kernel.memory:
-            self.memory_of(kernel)
-
-    def memory_of(self, kernel: ir.Kernel) -> None:
-        if self.is_tile:
-            self.fault("where buffers live is decided at lane level", kernel.span)
-        for message in placement_faults(kernel, self.values.buffers.values()):
+        if kernel.memory and self.is_tile:
+            self.fault("buffers can be placed only at lane level", kernel.span)
+        for message in placement_faults(kernel, self.values.buffers.values()) if kernel.memory else ():
             self.fault(message, kernel.span)
 
     def param(self, param: ir_params.Param) -> None:
@@ -116,13 +111,13 @@ class _Statements:
             case ir_params.PointerParam(buffer=buffer):
                 self.values.buffer(buffer, buffer.span)
                 if buffer.space != "global" or buffer.base is not None:
-                    self.fault(f"parameter {buffer.name} must be global memory, and no view", buffer.span)
+                    self.fault(f"parameter {buffer.name} must be global memory, and not a view", buffer.span)
             case ir_params.ScalarParam(var=var):
                 self.values.define(var, None)
             case ir_params.ExtentParam(var=var) | ir_params.StrideParam(var=var) | ir_params.AddressParam(var=var):
                 self.values.define(var, None)
                 if var.dtype != int64:
-                    self.fault(f"{var.name}: an extent, a stride or an address is of int64", None)
+                    self.fault(f"{var.name}: an extent, a stride or an address must be of int64", None)
             case ir_params.BarrierParam(buffer):
                 self.values.buffer(buffer, buffer.span)
                 if buffer.space != "global" or buffer.dtype != uint32 or buffer.shape != (1,):
@@ -130,7 +125,7 @@ class _Statements:
             case ir_params.TensorMapParam(var=var):
                 self.values.define(var, None)
                 if var.dtype != int64:
-                    self.fault(f"{var.name}: the address of a tensor map is of int64", None)
+                    self.fault(f"{var.name}: the address of a tensor map must be of int64", None)
                 for message in map_faults(param):
                     self.fault(f"{var.name}: {message}", None)
             case ir_params.AssertionsParam():
@@ -139,7 +134,7 @@ class _Statements:
                 assert_never(param)
 
     def block(self, body: tuple[ir.Stmt, ...], loop: ir.For | None = None) -> None:
-        """A block: what it defines is no longer visible behind it. loop: whose turns it is, and whose index it sees."""
+        """Verify a block, whose definitions are visible only in it. loop: a loop of which it is the body."""
         self.scopes.begin()
         if loop is not None:
             self.values.define(loop.var, loop.span)
@@ -162,7 +157,7 @@ class _Statements:
         self.loop = outer
 
     def end(self, stmt: ir.Return) -> None:
-        """A thread may end anywhere."""
+        """Accept a return, which is valid anywhere."""
 
     def print(self, stmt: ir.Print) -> None:
         self.values.exprs([part for part in stmt.parts if not isinstance(part, str)], stmt.span)
@@ -170,17 +165,17 @@ class _Statements:
     def sync(self, stmt: ir.Sync) -> None:
         is_of_grid = stmt.scope == GRID.name and self.is_tile and self.is_cooperative
         if SCOPES.get(stmt.scope) not in BARRIERS and not is_of_grid:
-            self.fault(f"no barrier among the threads of {stmt.scope!r}", stmt.span)
+            self.fault(f"the threads of {stmt.scope!r} have no barrier", stmt.span)
 
     def barrier(self, stmt: ir.Arrive | ir.WaitPhase | ir.Expect) -> None:
         place, span = stmt.place, stmt.span
         self.values.named(place, span)
         if place.buffer.space != "shared" or place.buffer.dtype != barrier:
-            self.fault(f"{place.buffer.name} is no barrier in shared memory", place.span or span)
+            self.fault(f"{place.buffer.name} isn't a barrier in shared memory", place.span or span)
         if isinstance(place, ir.Vector) and place.width != 1:
-            self.fault(f"one barrier is waited for, or arrived at; got {place.width} of {place.buffer.name}", span)
+            self.fault(f"a wait or an arrival needs one barrier; got {place.width} of {place.buffer.name}", span)
         if isinstance(stmt, (ir.Arrive, ir.Expect)) and stmt.scope not in SCOPES:
-            self.fault(f"no threads of {stmt.scope!r} come to a barrier together", span)
+            self.fault(f"unknown scope {stmt.scope!r} at a barrier", span)
         if isinstance(stmt, ir.WaitPhase):
             self.values.value(stmt.phase, int32, span, "a phase")
             if stmt.var is not None:
@@ -193,11 +188,11 @@ class _Statements:
     def assertion(self, stmt: ir.Assert) -> None:
         self.values.value(stmt.cond, bool_, stmt.span, "an assertion")
         for value in stmt.values:
-            self.values.value(value, int64, stmt.span, "what an assertion tells")
+            self.values.value(value, int64, stmt.span, "a value of an assertion")
         if stmt.rule not in ir.RULES:
-            self.fault(f"an assertion of the rule {stmt.rule!r}", stmt.span)
+            self.fault(f"unknown assertion rule {stmt.rule!r}", stmt.span)
         if len(stmt.values) > ir_params.AssertionsParam.VALUES:
-            self.fault(f"{len(stmt.values)} values: a record keeps {ir_params.AssertionsParam.VALUES}", stmt.span)
+            self.fault(f"{len(stmt.values)} values; a record holds {ir_params.AssertionsParam.VALUES}", stmt.span)
 
     def let(self, stmt: ir.Let) -> None:
         var, value = stmt.var, stmt.value
@@ -211,14 +206,14 @@ class _Statements:
         self.values.define(var, stmt.span)
         self.scopes.mutable.add(var.name)
         if var.multiple_of != 1 or var.bounds is not None or var.uniform:
-            self.fault(f"{var.name} may change; no facts hold of it", stmt.span)
+            self.fault(f"{var.name} may change, so it can't have facts", stmt.span)
 
     def assign(self, stmt: ir.Assign) -> None:
         name = stmt.var.name
         self.values.value(stmt.value, stmt.var.dtype, stmt.span, name)
         self.values.var(stmt.var, stmt.span)
         if name in self.values.defined and name not in self.scopes.mutable:
-            self.fault(f"{name} isn't declared as one that changes", stmt.span)
+            self.fault(f"{name} is assigned, but not declared as mutable", stmt.span)
 
     def alloc(self, stmt: ir.Alloc) -> None:
         buffer = stmt.buffer
@@ -227,22 +222,22 @@ class _Statements:
         if (message := memory.arrivals_fault(buffer, stmt.arrivals)) is not None:
             self.fault(message, span)
         if stmt.call and not stmt.arrivals:
-            self.fault(f"{buffer.name}: nothing arrives by {stmt.call}, as it is no barrier", span)
+            self.fault(f"{buffer.name} isn't a barrier, so nothing arrives by {stmt.call}", span)
         if stmt.along is not None and (not stmt.call or stmt.along not in range(3)):
-            self.fault(f"{buffer.name} along axis {stmt.along} of the cluster: rings are, along 0, 1 or 2", span)
+            self.fault(f"{buffer.name} along axis {stmt.along} of the cluster: only rings can be, on 0 to 2", span)
         if buffer.space == "global" or buffer.base is not None:
-            self.fault(f"{buffer.name}: only shared, local and tensor memory is allocated, and no view", span)
+            self.fault(f"{buffer.name}: only shared, local and tensor memory can be allocated, and no views", span)
         if stmt.addressed:
             self.values.addressed.add(buffer.name)
             if self.is_tile or buffer.space != "local":
-                self.fault(f"{buffer.name}: only local buffers are addressed, at lane level", span)
+                self.fault(f"{buffer.name}: only local buffers can be addressed, and only at lane level", span)
 
     def view(self, stmt: ir.BufferView) -> None:
         buffer = stmt.buffer
         span = stmt.span or buffer.span
         self.values.buffer(buffer, span)
         if buffer.base is None:
-            self.fault(f"{buffer.name} is a view of nothing", span)
+            self.fault(f"{buffer.name} is a view without a base", span)
         else:
             self.values.use_buffer(buffer.base, span)
             if buffer.offset is not None:
@@ -251,9 +246,9 @@ class _Statements:
 
     def displaced(self, view: ir.Buffer, base: ir.Buffer, offset: ir.Expr, span: Span | None) -> None:
         if self.is_tile or self.values.unrolled:
-            self.fault(f"{view.name} starts behind {base.name}: only at lane level, outside unrolled loops", span)
+            self.fault(f"{view.name} can be at an offset only at lane level, outside unrolled loops", span)
         if base.space == "local" and base.root.name not in self.values.addressed:
-            self.fault(f"{view.name} starts behind {base.name}, which is registers", span)
+            self.fault(f"{view.name} is at an offset from {base.name}, which is in registers", span)
         self.values.exprs((offset,), span)
         for message in memory.displaced_faults(view, base, offset, self.scopes.mutable):
             self.fault(message, span)
@@ -270,15 +265,15 @@ class _Statements:
         buffer, operation = stmt.place.buffer, OPERATIONS.get(stmt.op)
         self.values.place(stmt.place, stmt.span)
         if isinstance(stmt.place, ir.Vector) and stmt.place.width != 1:
-            self.fault(f"an atomic update is of one element; got a vector of {stmt.place.width}", stmt.span)
+            self.fault(f"an atomic update changes one element; got a vector of {stmt.place.width}", stmt.span)
         for value in stmt.operands:
             self.values.value(value, buffer.dtype, stmt.span, buffer.name)
         if operation is None:
-            self.fault(f"no atomic operation is called {stmt.op!r}", stmt.span)
+            self.fault(f"unknown atomic operation {stmt.op!r}", stmt.span)
         elif len(stmt.operands) != len(operation.operands):
             self.fault(f"{stmt.op} takes {', '.join(operation.operands)}; got {len(stmt.operands)}", stmt.span)
         elif not has_type(stmt.op, buffer.dtype):
-            self.fault(f"there is no atomic {stmt.op} of {buffer.dtype}", stmt.span)
+            self.fault(f"no atomic {stmt.op} exists for {buffer.dtype}", stmt.span)
         self.values.order("atomic", stmt.order, buffer, stmt.span)
         if stmt.var is not None:
             if stmt.var.dtype != buffer.dtype:
@@ -289,7 +284,7 @@ class _Statements:
         if not stmt.var.dtype.is_integer:
             self.fault(f"loop variable {stmt.var.name} must be an integer; got {stmt.var.dtype}", stmt.span)
         parts = (stmt.start, stmt.stop, stmt.step)
-        # what counts an unsigned variable down is signed
+        # the step of an unsigned variable is signed so that the loop can count down
         step_type = signed(stmt.var.dtype) if stmt.step.dtype.kind == "int" else stmt.var.dtype
         for part, dtype in zip(parts, (stmt.var.dtype, stmt.var.dtype, step_type), strict=True):
             self.values.value(part, dtype, stmt.span, f"a bound of {stmt.var.name}")
@@ -334,24 +329,24 @@ class _Statements:
         is_masked = stmt.predicate is not None
         for vector in (stmt.dst, stmt.src):
             self.values.vector(vector, stmt.span, is_masked=is_masked)
-            # registers are no memory, and no barriers
+            # registers have no access size, and hold no barriers
             if vector.buffer.space != "local" and (message := memory.access_fault(vector)) is not None:
                 self.fault(message, vector.span or stmt.span)
         if stmt.dst.width != stmt.src.width or stmt.dst.buffer.dtype != stmt.src.buffer.dtype:
-            self.fault(f"a move of {_vector(stmt.src)} into {_vector(stmt.dst)}", stmt.span)
+            self.fault(f"a move of {_vector(stmt.src)} to {_vector(stmt.dst)}", stmt.span)
         spaces = (stmt.dst.buffer.space, stmt.src.buffer.space)
         if "local" not in spaces:
-            self.fault(f"a move from {spaces[1]} to {spaces[0]} memory goes through registers", stmt.span)
+            self.fault(f"a move from {spaces[1]} to {spaces[0]} memory must go through registers", stmt.span)
         if stmt.order:
             self.values.order("move", stmt.order, stmt.memory.buffer, stmt.span)
         if stmt.cache and (stmt.cache not in CACHE.choices or "global" not in spaces):
-            self.fault(f"no cache keeps a move from {spaces[1]} to {spaces[0]} memory as {stmt.cache!r}", stmt.span)
+            self.fault(f"a move from {spaces[1]} to {spaces[0]} memory has no cache hint {stmt.cache!r}", stmt.span)
         if stmt.predicate is not None:
             self.values.value(stmt.predicate, bool_, stmt.span, "a predicate")
         if stmt.otherwise is not None:
             self.values.value(stmt.otherwise, stmt.dst.buffer.dtype, stmt.span, stmt.dst.buffer.name)
             if stmt.predicate is None or spaces[0] != "local":
-                self.fault("`otherwise` fills registers where a predicate doesn't hold", stmt.span)
+                self.fault("`otherwise` needs a predicate and a destination in registers", stmt.span)
 
     def instruction(self, stmt: ir.Instruction) -> None:
         if self.is_tile and (stmt.outputs or stmt.places):
@@ -359,7 +354,7 @@ class _Statements:
         for output in stmt.outputs:
             self.values.vector(output, stmt.span)
             if output.buffer.space != "local":
-                self.fault(f"{stmt.name} fills registers; {output.buffer.name} is {output.buffer.space}", stmt.span)
+                self.fault(f"{stmt.name} writes registers; {output.buffer.name} is {output.buffer.space}", stmt.span)
         row = row_called(stmt.name)
         cut = instructions.cut_inputs(row, stmt) if row is not None and row.cuts else ()
         for k, value in enumerate(stmt.inputs):
@@ -377,14 +372,14 @@ class _Statements:
             self.values.define(stmt.var, stmt.span)
 
     def pending(self, stmt: ir.Instruction) -> None:
-        """What an asynchronous instruction reads or fills later can't be memory, which is read or written now."""
+        """Report an addressed operand, which is in memory, of an instruction that uses registers asynchronously."""
         for vector in (*stmt.outputs, *stmt.places):
             if vector.buffer.root.name in self.values.addressed:
-                self.fault(f"{stmt.name} needs registers until its wait; {vector.buffer.name} is addressed", stmt.span)
+                self.fault(f"{stmt.name} uses registers until its wait; {vector.buffer.name} is addressed", stmt.span)
                 return
 
 
-#: class of statement -> what looks at one
+#: class of statement -> the method that verifies it
 _CHECKS: Mapping[type[ir.Stmt], Callable[[_Statements, Any], None]] = {
     ir.Let: _Statements.let,
     ir.Declare: _Statements.declare,

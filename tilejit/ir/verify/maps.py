@@ -1,4 +1,4 @@
-"""What must hold of a tensor map's boxes."""
+"""Invariants of tensor maps."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ __all__ = ["map_faults"]
 
 
 def map_faults(param: TensorMapParam) -> list[str]:
-    """Why no copy moves such boxes."""
+    """Return the faults of a tensor map's boxes."""
     spec = param.map
     ranks, unit, box = spec.RANKS, spec.UNIT_BYTES, spec.box
     if len(box) not in ranks or spec.swizzle not in SWIZZLE_BITS:
-        return [f"a box has {ranks[0]} to {ranks[-1]} dimensions and a known swizzle; got {box}, {spec.swizzle!r}"]
+        return [f"a box needs {ranks[0]} to {ranks[-1]} dimensions and a known swizzle; got {box}, {spec.swizzle!r}"]
     counts = range(1, spec.MOST_BOX + 1)
-    faults = [f"a box has 1 to {counts[-1]} elements along a dimension; got {n}" for n in box if n not in counts]
+    faults = [f"a box must have 1 to {counts[-1]} elements per dimension; got {n}" for n in box if n not in counts]
     row, bits = box[0] * spec.dtype.bytes, SWIZZLE_BITS[spec.swizzle]
     if row % unit:
-        faults.append(f"a row of a box has a multiple of {unit} bytes; got {row}")
+        faults.append(f"a row of a box must be a multiple of {unit} bytes; got {row}")
     if bits and row > unit << bits:
-        faults.append(f"a row of a box has at most the {unit << bits} bytes of the swizzle; got {row}")
+        faults.append(f"a row of a box must fit in the {unit << bits} bytes of the swizzle; got {row}")
     if len(set(spec.axes)) != len(spec.axes) or any(axis < 0 for axis in spec.axes):
-        faults.append(f"a tensor map names each dimension of {spec.of} once; got {spec.axes}")
+        faults.append(f"a tensor map must have distinct dimensions of {spec.of}; got {spec.axes}")
     if len(box) != max(len(spec.axes), ranks[0]):
         faults.append(f"a box of {box} doesn't fit the dimensions {spec.axes} of {spec.of}")
     apart = [share.coordinates for share in param.shares if len(share.coordinates) != len(box)]
-    faults += [f"shares of a box of {len(box)} dimensions lie so many numbers apart; got {step}" for step in apart]
+    faults += [f"a share of a box needs {len(box)} coordinates; got {step}" for step in apart]
     return faults

@@ -1,4 +1,4 @@
-"""Invariants of buffers and places: spaces, ranks, extents, layouts, alignments."""
+"""Invariants of buffers and places: spaces, ranks, extents, layouts and alignments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "region_faults", "vector_faults",
 ]
 
-#: bytes that one memory access may have
+#: possible sizes of one memory access in bytes
 ACCESS_BYTES = (1, 2, 4, 8, 16, 32)
 
 
@@ -30,7 +30,7 @@ def _is_power_of_two(number: int) -> bool:
 
 @remembered
 def buffer_faults(buffer: ir.Buffer) -> list[str]:
-    """What is wrong with a buffer's definition."""
+    """Return the faults of a buffer's definition."""
     return list(_buffer_faults(buffer))
 
 
@@ -39,16 +39,16 @@ def _buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
     if buffer.space not in SPACES:
         yield f"{name} is in unknown memory {buffer.space!r}"
     if not _is_power_of_two(buffer.align):
-        yield f"{name} is aligned to {buffer.align} bytes, which is no power of two"
+        yield f"{name} is aligned to {buffer.align} bytes, which isn't a power of two"
     if buffer.base is not None and buffer.base.space != buffer.space:
         yield f"{name}, in {buffer.space} memory, is a view of {buffer.base.name} in {buffer.base.space}"
     sizes = [n for n in buffer.shape if not isinstance(n, ir.Var)]
     if min(sizes, default=1) < (0 if buffer.space == "global" else 1):
-        yield f"{name} has shape {tuple(sizes)}"
+        yield f"{name} has invalid shape {tuple(sizes)}"
     if len(sizes) != len(buffer.shape) and buffer.space != "global":
-        yield f"{name}: only global memory has extents known at launch"
+        yield f"{name}: only global memory can have extents known only at launch"
     if [n for n in buffer.shape if isinstance(n, ir.Var) and n.dtype != int64]:
-        yield f"{name}: an extent known at launch is of int64"
+        yield f"{name}: an extent known only at launch must be of int64"
     if buffer.slots:
         yield from _slot_faults(buffer, tuple(sizes))
     match buffer.layout:
@@ -61,25 +61,25 @@ def _buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
 
 
 def displaced_faults(view: ir.Buffer, base: ir.Buffer, offset: ir.Expr, changing: Set[str]) -> Iterator[str]:
-    """What is wrong with a view that starts `offset` behind its base. changing: the variables that may be assigned."""
+    """Yield the faults of a view at an offset from its base. changing: the variables that may be assigned."""
     if offset.dtype != base.index_dtype:
-        yield f"{view.name} starts {base.index_dtype} elements behind {base.name}; got {offset.dtype}"
+        yield f"the offset of {view.name} from {base.name} must be of {base.index_dtype}; got {offset.dtype}"
     if view.dtype != base.dtype or view.layout != base.layout:
-        yield f"{view.name} starts behind {base.name}, and has another type or layout"
+        yield f"{view.name}, at an offset from {base.name}, must have the same type and layout"
     if base.space == "tmem":
-        yield f"{view.name} starts behind {base.name}, which is tensor memory"
+        yield f"{view.name} is at an offset from {base.name}, which is in tensor memory"
     for part in walk.subexpressions(offset):
         if isinstance(part, ir.Load) or (isinstance(part, ir.Var) and part.name in changing):
-            yield f"{view.name} starts at a place that may change"
+            yield f"the offset of {view.name} may change"
 
 
 def _slot_faults(buffer: ir.Buffer, shape: tuple[int, ...]) -> Iterator[str]:
     name, slots = buffer.name, buffer.slots
     if buffer.space != "local" or isinstance(buffer.layout, ir.Open):
-        yield f"{name} has slots {slots}; only a local tile that is laid out has slots"
+        yield f"{name} has slots {slots}; only a local tile with a layout can have slots"
     elif len(slots) == 1:
         if slots[0] < math.prod(shape):
-            yield f"{name} has {math.prod(shape)} elements in {slots[0]} slots"
+            yield f"{name} has {math.prod(shape)} elements but {slots[0]} slots"
     elif len(slots) != len(shape) or any(slot < extent for slot, extent in zip(slots, shape, strict=True)):
         yield f"{name} of shape {shape} doesn't fit in slots {slots}"
 
@@ -87,30 +87,30 @@ def _slot_faults(buffer: ir.Buffer, shape: tuple[int, ...]) -> Iterator[str]:
 def _open_faults(buffer: ir.Buffer, layout: ir.Open) -> Iterator[str]:
     name, base = buffer.name, buffer.base
     if buffer.space != "local":
-        yield f"{name} is in {buffer.space} memory; only local tiles are open"
+        yield f"{name} is in {buffer.space} memory; only local tiles can be open"
     if layout.scope not in SCOPES:
         yield f"{name} is open on unknown scope {layout.scope!r}"
     if (base is None) != (layout.dims is None):
-        yield f"{name} is open; it names dimensions of a base if and only if it is a view"
+        yield f"{name} is open; it must have dims if and only if it is a view"
     if base is None or layout.dims is None:
         return
     if not isinstance(base.layout, ir.Open) or base.layout.scope != layout.scope:
         yield f"{name} is an open view of {base.name}, which isn't open on the same scope"
     if base.dtype.bits != buffer.dtype.bits:
-        yield f"{name} of {buffer.dtype} is an open view of {base.name} of {base.dtype}, which is of another width"
-    along = [d for d in layout.dims if d is not None]
-    if len(layout.dims) != len(buffer.shape) or len(set(along)) != len(along):
-        yield f"{name} has {len(buffer.shape)} dimensions, and goes along {layout.dims} of {base.name}"
+        yield f"{name} of {buffer.dtype} is an open view of {base.name} of {base.dtype}, which has another width"
+    mapped = [d for d in layout.dims if d is not None]
+    if len(layout.dims) != len(buffer.shape) or len(set(mapped)) != len(mapped):
+        yield f"{name} has {len(buffer.shape)} dimensions, which map to {layout.dims} of {base.name}"
         return
-    left_out = [n for d, n in enumerate(base.shape) if d not in along]
+    left_out = [n for d, n in enumerate(base.shape) if d not in mapped]
     wanted = tuple(1 if d is None else base.shape[d] if d < len(base.shape) else None for d in layout.dims)
     if buffer.shape != wanted or any(n != 1 for n in left_out):
-        yield f"{name} of shape {buffer.shape} isn't {layout.dims} of {base.name}, of shape {base.shape}"
+        yield f"{name} of shape {buffer.shape} doesn't match {layout.dims} of {base.name}, of shape {base.shape}"
 
 
 def _strided_faults(buffer: ir.Buffer, layout: ir.Strided) -> Iterator[str]:
     if buffer.space != "global":
-        yield f"{buffer.name}: only global memory has strides known at launch"
+        yield f"{buffer.name}: only global memory can have strides known only at launch"
     if len(layout.strides) != len(buffer.shape):
         yield f"{buffer.name} has {len(buffer.shape)} dimensions and {len(layout.strides)} strides"
     if not (_is_power_of_two(layout.align) and _is_power_of_two(layout.extent_align)):
@@ -122,11 +122,11 @@ def _tile_layout_faults(buffer: ir.Buffer, layout: TileLayout, size: int) -> Ite
         yield f"{buffer.name} has {size} elements; its layout {layout!r} has {layout.size()}"
     threads = [a.name for a in layout.axes() if a.is_thread]
     if threads and buffer.space != "local":
-        yield f"{buffer.name} is in {buffer.space} memory; its layout names {threads[0]}, which only registers have"
+        yield f"{buffer.name} is in {buffer.space} memory; its layout has axis {threads[0]}; only registers can have it"
 
 
 def is_whole(region: ir.Region) -> bool:
-    """Whether a region is plainly all of its buffer, so that nothing is wrong with it: most are."""
+    """True if a region is trivially its whole buffer, and so without faults: most regions are."""
     extents = region.extents
     if extents != region.buffer.shape or len(region.starts) != len(extents) or min(region.counts, default=1) < 1:
         return False
@@ -137,9 +137,9 @@ def is_whole(region: ir.Region) -> bool:
 
 
 def region_faults(region: ir.Region, *, is_masked: bool = False) -> Iterator[str]:
-    """What is wrong with a region: its rank, its extents, or a box that is provably outside.
+    """Yield the faults of a region: its rank, its extents, or a box that is provably outside.
 
-    is_masked: whether a mask says which of its elements are accessed.
+    is_masked: a mask selects the elements that are accessed.
     """
     buffer = region.buffer
     if not len(region.starts) == len(region.extents) == len(buffer.shape):
@@ -159,19 +159,19 @@ def region_faults(region: ir.Region, *, is_masked: bool = False) -> Iterator[str
 def _gathered_faults(region: ir.Region, gathered: ir.Gathered) -> Iterator[str]:
     name, dim = region.buffer.name, gathered.dim
     if region.buffer.space not in ("global", "shared"):
-        yield f"a region of {name} is gathered, which lies in {region.buffer.space} memory"
+        yield f"a region of {name} is gathered, but it is in {region.buffer.space} memory"
     if not 0 <= dim < len(region.starts):
-        yield f"a region of {name} is gathered in dimension {dim}"
+        yield f"a region of {name} is gathered in invalid dimension {dim}"
         return
     start = region.starts[dim]
     if region.extents[dim] is not None or not isinstance(start, ir.Const) or start.value:
-        yield f"a region of {name} has a start or an extent in dimension {dim}, in which it is gathered"
+        yield f"a region of {name} has a start or an extent in dimension {dim}, which is gathered"
     if any(extent < 1 for extent in gathered.shape):
-        yield f"a region of {name} is gathered by an index of shape {gathered.shape}"
+        yield f"a region of {name} is gathered by an empty index of shape {gathered.shape}"
 
 
 def element_faults(element: ir.Element) -> Iterator[str]:
-    """What is wrong with an element: its rank, its indices, or that it is provably outside."""
+    """Yield the faults of an element: its rank, its indices, or that it is provably outside."""
     buffer = element.buffer
     if len(element.indices) != len(buffer.shape):
         yield f"{len(element.indices)} indices of {buffer.name}, which has {len(buffer.shape)} dimensions"
@@ -193,70 +193,70 @@ def _outside(
         low, high = (start.value, start.value) if isinstance(start, ir.Const) else bounds(start)
         if (high is not None and high < 0) or (low is not None and low + extent > size):
             at = low if low == high else f"{low} or more" if high is None or high >= 0 else f"{high} or less"
-            yield f"dimension {dim} of {buffer.name} has {size} elements; {extent} from {at} lie outside"
+            yield f"dimension {dim} of {buffer.name} has {size} elements; accessing {extent} from {at} is out of bounds"
 
 
 def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bool = False) -> list[str]:
-    """What is wrong with a vector: its width, its offset's type, or that it is provably outside.
+    """Return the faults of a vector: its width, its offset's type, or that it is provably outside.
 
-    unrolled: variables of unrolled loops, which may name registers; None for a vector in memory.
-    is_masked: whether what lies outside a global tensor isn't accessed.
+    unrolled: variables of unrolled loops, which may index registers; None for a vector in memory.
+    is_masked: elements outside a global tensor aren't accessed.
     """
     buffer, offset, width = vector.buffer, vector.offset, vector.width
     if not offset.dtype.is_integer:
         return [f"an offset into {buffer.name} must be an integer; got {offset.dtype}"]
     faults = [] if width >= 1 else [f"a vector of {width} elements of {buffer.name}"]
     if unrolled is not None:
-        stranger = None if isinstance(offset, ir.Const) else _stranger(offset, unrolled)
-        if stranger is not None:
-            faults.append(f"register of {buffer.name} named by {stranger}, which isn't constant")
+        variable = None if isinstance(offset, ir.Const) else _variable_part(offset, unrolled)
+        if variable is not None:
+            faults.append(f"register of {buffer.name} indexed by {variable}, which isn't constant")
     elif buffer.space != "local" and offset.dtype != buffer.index_dtype:
-        faults.append(f"offsets into {buffer.space} memory are of {buffer.index_dtype}; got {offset.dtype}")
+        faults.append(f"offsets into {buffer.space} memory must be of {buffer.index_dtype}; got {offset.dtype}")
     limit = _storage(buffer)
     if limit is None or (is_masked and buffer.space == "global"):
         return faults
     low, high = (offset.value, offset.value) if isinstance(offset, ir.Const) else bounds(offset)
     if (low is not None and low + width > limit) or (high is not None and high < 0):
-        at = low if low == high else "there"
-        faults.append(f"{buffer.name} holds {limit} elements; {width} from {at} lie outside")
+        at = low if low == high else "its offset"
+        faults.append(f"{buffer.name} holds {limit} elements; accessing {width} from {at} is out of bounds")
     return faults
 
 
 def arrivals_fault(buffer: ir.Buffer, arrivals: int) -> str | None:
-    """What is wrong with how many arrivals complete a phase of the barriers of a buffer, or None."""
+    """Return the fault of the arrival count of a buffer of barriers, or None."""
     if buffer.dtype != barrier:
-        return f"{buffer.name} of {buffer.dtype} awaits {arrivals} arrivals" if arrivals else None
+        return f"{buffer.name} of {buffer.dtype} isn't a barrier, but awaits {arrivals} arrivals" if arrivals else None
     if not 1 <= arrivals <= MOST_IN_A_PHASE:
-        return f"{buffer.name} awaits {arrivals} arrivals; a phase takes 1 to {MOST_IN_A_PHASE:,}"
+        return f"{buffer.name} awaits {arrivals} arrivals; a phase needs 1 to {MOST_IN_A_PHASE:,}"
     if buffer.space != "shared" or buffer.align < barrier.bytes:
-        return f"{buffer.name}: barriers lie in shared memory, at multiples of {barrier.bytes} bytes"
+        return f"{buffer.name}: barriers must be in shared memory, at multiples of {barrier.bytes} bytes"
     return None
 
 
 def access_fault(place: ir.Element | ir.Vector) -> str | None:
-    """What keeps one load or store from moving the whole element or vector, or None."""
+    """Return the reason why one load or store can't move the whole element or vector, or None."""
     buffer = place.buffer
     if buffer.dtype == barrier:
-        return f"{buffer.name} is made of barriers, which are no memory to load or store"
+        return f"{buffer.name} contains barriers, which can't be loaded or stored"
     if buffer.space == "local" or isinstance(place, ir.Element):
         return None
     if buffer.space == "tmem":
-        return f"{buffer.name} is tensor memory, which only instructions of its own reach"
+        return f"{buffer.name} is in tensor memory, which only its own instructions can access"
     size = place.width * buffer.dtype.bytes
-    return None if size in ACCESS_BYTES else f"an access of {size} bytes to {buffer.name}; one has 1, 2, 4, 8, 16 or 32"
+    return None if size in ACCESS_BYTES else f"an access of {size} bytes to {buffer.name}; possible: 1, 2, 4, 8, 16, 32"
 
 
 @remembered
 def _storage(buffer: ir.Buffer) -> int | None:
-    """Elements that the buffer's storage holds, for a thread where it is local; None where unknown."""
+    """Return the number of elements of a buffer's storage (per thread if local), or None if it is unknown."""
     if isinstance(buffer.layout, ir.Strided) or buffer.space == "tmem" or buffer.offset is not None:
         return None
     layout = buffer.tile_layout
     return layout.span() if buffer.space == "local" else layout.footprint()
 
 
-def _stranger(expr: ir.Expr, unrolled: Set[str]) -> str | None:
-    """The first of what keeps an offset from being constant once loops are unrolled, None where nothing does."""
+def _variable_part(expr: ir.Expr, unrolled: Set[str]) -> str | None:
+    """Return the first name that keeps an offset from being constant after unrolling, or None."""
     if isinstance(expr, ir.Var):
         return None if expr.name in unrolled else expr.name
     for part in walk.inputs(expr):

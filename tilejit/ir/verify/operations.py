@@ -1,4 +1,4 @@
-"""Invariants of operations: what the tables of `tilejit.ops` say of operands and types."""
+"""Invariants of operations: their operands and types, by the tables of `tilejit.ops`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = ["const_fault", "dtype_of", "is_known_sound", "op_fault", "shape_and_t
 
 
 def const_fault(const: ir.Const) -> str | None:
-    """What is wrong with a constant, or None."""
+    """Return the fault of a constant, or None."""
     value, dtype = const.value, const.dtype
     if dtype == bool_:
-        return None if value in (True, False) else f"{value!r} is no value of bool_"
+        return None if value in (True, False) else f"{value!r} isn't a value of bool_"
     if dtype.is_float:
-        return None if _is_of_float(float(value), dtype) else f"{value!r} is no value of {dtype}"
+        return None if _is_of_float(float(value), dtype) else f"{value!r} isn't a value of {dtype}"
     low, high = full_range(dtype)
     is_one = not isinstance(value, float) and low <= value <= high
-    return None if is_one else f"{value!r} is no value of {dtype}"
+    return None if is_one else f"{value!r} isn't a value of {dtype}"
 
 
 @lru_cache(LIMIT)
@@ -43,15 +43,15 @@ def _is_of_float(value: float, dtype: DType) -> bool:
         return float(np.asarray(value).astype(dtype.numpy)) == value
 
 
-#: an expression's type
+#: returns the type of an expression
 dtype_of = attrgetter("dtype")
 
 
 @cache
 def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
-    """What is wrong with a scalar operation's name, the types of its arguments or its own type, or None."""
+    """Return the fault of a scalar operation's name, argument types or result type, or None."""
     if name not in ELEMENTWISE:
-        return f"no operation is called {name!r}"
+        return f"unknown operation {name!r}"
     rule = result_type(name, dtypes)
     if isinstance(rule, str):
         return rule
@@ -59,39 +59,39 @@ def op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
     if any(d != compute for d in dtypes[ELEMENTWISE[name].conditions :]):
         return f"{name} of {', '.join(map(str, dtypes))} computes in {compute}; cast its arguments"
     expected = value_type(name, compute)
-    return None if result == expected else f"{name} of {compute} gives {expected}; it says {result}"
+    return None if result == expected else f"{name} of {compute} gives {expected}; its type is {result}"
 
 
-#: operations without a fault, without their tiles' names: one of other tiles of these shapes and types has none either
+#: keys of operations without faults. A key has no names of tiles, so it covers others of these shapes and types, too
 _sound: set[Hashable] = set()
 
 
 @remembered
-def _likeness(op: ir.TileOp) -> Hashable:
-    """What the faults of an operation depend on."""
+def _fault_key(op: ir.TileOp) -> Hashable:
+
     operands = [
         (o.shape, o.dtype, o.gathered, o.buffer.space) if isinstance(o, ir.Region) else o if o is None else o.dtype
         for o in op.operands
     ]
-    # attributes as text: True is no 1
+    # attributes as text, to distinguish True from 1
     return TILE_OPERATIONS.get(op.name), op.scope, repr(op.attrs), tuple(operands)
 
 
 def is_known_sound(op: ir.TileOp) -> bool:
-    """Whether an operation on tiles of these shapes and types was verified before."""
-    return _likeness(op) in _sound
+    """True if an operation on tiles of these shapes and types was verified before."""
+    return _fault_key(op) in _sound
 
 
 def tile_op_faults(op: ir.TileOp) -> list[str]:
-    """What is wrong with a tile operation's operands, shapes, types, attributes and scope."""
-    likeness = _likeness(op)
-    if likeness in _sound:
+    """Return the faults of a tile operation's operands, shapes, types, attributes and scope."""
+    key = _fault_key(op)
+    if key in _sound:
         return []
     faults = list(_tile_op_faults(op))
     if not faults:
         if len(_sound) >= LIMIT:
             _sound.clear()
-        _sound.add(likeness)
+        _sound.add(key)
     return faults
 
 
@@ -100,11 +100,11 @@ def _tile_op_faults(op: ir.TileOp) -> Iterator[str]:
     if op.scope not in SCOPES:
         yield f"{op.name} on unknown scope {op.scope!r}"
     if record is None:
-        yield f"no tile operation is called {op.name!r}"
+        yield f"unknown tile operation {op.name!r}"
         return
     if op.scope in SCOPES and SCOPES[op.scope] not in record.scopes:
-        yield f"{op.name} on a {op.scope}; only on a {' or '.join(map(str, record.scopes))}"
-    yield from _attribute_faults(op, record)
+        yield f"{op.name} on a {op.scope}; it can only be on a {' or '.join(map(str, record.scopes))}"
+    yield from (fault for name, value in op.attrs if (fault := record.attribute_fault(name, value)) is not None)
     count_fault = record.count_fault(op.operands)
     if count_fault is not None:
         yield f"{op.name} {count_fault}"
@@ -112,12 +112,6 @@ def _tile_op_faults(op: ir.TileOp) -> Iterator[str]:
     wrong_kinds = [*_kind_faults(op, record), *_index_faults(op)]
     yield from wrong_kinds or [f"{op.name}: {fault.message}" for fault in shape_and_type_faults(op)]
 
-
-def _attribute_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
-    for name, value in op.attrs:
-        fault = record.attribute_fault(name, value)
-        if fault is not None:
-            yield fault
 
 
 def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
@@ -129,22 +123,22 @@ def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
         elif isinstance(operand, ir.Region) and (operand.dtype == barrier) != (kind is BARRIER):
             yield f"{op.name}: {rule.name} can't be {operand.buffer.name}, which is of {operand.dtype}"
         elif isinstance(operand, ir.Region) and kind is BARRIER and operand.shape != ():
-            yield f"{op.name}: {rule.name} is one barrier; got {operand.shape} of {operand.buffer.name}"
+            yield f"{op.name}: {rule.name} must be one barrier; got {operand.shape} of {operand.buffer.name}"
 
 
 def _index_faults(op: ir.TileOp) -> Iterator[str]:
-    """Why the index doesn't say where the operation's gathered region lies."""
+    """Yield the faults of an operation's gathered region and its index."""
     gathered, index = [o for o in op.operands if isinstance(o, ir.Region) and o.gathered is not None], op.index
     if index is None:
-        yield from (f"{op.name}: {region.buffer.name} is gathered, and no index is given" for region in gathered)
+        yield from (f"{op.name}: {region.buffer.name} is gathered, but no index is given" for region in gathered)
         return
     if len(gathered) != 1:
-        yield f"{op.name}: an index is given, and {len(gathered)} regions are gathered"
+        yield f"{op.name}: an index is given, but {len(gathered)} regions are gathered"
     shape = index.shape if isinstance(index, ir.Region) else ()
     if isinstance(index, ir.Region) and index.buffer.space != "local":
-        yield f"{op.name}: the index lies in {index.buffer.space} memory"
+        yield f"{op.name}: the index is in {index.buffer.space} memory"
     if not index.dtype.is_integer:
-        yield f"{op.name}: an index of {index.dtype}"
+        yield f"{op.name}: the index is of {index.dtype}"
     for region in gathered:
         if region.index_shape != shape:
             yield f"{op.name}: {region.buffer.name} is gathered by {region.index_shape}; the index has shape {shape}"
@@ -152,9 +146,9 @@ def _index_faults(op: ir.TileOp) -> Iterator[str]:
 
 @remembered
 def shape_and_type_faults(op: ir.TileOp) -> tuple[Fault, ...]:
-    """Why an operation can't take operands of these shapes, and why not of these types.
+    """Return the faults of an operation's shapes and of its types.
 
-    accepts: operands as many as its record says, and of the kinds that it says.
+    Requires the number and kinds of operands in the operation's record.
     """
     attrs = dict(op.attrs)
     faults = op.record.shape_fault(op.shapes, attrs), op.record.type_fault(op.dtypes, attrs)

@@ -1,4 +1,4 @@
-"""Invariants of where buffers live: all of them somewhere, aligned, apart, within what the target has."""
+"""Invariants of placements: every buffer has one; they are aligned, disjoint and within the target's limits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..placements import BARRIER, DYNAMIC, PLACES, SHARED, STATIC, TMEM, MemoryP
 
 __all__ = ["placement_faults"]
 
-#: a place's memory, of which all in it is a part
+#: groups of places that share one memory
 _MEMORIES: tuple[tuple[str, ...], ...] = (SHARED, (TMEM,), (BARRIER,))
 
 
 def placement_faults(kernel: ir.Kernel, buffers: Iterable[ir.Buffer]) -> Iterator[str]:
-    """What is wrong with `kernel.memory`. buffers: those that the kernel defines."""
+    """Yield the faults of `kernel.memory`. buffers: those that the kernel defines."""
     memory = kernel.memory
     owners = {b.name: b for b in buffers if b.base is None and b.space in ("shared", "tmem")}
     for placement in memory:
@@ -33,18 +33,18 @@ def placement_faults(kernel: ir.Kernel, buffers: Iterable[ir.Buffer]) -> Iterato
 def _buffer_faults(placement: MemoryPlacement, owners: dict[str, ir.Buffer]) -> Iterator[str]:
     name, where, buffer = placement.name, placement.where, owners.get(placement.name)
     if where not in PLACES:
-        yield f"{name} lives in unknown {where!r}"
+        yield f"{name} is in unknown place {where!r}"
     elif buffer is None or (buffer.space == "tmem") != (where == TMEM):
-        yield f"{name} has a place in {where} memory, and is no buffer there"
+        yield f"{name} has a place in {where} memory, but isn't a buffer there"
     elif where == TMEM:
         if placement.count < buffer.columns:
-            yield f"{name} takes {buffer.columns} columns; its place has {placement.count}"
+            yield f"{name} needs {buffer.columns} columns; its place has {placement.count}"
     else:
         if placement.count < buffer.size_bytes:
-            yield f"{name} takes {buffer.size_bytes:,} bytes; its place has {placement.count:,}"
+            yield f"{name} needs {buffer.size_bytes:,} bytes; its place has {placement.count:,}"
         if placement.align < 1 or placement.align % buffer.align or placement.first % placement.align:
             yield (
-                f"{name} asks for multiples of {buffer.align} bytes; its place is at byte {placement.first}, "
+                f"{name} needs multiples of {buffer.align} bytes; its place is at byte {placement.first}, "
                 f"aligned to {placement.align}"
             )
 
@@ -52,27 +52,27 @@ def _buffer_faults(placement: MemoryPlacement, owners: dict[str, ir.Buffer]) -> 
 def _barrier_faults(placement: MemoryPlacement) -> Iterator[str]:
     row = BARRIERS.get(SCOPES[placement.name]) if placement.name in SCOPES else None
     if row is None or not row.arguments:
-        yield f"{placement.name!r} has no barriers by number"
+        yield f"{placement.name!r} has no numbered barriers"
     if placement.first < OF_WARPGROUPS or placement.end > OF_A_CTA:
         yield (
-            f"barriers {placement.first} to {placement.end - 1} of {placement.name}: those from {OF_WARPGROUPS} to "
-            f"{OF_A_CTA - 1} are for scopes"
+            f"barriers {placement.first} to {placement.end - 1} of {placement.name}: scopes can use those from "
+            f"{OF_WARPGROUPS} to {OF_A_CTA - 1}"
         )
 
 
 def _overlaps(placements: tuple[MemoryPlacement, ...]) -> Iterator[str]:
     for before, after in pairwise(sorted(placements, key=lambda p: p.first)):
         if after.first < before.end:
-            yield f"{before.name} and {after.name} overlap in {after.where} memory, from {after.first} on"
+            yield f"{before.name} and {after.name} overlap in {after.where} memory from {after.first}"
 
 
 def _limit_faults(kernel: ir.Kernel) -> Iterator[str]:
     memory = kernel.memory
     shared, columns = total(memory, *SHARED), total(memory, TMEM)
     if min((p.first for p in memory), default=0) < 0:
-        yield "a place begins in front of its memory"
+        yield "a place starts before its memory"
     if within(memory, STATIC) and within(memory, DYNAMIC):
-        yield "shared memory is all static or all dynamic"
+        yield "shared memory must be all static or all dynamic"
     if total(memory, STATIC) > STATIC_SHARED_BYTES:
         yield f"{shared:,} bytes of shared memory are static; at most {STATIC_SHARED_BYTES:,} can be"
     if kernel.target in TARGETS and shared > TARGETS[kernel.target].shared_bytes:

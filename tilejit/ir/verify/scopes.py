@@ -1,8 +1,7 @@
-"""What is visible at one place of a kernel, and what is known to be sound there.
+"""The variables visible at a point of a kernel, and the expressions verified there.
 
-Scopes lie in each other: that of the parameters, and one for each block around the place. What is sound stays so as
-long as all its variables are visible: until the innermost scope ends that defines one of them. So an expression is
-looked at once, however many statements have it.
+Scopes are nested: the parameters, then each enclosing block. A verified expression stays valid until the innermost
+scope of its variables ends, and until then isn't verified again.
 """
 
 from __future__ import annotations
@@ -11,25 +10,25 @@ from .. import nodes as ir
 
 __all__ = ["OUTERMOST", "Scopes"]
 
-#: the scope of what names no variables, and of the parameters
+#: the scope of the parameters, and of expressions without variables
 OUTERMOST = 0
 
 
 class Scopes:
-    """Those around the present place, the outermost first.
-
-    vars: the variables that are visible. of: the number of each one's scope. mutable: those that may be assigned.
-    sound: identities of expressions without a violation, each with the number of the scope that it ends with.
-    ending: of each scope, the identities of those that end with it.
-    gone: the views that started behind their bases, by name, where their scopes have ended.
-    """
+    """The scopes around the current point, outermost first."""
 
     def __init__(self) -> None:
+        #: the visible variables, by name
         self.vars: dict[str, ir.Var] = {}
+        #: the index of each visible variable's scope
         self.of: dict[str, int] = {}
+        #: the variables that may be assigned
         self.mutable: set[str] = set()
+        #: ids of expressions without violations -> index of the scope with which this ends
         self.sound: dict[int, int] = {}
+        #: per scope, the ids that end with it
         self.ending: list[list[int]] = [[]]
+        #: names of views at an offset whose scopes have ended
         self.gone: set[str] = set()
         self._names: list[list[str]] = [[]]
         self._views: list[list[str]] = [[]]
@@ -41,7 +40,7 @@ class Scopes:
         self.vars[var.name] = var
 
     def define_view(self, view: ir.Buffer) -> None:
-        """A view with an address of its own, which is computed where it is defined."""
+        """Define a view with an offset, which is computed at the definition."""
         self._views[-1].append(view.name)
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""Invariants of definitions and uses: of variables, buffers, expressions and places, at each level."""
+"""Invariants of definitions and uses of variables, buffers, expressions and places, at each level."""
 
 from __future__ import annotations
 
@@ -18,46 +18,45 @@ __all__ = ["Values"]
 
 
 class Values:
-    """What a kernel's text has defined and used so far.
-
-    is_tile: whether it is above lane level. takes_open: whether local tiles may be open.
-    defined: the names of all variables, visible or not. addressed: the local buffers that lie in memory.
-    unrolled: the variables of the unrolled loops around the present place, which may name registers.
-    in_branch: whether the present place may never be reached, as it stands in a branch.
-    used_vars, used_buffers: the names of what is used.
-    """
+    """The names that the kernel has defined and used so far."""
 
     def __init__(self, violations: Violations, is_tile: bool, *, takes_open: bool) -> None:
-        self.is_tile, self.takes_open = is_tile, takes_open
+        #: open or tile level
+        self.is_tile = is_tile
+        self.takes_open = takes_open
         self.violations, self.fault = violations, violations.fault
         self.scopes = Scopes()
         self._sound, self._ending = self.scopes.sound, self.scopes.ending
+        #: names of all variables, visible or not
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
+        #: names of the local buffers in memory
         self.addressed: set[str] = set()
+        #: variables of the enclosing unrolled loops, which may index registers
         self.unrolled: set[str] = set()
+        #: the current statement is in a branch, and so may never execute
         self.in_branch = False
         self.used_vars: set[str] = set()
         self.used_buffers: set[str] = set()
-        # identities of those that are the ones that were defined
+        # ids of buffers that equal their definitions
         self._sound_buffers: set[int] = set()
 
     def define(self, var: ir.Var, span: Span | None) -> None:
         if var.name in self.defined:
             self.fault(f"{var.name} is defined twice", span)
         if var.bounds is not None and var.bounds[0] > var.bounds[1]:
-            self.fault(f"{var.name} is in {var.bounds[0]}..{var.bounds[1]}, which is empty", span)
+            self.fault(f"{var.name} has empty bounds {var.bounds[0]}..{var.bounds[1]}", span)
         if var.multiple_of < 0:
-            self.fault(f"{var.name} is said to be a multiple of {var.multiple_of}", span)
+            self.fault(f"{var.name} can't be a multiple of {var.multiple_of}", span)
         if var.uniform and var.uniform not in SCOPES:
-            self.fault(f"{var.name} is said to be uniform over unknown scope {var.uniform!r}", span)
+            self.fault(f"{var.name} is uniform over unknown scope {var.uniform!r}", span)
         self.defined.add(var.name)
         self.scopes.define(var)
 
     def buffer(self, buffer: ir.Buffer, span: Span | None) -> None:
         if buffer.name in self.buffers:
             self.fault(f"buffer {buffer.name} is defined twice", span)
-        # lane IR addresses memory through vectors: extents and strides that it doesn't name are no parameters
+        # lane IR accesses memory through vectors, so it needs only those extents and strides that it uses itself
         if self.is_tile:
             strides = buffer.layout.strides if isinstance(buffer.layout, ir.Strided) else ()
             for size in (*buffer.shape, *strides):
@@ -75,15 +74,15 @@ class Values:
         if definition is None:
             self.fault(f"buffer {buffer.name} is used before its definition", span)
         elif definition is not buffer and definition != buffer:
-            self.fault(f"buffer {buffer.name} isn't the one that was defined", span)
+            self.fault(f"buffer {buffer.name} differs from its definition", span)
         elif buffer.start.name in self.scopes.gone:
             self.fault(f"buffer {buffer.start.name} is used outside the block that defines it", span)
         elif buffer.start.offset is None:
-            # any other is asked again: behind its block it isn't visible
+            # a view with an offset is checked at each use, as it isn't visible after its block
             self._sound_buffers.add(id(buffer))
 
     def var(self, var: ir.Var, span: Span | None) -> int:
-        """A use of a variable; returns its scope, as what follows does of expressions and places."""
+        """Verify a use of a variable and return its scope, as the methods for places and expressions below do."""
         self.used_vars.add(var.name)
         definition = self.scopes.vars.get(var.name)
         if definition is None:
@@ -94,7 +93,6 @@ class Values:
         return self.scopes.of.get(var.name, OUTERMOST)
 
     def place(self, place: ir.Element | ir.Vector, span: Span | None) -> int:
-        """The place of an access."""
         if isinstance(place, ir.Vector) and not self.is_tile:
             scope = self.vector(place, span)
         else:
@@ -138,7 +136,7 @@ class Values:
         return scope
 
     def value(self, expr: ir.Expr, dtype: DType, span: Span | None, what: str, whole: bool = False) -> None:
-        """An expression that must be of `dtype`; whole: it is the value of a `Let`, which may load."""
+        """Verify an expression that must be of `dtype`. whole: it is the value of a `Let`, and may load."""
         if expr.dtype != dtype:
             self.fault(f"{what} must be of {dtype}; got {expr.dtype}", expr.span or span)
         if whole and isinstance(expr, ir.Load):
@@ -147,7 +145,7 @@ class Values:
             self.expr(expr, span)
 
     def exprs(self, exprs: Iterable[ir.Expr], span: Span | None) -> int:
-        """Several expressions; returns the innermost scope."""
+        """Verify several expressions and return the innermost scope."""
         innermost = OUTERMOST
         for expr in exprs:
             scope = self._sound.get(id(expr))
@@ -155,7 +153,7 @@ class Values:
         return innermost
 
     def expr(self, expr: ir.Expr, span: Span | None) -> int:
-        """An expression that isn't known to be sound."""
+        """Verify an expression that isn't known to be sound."""
         scope, before = OUTERMOST, len(self.violations)
         match expr:
             case ir.Op():
@@ -178,7 +176,7 @@ class Values:
                 scope = self.expr(expr.x, expr.span or span) if inner is None else inner
             case ir.Special():
                 if expr.name not in ir.SPECIALS:
-                    self.fault(f"no special is called {expr.name!r}", expr.span or span)
+                    self.fault(f"unknown special register {expr.name!r}", expr.span or span)
             case ir.Load():
                 if self.is_tile or expr.place.buffer.space != "local":
                     message = f"a load of {expr.place.buffer.name} must be the whole value of a `Let`"
@@ -201,9 +199,9 @@ class Values:
         return scope
 
     def order(self, what: str, order: str, buffer: ir.Buffer, span: Span | None) -> None:
-        """What is wrong with how an access is ordered. what: its kind."""
+        """Verify the memory order of an access. what: its kind."""
         access = "an atomic update" if what == "atomic" else f"a {what}"
         if order not in ir.ORDERS[what]:
             self.fault(f"{access} has no order {order!r}", span)
         elif order and buffer.space not in ("global", "shared"):
-            self.fault(f"nobody else sees {buffer.name}: {access} of {buffer.space} memory has no order", span)
+            self.fault(f"{access} of {buffer.space} memory ({buffer.name}) has no order: it is private", span)

@@ -1,4 +1,4 @@
-"""What is wrong with a kernel, and where."""
+"""Violations of the IR's invariants."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Violation", "Violations"]
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One invariant that doesn't hold.
+    """One violated invariant.
 
-    message: what is wrong. span: the place in the user's source, or None where the node has none.
+    span: the location in the user's source, or None if the node has none.
     """
 
     message: str
@@ -23,9 +23,9 @@ class Violation:
 
 
 class Violations(list[Violation]):
-    """Those of a kernel, in the order in which they are found."""
+    """The violations of a kernel, in the order in which they are found."""
 
     def fault(self, message: str | None, span: Span | None) -> None:
-        """Adds what is wrong, unless it is None."""
+        """Record a violation, unless the message is None."""
         if message is not None:
             self.append(Violation(message, span))
