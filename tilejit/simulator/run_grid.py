@@ -162,7 +162,7 @@ class _GridRun:
     def chunk_ctas(self) -> int:
         """Return the CTAs per chunk: whole clusters, or the entire grid if the kernel may wait for other CTAs."""
         program = self.program
-        if program.courses.waits_for_ctas:
+        if program.control_flow.waits_for_ctas:
             return self.ctas
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
         ranks = prod(self.cluster)

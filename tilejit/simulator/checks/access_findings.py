@@ -51,7 +51,7 @@ class AccessFindings:
         #: copies by cp.async that have not been waited for
         self.in_flight: list[Batch] = []
         #: shared address, CTA of the chunk → the instruction that initialized the mbarrier there, or None
-        self.made_by: Callable[[int, int], int | None] = lambda address, cta: None
+        self.init_pc_of: Callable[[int, int], int | None] = lambda address, cta: None
         #: bulk copies, TMA and wgmma
         self.operations: Operations | None = None
 
@@ -115,7 +115,7 @@ class AccessFindings:
             return
         first = int(at[0])
         cta, offset = divmod(int(cells[first]) << region.shadow.cell_shift, region.stride)
-        init_pc = self.made_by(region.base + offset, cta)
+        init_pc = self.init_pc_of(region.base + offset, cta)
         init = f"\ninitialized at\n  {self.places.describe(init_pc)}" if init_pc is not None else ""
         self.findings.add(
             "barrier",

@@ -79,11 +79,12 @@ class LateWaiters:
         for x in self.of.get(barrier, []):
             late = np.flatnonzero((done & (barrier.phase == x.phase + 2))[cta_of[x.positions]])
             if late.size:
-                late = late[~self.order.tells(coming, x.positions[late], x.event)]
+                late = late[~self.order.includes(coming, x.positions[late], x.event)]
             led = late[x.leaders[late] >= 0]
             if led.size:
-                known = [bool(self.order.tells(coming, x.leaders[k : k + 1], int(x.led[k]))[0]) for k in led.tolist()]
-                late = np.setdiff1d(late, led[known])
+                late = np.setdiff1d(late, led[[
+                    bool(self.order.includes(coming, x.leaders[k : k + 1], int(x.led[k]))[0]) for k in led.tolist()
+                ]])
             if late.size:
                 self.report(barrier, x, x.positions[late])
 

@@ -115,7 +115,7 @@ class HappensBefore:
             warp = self.lanes.full["chunk_warp"][positions]
             self.flags.share_runs(positions, np.flatnonzero(np.diff(warp, prepend=-1)))
 
-    def lanes_meet(self, positions: Index, groups: Index) -> None:
+    def lane_barrier(self, positions: Index, groups: Index) -> None:
         """Synchronize threads with equal numbers in `groups`, which are lanes of one warp."""
         now = self.tick(0)
         if self.lane_clock is None:
@@ -154,7 +154,7 @@ class HappensBefore:
                     frontiers[cta] = row
         return Message(rows, frontiers)
 
-    def told_to(self, message: Message, rank: int | None = None) -> Message:
+    def redirect(self, message: Message, rank: int | None = None) -> Message:
         """Redirect a message from the releasing CTAs to the CTA of one rank of their clusters, or to all."""
         rows = message.rows.reshape(message.rows.shape[0], -1, self.lanes.ranks, message.rows.shape[-1])
         redirected = np.zeros_like(rows)
@@ -168,7 +168,7 @@ class HappensBefore:
                 frontiers[other] = row if before is None else np.maximum(widened(before), widened(row))
         return Message(redirected.reshape(message.rows.shape), frontiers)
 
-    def unseen(self, message: Message, agents: bool) -> Message:
+    def execution_only(self, message: Message, agents: bool) -> Message:
         """Reduce a message to the events known to be executed, without making their accesses visible.
 
         agents: keep the accesses of agents that write only shared memory.
@@ -181,7 +181,7 @@ class HappensBefore:
                 rows[plane, :, hidden] = 0
         return Message(rows, {})
 
-    def has_come(self, thread: int, event: int, by: Index) -> NDArray[np.bool_]:
+    def has_executed(self, thread: int, event: int, by: Index) -> NDArray[np.bool_]:
         """Return whether each thread at `by` knows that a thread of its cluster has executed an event."""
         clocks = self.need_clocks()
         assert clocks.executed is not None, "clusters of several CTAs have this plane"
@@ -222,7 +222,7 @@ class HappensBefore:
             if here.size:
                 self.flags.learn(row, here)
 
-    def tells(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
+    def includes(self, message: Message, positions: Index, event: int) -> NDArray[np.bool_]:
         """Return whether a message to each thread's own CTA includes an event of that thread."""
         clocks = self.need_clocks()
         rows = clocks.widened(message.rows)[GENERIC]

@@ -42,8 +42,10 @@ class UnusedRead:
 class Replicas:
     """Decides whether anything uses what racy loads of a chunk have read."""
 
-    def __init__(self, courses: ControlFlow, precedence: Precedence, findings: Findings, places: PtxPlaces) -> None:
-        self.courses = courses
+    def __init__(
+        self, control_flow: ControlFlow, precedence: Precedence, findings: Findings, places: PtxPlaces
+    ) -> None:
+        self.control_flow = control_flow
         self.precedence = precedence
         self.order = precedence.order
         self.findings = findings
@@ -98,8 +100,8 @@ class Replicas:
             loads.update(pc for pc, event in shadow.read_by.items() if event >= since)
         result: set[int] = set()
         for pc in loads:
-            ordinary = self.courses.function.body[pc].root in ("ld", "ldu") and not facts.strong[pc]
-            stores = self.courses.stores_of(pc) if ordinary and not facts.constant[pc] else None
+            ordinary = self.control_flow.function.body[pc].root in ("ld", "ldu") and not facts.strong[pc]
+            stores = self.control_flow.stores_of(pc) if ordinary and not facts.constant[pc] else None
             if stores is None:
                 return None
             result |= stores
@@ -122,7 +124,7 @@ class Replicas:
             load, readers, writers = site.pc, me, records
             if site.kind == "load":
                 stores = self.stores_of(load, shadow, None)
-        if stores is None or (site.pc if did == "read" else pc) not in (self.courses.stores_of(load) or ()):
+        if stores is None or (site.pc if did == "read" else pc) not in (self.control_flow.stores_of(load) or ()):
             return np.zeros(cells.size, bool), frozenset()
         harmless = (records & KIND == 0) & (self.order.home(actors_of(records))[0] == ctas)
         until = np.full(cells.size, self.order.event) if did == "read" else records >> HALF

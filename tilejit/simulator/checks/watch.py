@@ -33,7 +33,7 @@ class Watch:
         precedence = Precedence(self.order, facts)
         report = AccessFindings(
             lanes, places, findings, precedence, Definedness(program, lanes, places, findings), program.sites,
-            Replicas(program.courses, precedence, findings, places),
+            Replicas(program.control_flow, precedence, findings, places),
         )
         self.checker = AccessChecker(self.order, report)
 

@@ -66,7 +66,7 @@ class ControlFlow:
         self.stores_from: dict[int, frozenset[int] | None] = {}
 
     @cached_property
-    def ways_out(self) -> frozenset[int]:
+    def exit_only(self) -> frozenset[int]:
         """The blocks from which all paths leave the kernel without a loop or barrier."""
         result: set[int] = set()
         for _ in self.blocks:
@@ -115,15 +115,15 @@ class ControlFlow:
     @cached_property
     def waiting(self) -> frozenset[BackEdge]:
         """The back edges of loops that may wait for other threads."""
-        return frozenset(self.looks)
+        return frozenset(self.waiting_loops)
 
     @cached_property
     def waits_for_ctas(self) -> bool:
         """True if some loop may wait for other CTAs."""
-        return any(self.looks.values())
+        return any(self.waiting_loops.values())
 
     @cached_property
-    def looks(self) -> dict[BackEdge, bool]:
+    def waiting_loops(self) -> dict[BackEdge, bool]:
         """Back edge of a loop that may wait for other threads → True if it may wait for other CTAs."""
         reads = [site for site in self.sites if site.kind != "store"]
         ordered = {site.pc: site.space != "shared" for site in reads if site.strong}
@@ -143,7 +143,7 @@ class ControlFlow:
         return site.kind == "barrier" and "_wait" in self.function.body[site.pc].suffix
 
     @cached_property
-    def unheeded(self) -> frozenset[int]:
+    def unread_waits(self) -> frozenset[int]:
         """The waits for a phase of an mbarrier whose result no instruction reads."""
         waits = {site.pc for site in self.sites if self.is_wait(site)}
         return frozenset(

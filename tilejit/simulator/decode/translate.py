@@ -83,7 +83,7 @@ class Program:
     skippable: dict[str, int]
     #: blocks whose first instruction whole warpgroups execute together
     of_warpgroups: frozenset[int]
-    courses: ControlFlow
+    control_flow: ControlFlow
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
@@ -262,7 +262,7 @@ class _Translator:
             product_registers=self.product_registers,
             skippable=names.skippable,
             of_warpgroups=frozenset(b.index for b in blocks if b.warps > 1),
-            courses=ControlFlow(self.function, blocks, names.sites, names.slots, live),
+            control_flow=ControlFlow(self.function, blocks, names.sites, names.slots, live),
         )
 
 

@@ -166,7 +166,7 @@ class Units:
         part = np.flatnonzero(~whole)
         if part.size:
             warp = self.lanes.get("chunk_warp")[part]
-            order.lanes_meet(positions[part], warp << 32 | masks[part].astype(np.int64))
+            order.lane_barrier(positions[part], warp << 32 | masks[part].astype(np.int64))
 
     def fence(self, sem: str, wide: bool) -> None:
         if self.order is not None:
