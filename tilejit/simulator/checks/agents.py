@@ -109,7 +109,7 @@ class Agents:
         return event
 
     def news(self, agent: Hashable, cta: int, event: int, issued: Index | None = None) -> Message:
-        """Return what a wait for an agent's event orders before the waiter. issued: see `issued`, at the issue."""
+        """Return the message that a wait for an agent's event acquires. issued: the issuer's `issued` at the issue."""
         clocks = self.order.need_clocks()
         column = clocks.agent_column(agent, cta)
         message = self.order.nothing()

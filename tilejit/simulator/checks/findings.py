@@ -104,7 +104,7 @@ class Findings:
         return earlier
 
     def escalate(self, finding: Finding, instructions: Sequence[int], hint: str) -> None:
-        """Turn a collected warning into an error."""
+        """Promote a collected warning to an error."""
         if not self.collect:
             raise RULES[finding.rule](finding.message, hint=hint, instructions=instructions, threads=finding.threads)
         finding.level = "error"

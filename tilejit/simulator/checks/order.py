@@ -31,7 +31,7 @@ from .release_acquire import ReleaseAcquire
 
 @dataclass(slots=True)
 class Message:
-    """What a barrier of a part of a CTA orders before its waiters."""
+    """The events that a barrier of a part of a CTA orders before its waiters."""
 
     #: of the clocks, for each CTA of the chunk
     rows: RowOfEach
@@ -210,7 +210,7 @@ class HappensBefore:
             other = frontiers.get(cta)
             widened = self.flags.frontiers.widened
             frontiers[cta] = row if other is None else np.maximum(widened(row), widened(other))
-        # one by one, because a ufunc's own reduction would first copy them all
+        # one by one, because np.maximum.reduce would first copy them all
         return Message(reduce(np.maximum, (clocks.widened(x.rows) for x in messages)), frontiers)
 
     def learn(self, positions: Index, message: Message) -> None:
@@ -287,7 +287,7 @@ class HappensBefore:
         return bool((newest <= self.need_clocks().seen_of_all_warps(PROXY_PLANES[space], by)).all())
 
     def ordered(self, thread: Index, events: Index, by: Index) -> NDArray[np.bool_]:
-        """Return whether each event of a thread happens before what the thread of `by` does now."""
+        """Return whether each event of a thread happens before the next event of the thread in `by`."""
         cta, warp = self.home(thread)
         mine = self.position(by)
         my_cta, my_warp = self.lanes.full["cta"][mine], self.lanes.full["warp"][mine]

@@ -1,4 +1,4 @@
-"""Compression of rows that differ little from their predecessors, as when threads update one location in turn."""
+"""Compression of rows that differ little from their predecessors, as when threads update one location one by one."""
 
 from __future__ import annotations
 

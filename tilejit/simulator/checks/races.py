@@ -195,7 +195,7 @@ class AccessChecker:
             claim = old < base
             free = np.count_nonzero(claim) == claim.size
         if not free:
-            # strong reads don't replace ordinary ones, nor ordinary ones those of ld.global.nc, which race with more
+            # a read replaces only reads that race with no more accesses: strong < ordinary < ld.global.nc
             if not shadow.shared and not strong and not self.facts.any_constant:
                 claim |= self.precedence.before_my_barrier(old, me)
             # the first reader stays the first; its record is updated to its latest read
@@ -372,7 +372,7 @@ class AccessChecker:
         shadow.mark(cells, BARRIER)
 
     def free_barriers(self, region: MemoryRegion, cells: Index, threads: Index, site: Site) -> None:
-        """Turn the cells of mbarriers into unwritten ordinary memory. cells: a row for each thread."""
+        """Make the cells of mbarriers ordinary memory, unwritten. cells: a row for each thread."""
         shadow: Shadow = region.shadow
         me = np.repeat(self.lanes.get("gid")[threads], cells.shape[1])
         cells = cells.reshape(-1)

@@ -99,7 +99,7 @@ class Shadow:
         self.read_by: dict[int, int] = {}
 
     def mark(self, cells: Index, mark: np.uint64) -> None:
-        """Replace the last writes of cells by a mark, which is no event."""
+        """Replace the last writes of cells by UNWRITTEN, IN_FLIGHT or BARRIER."""
         self.writes[cells] = mark
         self.wrote = FOREVER
 

@@ -27,8 +27,8 @@ from .records import Shadow
 if TYPE_CHECKING:
     from .order import HappensBefore
 
-# Kinds of fences of which the last is kept: of any scope, of a scope that includes all CTAs, and sequentially
-# consistent ones of such a scope.
+# Kinds of fences; the last of each is kept: all fences, those whose scope includes all CTAs, and of these the
+# sequentially consistent ones.
 ANY, WIDE, CONSISTENT = 0, 1, 2
 
 
@@ -182,7 +182,7 @@ class ReleaseAcquire:
         self.frontier[positions] = self.frontiers.joined(self.frontier[positions], numbers)
 
     def past(self, positions: Index, kind: int | None = None, whole: NDArray[np.bool_] | None = None) -> Rows:
-        """Return rows of what happened before each thread's last fence of a kind, or before now.
+        """Return rows of all that happens before each thread's last fence of a kind, or before now.
 
         whole: which threads' entire warp has executed that fence together.
         """
@@ -213,7 +213,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours(self, positions: Index, events: Index) -> list[tuple[Index, Index, Index]]:
-        """Return (index into `positions`, column, event) for what barriers of a part of a warp order before threads.
+        """Return (index into `positions`, column, event) of lanes that a barrier of part of a warp orders before threads.
 
         events: the latest event to include, for each thread.
         """
@@ -229,7 +229,7 @@ class ReleaseAcquire:
         return result
 
     def known_by_clocks(self, clocks: Clocks, positions: Index) -> Rows:
-        """Return rows of what barriers of a part of their CTAs have ordered before threads."""
+        """Return the events that `clocks` orders before threads, as rows."""
         leaves = self.neighbours_in_clocks(clocks, positions)
         rows = np.zeros((positions.size, self.frontiers.width), np.uint32)
         for at, columns, until in leaves:
@@ -237,7 +237,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours_in_clocks(self, clocks: Clocks, positions: Index) -> list[tuple[Index, Index, Index]]:
-        """Return (index into `positions`, column, event) for what `clocks` orders before threads."""
+        """Return (index into `positions`, column, event) of all that `clocks` orders before threads."""
         full = self.lanes.full
         cta, mine = clocks.ctas_and_warps(positions)
         view = clocks.views[GENERIC][cta, mine]

@@ -1,4 +1,4 @@
-"""Races with loads whose values nothing uses.
+"""Races with loads whose values are unused.
 
 Compilers replicate small tiles over the warps of a CTA: several threads load a location by one instruction and compute
 the same, and one of them stores the result there. The store races with the other threads' loads, which is harmless as
@@ -40,7 +40,7 @@ class UnusedRead:
 
 
 class Replicas:
-    """Decides whether anything uses what racy loads of a chunk have read."""
+    """Decides whether the values of racy loads of a chunk are used."""
 
     def __init__(
         self, control_flow: ControlFlow, precedence: Precedence, findings: Findings, places: PtxPlaces
@@ -82,7 +82,7 @@ class Replicas:
                 self.findings.escalate(read.finding, key, read.hint)
 
     def watch(self, finding: Finding, key: tuple[int, int], hint: str, readers: Record, stores: frozenset[int]) -> None:
-        """Turn a warning into an error if one of the readers executes one of the stores. key: both instructions."""
+        """Promote a warning to an error if one of the readers executes one of the stores. key: both instructions."""
         read = self.unused.get(key)
         if read is None:
             read = self.unused[key] = UnusedRead(finding, hint, np.zeros(self.lanes.total, bool), set())

@@ -252,7 +252,7 @@ class BlockWriter:
         return self.source(self.ins.operands[index], dtype, ptx_type)
 
     def exactly(self, count: int) -> tuple[str, ...]:
-        """Return the operands, of which there must be `count`."""
+        """Check the number of operands, and return them."""
         if len(self.ins.operands) != count:
             self.fail(f"expected {count} operands, got {len(self.ins.operands)}")
         return self.ins.operands
@@ -264,7 +264,7 @@ class BlockWriter:
             self.emit_touched()
 
     def end(self) -> None:
-        """Check that there are no excess operands."""
+        """Check that the entry has read all operands."""
         if 0 <= self.highest < len(self.ins.operands) - 1:
             got, opcode = len(self.ins.operands), self.ins.root + self.ins.suffix
             self.fail(f"{opcode} takes {self.highest + 1} operands, got {got}")

@@ -89,6 +89,6 @@ def multiplied(form: ProductForm, a: Doubles, b: Doubles, c: NDArray[Any] | None
     total = a @ b.swapaxes(-1, -2)
     if form.sign_a * form.sign_b < 0:
         np.negative(total, out=total)
-    # adding 0.0 turns a sum of only -0 into +0
+    # adding 0.0 makes a sum of only -0 positive
     total += 0.0 if c is None else c
     return rounded(total, form.d, form.saturate)
