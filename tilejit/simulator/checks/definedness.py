@@ -42,13 +42,15 @@ _COLLECTIVES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "wmm
 
 @dataclass(slots=True)
 class StoreNote:
-    """A store to checked memory. cells: a row for each thread of `positions`. old: the previous `view[index]`."""
+    """A store to checked memory."""
 
     region: MemoryRegion
+    #: a row for each thread of `positions`
     cells: Index
     positions: Index
     view: NDArray[Any]
     index: Index
+    #: the previous view[index]
     old: NDArray[Any]
 
 

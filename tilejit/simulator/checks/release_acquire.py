@@ -213,7 +213,7 @@ class ReleaseAcquire:
         return rows
 
     def neighbours(self, positions: Index, events: Index) -> list[tuple[Index, Index, Index]]:
-        """Return (index into `positions`, column, event) of lanes that a barrier of part of a warp orders before threads.
+        """Return (index into `positions`, column, event) of lanes that partial warp barriers order before threads.
 
         events: the latest event to include, for each thread.
         """

@@ -229,7 +229,10 @@ def popc(a: PerThread) -> PerThread:
 
 
 def bfind(a: PerThread, shift_amount: str | None) -> PerThread:
-    """Return the position of the highest bit that differs from the sign, 0xffffffff if there is none."""
+    """Return the position of the highest bit that differs from the sign, 0xffffffff if there is none.
+
+    shift_amount: if set, return the left shift that moves this bit to the top instead.
+    """
     size = a.dtype.itemsize
     bits = a.view(_UNSIGNED[size])
     if a.dtype.kind == "i":
