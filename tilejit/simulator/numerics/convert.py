@@ -86,7 +86,7 @@ def f64_to(x: PerThread, target: str, mode: str) -> PerThread:
     if target == "f32":
         return floats.canonical(x.astype(F4)) if mode == "rn" else directed.narrow_directed(x, mode)
     if mode == "rn":
-        return floats.f64_to_bf16(x) if target == "bf16" else floats.f64_to_f16(x)
+        return floats.f64_to_bf16(x) if target == "bf16" else floats.to_f16(x)
     return _narrow_by_bits(floats.f64_to_f32_odd(x), target, mode)
 
 
@@ -96,7 +96,7 @@ def _narrow_by_bits(x: PerThread, target: str, mode: str) -> PerThread:
         near = floats.f32_to_bf16(x)
         back = bf16_to_f32(near)
     else:
-        near = floats.f32_to_f16(x).view(U2)
+        near = floats.to_f16(x).view(U2)
         back = near.view(F2).astype(F4)
     down = mode == "rm" or mode == "rz"
     negative = np.signbit(x)
@@ -126,7 +126,7 @@ def float_to_float(x: PerThread, target: str, mode: str) -> PerThread:
         return x
     wide = x.astype(F4)
     if mode == "rn":
-        return floats.f32_to_bf16(wide) if target == "bf16" else floats.f32_to_f16(wide)
+        return floats.f32_to_bf16(wide) if target == "bf16" else floats.to_f16(wide)
     return _narrow_by_bits(wide, target, mode)
 
 
@@ -236,20 +236,16 @@ def half_modified(function: Any, t: str, lane: Any, flags: tuple[str, ...], *ope
 
     def apply(*values: PerThread) -> PerThread:
         if "ftz" in flags:
-            values = tuple(_ftz16(v) for v in values)
+            values = tuple(floats.ftz(v) for v in values)
         result = function(*values)
         if "sat" in flags:
             result = floats.saturate(result)
         if "relu" in flags:
             wide = bf16_to_f32(result) if lane == U2 else result
             result = sel((wide > 0) | (wide != wide), result, result.dtype.type(0))
-        return _ftz16(result) if "ftz" in flags else result
+        return floats.ftz(result) if "ftz" in flags else result
 
     return floats.halves(apply, lane, *operands) if t.endswith("x2") else apply(*operands)
-
-
-def _ftz16(x: PerThread) -> PerThread:
-    return sel(np.abs(x) < F2(2.0**-14), np.copysign(F2(0), x), x)
 
 
 FUNCTIONS = functions_of(globals())

@@ -24,9 +24,9 @@ _TINY32 = np.finfo(F4).tiny
 
 
 def ftz(x: PerThread) -> PerThread:
-    """Flush subnormal float32 to zero of the same sign."""
-    small = np.abs(x) < _TINY32
-    return x if not np.count_nonzero(small) else sel(small, np.copysign(F4(0), x), x)
+    """Flush subnormals to zero of the same sign."""
+    small = np.abs(x) < np.finfo(x.dtype).tiny
+    return x if not np.count_nonzero(small) else sel(small, np.copysign(x.dtype.type(0), x), x)
 
 
 def saturate(x: PerThread) -> PerThread:
@@ -61,13 +61,6 @@ def f64_to_f32_odd(x: PerThread) -> PerThread:
     bits = near.view(U4)
     toward_zero = sel(inexact & (np.abs(back) > np.abs(x)), bits - U4(1), bits)
     return sel(inexact, toward_zero | U4(1), toward_zero).view(F4)
-
-
-def f32_to_f16(x: PerThread) -> PerThread:
-    """Convert float32 to float16; NaN gives 0x7fff."""
-    r = x.astype(F2)
-    nan = x != x
-    return r if not np.count_nonzero(nan) else sel(nan, NAN16.view(F2), r)
 
 
 def two_sum(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
@@ -205,10 +198,10 @@ def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThre
 
 def fma_f16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     """fma.rn.f16. The product is exact in float64, and the sum is rounded to odd."""
-    return f64_to_f16(add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)))
+    return to_f16(add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)))
 
 
-def f64_to_f16(x: PerThread) -> PerThread:
+def to_f16(x: PerThread) -> PerThread:
     """Convert float64 or float32 to float16, to nearest even; NaN gives 0x7fff."""
     r = x.astype(F2)
     nan = r != r
@@ -220,16 +213,11 @@ def fma_bf16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     return f64_to_bf16(add_odd(product, bf16_to_f32(c).astype(F8)))
 
 
-def add_f16(a: PerThread, b: PerThread) -> PerThread:
-    return f64_to_f16(a.astype(F4) + b.astype(F4))
+def _in_f32(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
+    return lambda a, b: to_f16(function(a.astype(F4), b.astype(F4)))
 
 
-def sub_f16(a: PerThread, b: PerThread) -> PerThread:
-    return f64_to_f16(a.astype(F4) - b.astype(F4))
-
-
-def mul_f16(a: PerThread, b: PerThread) -> PerThread:
-    return f64_to_f16(a.astype(F4) * b.astype(F4))
+add_f16, sub_f16, mul_f16 = map(_in_f32, (np.add, np.subtract, np.multiply))
 
 
 def add_bf16(a: PerThread, b: PerThread) -> PerThread:
@@ -376,25 +364,21 @@ def rsqrt_f64(x: PerThread) -> PerThread:
 
 def rcp_ftz_f64(x: PerThread) -> PerThread:
     """rcp.approx.ftz.f64, which uses only the upper 32 bits of operand and result, as rsqrt.approx.ftz.f64 does."""
-    return _upper(_ftz64(F8(1) / _upper(_ftz64(x))))
+    return _upper(ftz(F8(1) / _upper(ftz(x))))
 
 
 def rsqrt_ftz_f64(x: PerThread) -> PerThread:
-    return _upper(F8(1) / np.sqrt(_upper(_ftz64(x))))
+    return _upper(F8(1) / np.sqrt(_upper(ftz(x))))
 
 
 def _upper(x: PerThread) -> PerThread:
     return (x.view(U8) & U8(0xFFFFFFFF00000000)).view(F8)
 
 
-def _ftz64(x: PerThread) -> PerThread:
-    return sel(np.abs(x) < F8(2.0**-1022), np.copysign(F8(0), x), x)
-
-
 def through_f32(function: Callable[[PerThread], PerThread]) -> dict[str, Callable[[PerThread], PerThread]]:
     """Return the float16 and bfloat16 forms of a float32 approximation."""
     return {
-        "f16": lambda x: f32_to_f16(function(x.astype(F4))),
+        "f16": lambda x: to_f16(function(x.astype(F4))),
         "bf16": lambda x: f32_to_bf16(function(bf16_to_f32(x))),
     }
 

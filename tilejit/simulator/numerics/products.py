@@ -108,7 +108,7 @@ def rounded(total: Doubles, element: str, saturate: bool) -> NDArray[Any]:
         result: NDArray[Any] = floats.canonical(total.astype(np.float32))
         return result
     if element == "f16":
-        half: NDArray[Any] = floats.f64_to_f16(total)
+        half: NDArray[Any] = floats.to_f16(total)
         return half
     if saturate:
         total = np.clip(total, -(2.0**31), 2.0**31 - 1)
