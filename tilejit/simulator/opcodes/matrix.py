@@ -18,9 +18,9 @@ _REGISTERS = {
 _DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
-def rows(e: BlockWriter, m: Match, kind: str, operand: str) -> tuple[str, str]:
-    """Return (number, address) of the 16-byte rows of matrices; a generic address must be in shared memory."""
-    number, address = site(e, kind, {"space": "shared"}, operand, _ROW_SHIFT, "V16")
+def shared_site(e: BlockWriter, m: Match, kind: str, operand: str, shift: int, dtype: str) -> tuple[str, str]:
+    """Register an access to shared memory, also by a generic address. Return (number, address in shared memory)."""
+    number, address = site(e, kind, {"space": "shared"}, operand, shift, dtype)
     if m["space"]:
         return number, address
     if e.names.sites[-1].address_dtype != "u8":
@@ -33,7 +33,7 @@ def ldmatrix(e: BlockWriter, m: Match) -> None:
     targets, source = e.exactly(2)
     registers = vector(targets)
     check_count(e, registers, int(m["num"]))
-    number, address = rows(e, m, "load", source)
+    number, address = shared_site(e, m, "load", source, _ROW_SHIFT, "V16")
     trans = m["trans"] is not None
     values = e.temp(f"S.matrices.ldmatrix({number}, {address}, {len(registers)}, {trans}, {e.pc})")
     for i, register in enumerate(registers):
@@ -45,7 +45,7 @@ def stmatrix(e: BlockWriter, m: Match) -> None:
     registers = vector(sources)
     check_count(e, registers, int(m["num"]))
     values = ", ".join(e.source(x, "u4") for x in registers)
-    number, address = rows(e, m, "store", target)
+    number, address = shared_site(e, m, "store", target, _ROW_SHIFT, "V16")
     e.stmt(f"S.matrices.stmatrix({number}, {address}, ({values},), {m['trans'] is not None}, {e.pc})")
 
 

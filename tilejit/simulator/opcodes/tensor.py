@@ -5,18 +5,13 @@ from __future__ import annotations
 from ..decode.emitter import BlockWriter, Entries, Match, statement, vector
 from ..machine.tensor_layout import COLUMNS, SHAPES
 from .copies import literal
-from .matrix import check_count
-from .memory import address, site
-from .move import WINDOWS
+from .matrix import check_count, shared_site
+from .memory import address
 
 
 def alloc(e: BlockWriter, m: Match) -> None:
     target, columns = e.exactly(2)
-    number, value = site(e, "store", {"space": "shared"}, target, 2, "u4")
-    if not m["space"]:
-        if e.names.sites[-1].address_dtype != "u8":
-            e.fail("a generic address has 64 bits")
-        value = f"({value} - {e.names.constant(WINDOWS['shared'], 'u8')})"
+    number, value = shared_site(e, m, "store", target, 2, "u4")
     e.stmt(f"S.tmem.alloc({number}, {value}, {e.source(columns, 'u4')}, {e.pc})")
 
 
