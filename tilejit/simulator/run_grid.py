@@ -71,7 +71,7 @@ def run(
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
     if on_finding not in ("raise", "collect"):
-        raise LaunchError(f"on_finding is 'raise' or 'collect', got {on_finding!r}")
+        raise LaunchError(f"on_finding must be 'raise' or 'collect', got {on_finding!r}")
     grid, block = _three(grid, "grid", 0 if may_be_empty else 1), _three(block, "block")
     launch = _GridRun(program, grid, block, checks, profile, locate, write, resident or Resident())
     launch.findings.collect = on_finding == "collect"

@@ -117,7 +117,7 @@ class Definedness:
         for step in steps:
             self.follow(step, positions)
         if block.predicate and block.predicate in self.marks:
-            self.use(block.predicate, block.end_pc, positions, "decides a branch by it")
+            self.use(block.predicate, block.end_pc, positions, "branches on it")
         self.reads.clear()
         self.stores.clear()
         self.selected.clear()
@@ -137,7 +137,7 @@ class Definedness:
     def follow(self, step: Step, positions: Index) -> None:
         """Propagate marks through one instruction."""
         for name in step.addresses:
-            self.use(name, step.pc, positions, "takes it for an address")
+            self.use(name, step.pc, positions, "uses it as an address")
         if step.root in _COLLECTIVES:
             # a lane whose value no lane reads may have skipped the write; lanes that read it get the mark
             ignored = self.skips.values() if step.root == "shfl" else ()

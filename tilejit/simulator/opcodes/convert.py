@@ -46,14 +46,14 @@ def float_to_float(e: BlockWriter, m: Match) -> None:
     value = _float_source(e, m)
     if mode in ("rni", "rzi", "rmi", "rpi"):
         if t != s:
-            e.fail("rounding to an integer keeps the type")
+            e.fail("rounding to an integer must keep the type")
         expression = f"round_integral({value}, {mode!r})"
         if t == "bf16":
             expression = f"f32_to_bf16({expression})"
     else:
         narrows = {"f64": 3, "f32": 2, "f16": 1, "bf16": 1}
         if narrows[t] < narrows[s] and not mode:
-            e.fail("a conversion that loses bits needs a rounding")
+            e.fail("a narrowing conversion needs a rounding mode")
         expression = f"float_to_float({value}, {t!r}, {mode or 'rn'!r})"
     if m["ftz"] and t == "f32":
         expression = f"ftz({expression})"

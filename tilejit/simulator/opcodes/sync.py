@@ -22,7 +22,7 @@ def barrier(e: BlockWriter, m: Match) -> None:
     result = operands.pop(0) if how == "red" else ""
     predicate = operands.pop() if how == "red" else ""
     if how == "red" and not operands:
-        e.fail("bar.red takes a barrier")
+        e.fail("bar.red needs a barrier")
     number = e.source(operands[0], "u4")
     count = e.source(operands[1], "u4") if len(operands) > 1 else "None"
     aligned = e.ins.root == "bar" or m["aligned"] is not None
