@@ -456,7 +456,7 @@ Entry = Callable[[BlockWriter, Match], None]
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How closely an instruction follows the PTX ISA."""
+    """The accuracy of an instruction, relative to the PTX ISA."""
 
     #: "exact", "approximate" or "unsupported"
     kind: str = "exact"
