@@ -170,11 +170,11 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a stage overwritten": Mistake(
         without(RING, "        ring[i].acquire()\n", ""), RaceError, "race in shared memory",
-        "C[k, tj.lane_id()] = s[ring[i].stage, tj.lane_id()]", "let a barrier lie between", threads=64,
+        "C[k, tj.lane_id()] = s[ring[i].stage, tj.lane_id()]", "put a barrier between them", threads=64,
     ),
     "another stage than the step's": Mistake(
         without(without(RING, "s[ring[i].stage", "s[k % 2"), "alloc_ring(2)", "alloc_ring(3)"), RaceError,
-        "race in shared memory", "s[k % 2, tj.lane_id()] = tj.float32(k)", "let a barrier lie between", threads=64,
+        "race in shared memory", "s[k % 2, tj.lane_id()] = tj.float32(k)", "put a barrier between them", threads=64,
     ),
     "fewer steps are consumed": Mistake(
         without(RING, "else:\n    for k in range(4)", "else:\n    for k in range(1)"), DeadlockError,

@@ -93,9 +93,9 @@ class Clusters:
         self.pending[positions] = self.phase[self.home[positions]]
         self.arrived[positions] = pc
         if self.order is not None:
-            message = self.order.told_to(self.order.release(positions))
+            message = self.order.redirect(self.order.release(positions))
             if not releases:
-                message = self.order.unseen(message, agents=False)
+                message = self.order.execution_only(message, agents=False)
             self.coming = message if self.coming is None else self.order.joined([self.coming, message])
         self.complete()
 

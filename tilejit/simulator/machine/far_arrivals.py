@@ -110,7 +110,7 @@ class FarArrivals:
             maker = int(gid[barrier.init_position[cta]])
             known = order.ordered(np.full(here.size, maker), np.full(here.size, barrier.init_event[cta]), gid[here])
             if barrier.published[cta]:
-                known |= order.has_come(maker, int(barrier.published[cta]), here)
+                known |= order.has_executed(maker, int(barrier.published[cta]), here)
             wrong = np.flatnonzero(~known)
             if wrong.size:
                 what = f"of CTA {self.coordinates(cta)} is used without being ordered after its initialization"
@@ -156,8 +156,8 @@ class FarArrivals:
         def release(barrier: MBarrier, threads: Index) -> None:
             if order is None:
                 return
-            message = order.told_to(order.release(self.lanes.positions()[threads]), rank)
-            mbarriers.add_release(barrier, order.unseen(message, agents=bool(releases)))
+            message = order.redirect(order.release(self.lanes.positions()[threads]), rank)
+            mbarriers.add_release(barrier, order.execution_only(message, agents=bool(releases)))
             if releases == "cluster":
                 mbarriers.add_release(barrier.wide, message)
 

@@ -54,7 +54,7 @@ class Machine(Units):
         self.held: dict[int, Index] = {}
         self.current = 0
         self.schedule = Schedule(settings.schedule, lanes, program.of_warpgroups)
-        self.waiting = program.courses.waiting
+        self.waiting = program.control_flow.waiting
         self.loops = Loops()
         # of the values that decide whether loops go on, and of all registers and memory
         self.stuck_checks = (Standstill(), Standstill())
@@ -124,7 +124,7 @@ class Machine(Units):
 
         Compilers' own checks end a thread like that, often in the last block of the text.
         """
-        while numbers := self.program.courses.ways_out & self.ready.keys():
+        while numbers := self.program.control_flow.exit_only & self.ready.keys():
             number = min(numbers)
             try:
                 self.step(number, self.ready.pop(number))
@@ -227,7 +227,7 @@ class Machine(Units):
             return
         waits = target <= origin and (
             (origin, target) in self.waiting
-            or self.loops.repeats(target, group, target in self.program.courses.endless, self.deciding_values)
+            or self.loops.repeats(target, group, target in self.program.control_flow.endless, self.deciding_values)
         )
         self.merge(self.parked if waits else self.ready, target, group)
 
@@ -298,7 +298,7 @@ class Machine(Units):
             return False
         delivered = self.operations.deliver_one()
         if self.parked:
-            if self.program.courses.endless.issuperset(self.parked):
+            if self.program.control_flow.endless.issuperset(self.parked):
                 self.report_endless()
             if not delivered and self.is_stuck():
                 self.report_deadlock()
@@ -316,12 +316,12 @@ class Machine(Units):
             # some thread has exited, which bounds how often this happens: no need to watch memory yet
             self.living = living
             return False
-        watched = self.access.watch(self.program.courses.loads)
+        watched = self.access.watch(self.program.control_flow.loads)
         groups = [*self.parked.items(), *self.held.items(), *self.barriers.arrived()]
-        courses = self.program.courses
+        control_flow = self.program.control_flow
         deciding, whole = self.stuck_checks
-        return deciding.reached(watched.events, lambda: self.state(groups, courses.deciding)) or whole.reached(
-            watched.changes, lambda: self.state(groups, courses.live_slots)
+        return deciding.reached(watched.events, lambda: self.state(groups, control_flow.deciding)) or whole.reached(
+            watched.changes, lambda: self.state(groups, control_flow.live_slots)
         )
 
     def state(
@@ -339,9 +339,9 @@ class Machine(Units):
 
     def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
         """Return (slot, value) of a group's registers that decide how the loop around a block goes on."""
-        courses = self.program.courses
-        slots = courses.deciding(number)
-        return self.registers.values(courses.live_slots(number) if slots is None else slots, group)
+        control_flow = self.program.control_flow
+        slots = control_flow.deciding(number)
+        return self.registers.values(control_flow.live_slots(number) if slots is None else slots, group)
 
     def unpark(self) -> None:
         for number, group in self.parked.items():
@@ -393,7 +393,7 @@ class Machine(Units):
     def report_deadlock(self) -> NoReturn:
         waits: list[str] = []
         for number, group in self.parked.items():
-            pcs = self.program.courses.pcs_around(number)
+            pcs = self.program.control_flow.pcs_around(number)
             positions = self.all_positions if group is None else group
             lines, others = self.mbarriers.describe_waits(positions, pcs, self.operations)
             waits.extend(lines)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...fast_unique import fast_unique
-from ..checks.late_waiters import Laggards
+from ..checks.late_waiters import LateWaiters
 from ..checks.order import HappensBefore, Message
 from ..checks.places import PtxPlaces
 from ..decode.translate import Program
@@ -53,10 +53,10 @@ class MBarriers:
         self.places = places
         self.at: dict[int, MBarrier] = {}
         self.waits: Waits | None = None
-        self.late_waiters = None if order is None else Laggards(order, lanes, places, access.findings)
+        self.late_waiters = None if order is None else LateWaiters(order, lanes, places, access.findings)
         self.checker = access.checker if order is not None else None
         if self.checker is not None:
-            self.checker.report.made_by = self.init_pc
+            self.checker.report.init_pc_of = self.init_pc
 
     def init(self, number: int, address: Any, count: Any) -> None:
         """mbarrier.init. count: arrivals per phase."""
@@ -204,7 +204,7 @@ class MBarriers:
             if kind == "number" and self.late_waiters is not None:
                 self.late_waiters.note(barrier, threads[done], awaited[done], site.pc)
             complete[threads] = done
-            if self.order is not None and acquires and site.pc not in self.program.courses.unheeded:
+            if self.order is not None and acquires and site.pc not in self.program.control_flow.unread_waits:
                 self.acquire(self.order, barrier, threads[done], acquires == "cluster")
                 if barrier.phase_order is not None:
                     barrier.phase_order.passed(self.lanes.positions()[threads[done]], self.ctas(threads[done]))

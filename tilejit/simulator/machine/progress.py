@@ -1,7 +1,7 @@
 """Detection of loops that can't end: a group returns to an earlier state that no other group can change.
 
-The state of a group is what decides whether its loop goes on (`decode/courses.py`). Most loops count something that
-does, so one register distinguishes an iteration from all earlier ones. A group's registers are saved at iterations
+The state of a group is what decides whether its loop goes on (`decode/control_flow.py`). Most loops count something
+that does, so one register distinguishes an iteration from all earlier ones. A group's registers are saved at iterations
 1024, 2048, 4096, …, and compared with the last saved state at each iteration: this finds cycles of any length
 eventually, at the cost of one comparison per iteration.
 """

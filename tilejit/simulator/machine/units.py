@@ -14,6 +14,7 @@ from ...errors import OutOfBoundsError, SimulationError, UninitializedReadError
 from ..checks.order import HappensBefore
 from ..checks.places import PtxPlaces
 from ..decode.translate import Program
+from ..numerics.floats import from_sort_keys, sort_keys
 from .access import Access
 from .lanes import Lanes
 from .matrix import Matrices
@@ -120,7 +121,12 @@ class Units:
         return self.warps.match(mode, value, self.members(mask, pc))
 
     def redux(self, op: str, value: Any, mask: Any, pc: int, absolute: bool, nan: bool) -> Any:
-        return self.warps.redux(op, np.abs(value) if absolute else value, self.members(mask, pc))
+        value, members = np.abs(value) if absolute else value, self.members(mask, pc)
+        if value.dtype.kind != "f":
+            return self.warps.redux(op, value, members)
+        # without .NaN a number wins, so NaN is the largest operand of min
+        keys = sort_keys(value, nan_is_largest=(op == "min") != nan)
+        return from_sort_keys(self.warps.redux(op, keys, members))
 
     def elect(self, mask: Any, pc: int) -> tuple[Any, Any]:
         # it synchronizes its lanes, but orders none of their memory accesses
@@ -160,7 +166,7 @@ class Units:
         part = np.flatnonzero(~whole)
         if part.size:
             warp = self.lanes.get("chunk_warp")[part]
-            order.lanes_meet(positions[part], warp << 32 | masks[part].astype(np.int64))
+            order.lane_barrier(positions[part], warp << 32 | masks[part].astype(np.int64))
 
     def fence(self, sem: str, wide: bool) -> None:
         if self.order is not None:

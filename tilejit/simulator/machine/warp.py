@@ -186,8 +186,6 @@ class Warps:
             "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
             "xor": np.bitwise_xor,
         }[op]
-        if value.dtype.kind == "f":
-            ufunc = {"min": np.fmin, "max": np.fmax}[op]
         key = (self.lanes.get("chunk_warp").astype(np.uint64) << np.uint64(32)) | masks
         _, group = np.unique(key, return_inverse=True)
         order = np.argsort(group, kind="stable")
