@@ -71,7 +71,7 @@ def test_files_of_others_are_refused(name, tmp_path):
         read_executable(path)
     for content in (b"", b"\n", b".version 8.0\n.target sm_90\n", b"\x7fELF" + bytes(1000), b"\ntilejit a 1 2\n"):
         path.write_bytes(content)
-        with pytest.raises(tj.LaunchError, match="holds no kernel that tilejit saved"):
+        with pytest.raises(tj.LaunchError, match="holds no kernel saved by tilejit"):
             read_executable(path)
 
 
