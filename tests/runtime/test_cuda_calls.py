@@ -307,7 +307,7 @@ def test_a_target_that_the_device_can_not_run_is_a_device_error(device):
 
 def test_ptx_that_the_driver_refuses_is_a_device_error_with_its_log(fake, device):
     fake.refusal = (fake.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION, b"Unsupported .version 9.9")
-    with pytest.raises(DeviceError, match=r"CUDA 13\.0\) refused the PTX: CUDA_ERROR_UNSUPPORTED(.|\n)*version 9\.9"):
+    with pytest.raises(DeviceError, match=r"CUDA 13\.0\) rejected the PTX: CUDA_ERROR_UNSUPPORTED(.|\n)*version 9\.9"):
         device.load(compiled())
 
 
