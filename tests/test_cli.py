@@ -113,7 +113,7 @@ def test_doctor_says_where_kernels_are_kept(run, cache, monkeypatch):
     monkeypatch.setenv("TILEJIT_CACHE", "0")
     assert "kernels        not kept on disk: TILEJIT_CACHE=0\n" in run("doctor")[1]
     monkeypatch.setenv("TILEJIT_CACHE", "no")
-    assert "kernels        not kept on disk: TILEJIT_CACHE='no' is none of 0, 1\n" in run("doctor")[1]
+    assert "kernels        not kept on disk: TILEJIT_CACHE='no' is not one of 0, 1\n" in run("doctor")[1]
 
 
 def test_doctor_tells_of_a_device_that_is_not_there(run, monkeypatch):
@@ -127,12 +127,12 @@ def test_doctor_tells_of_checks_that_are_neither_on_nor_off(run, monkeypatch):
     monkeypatch.setenv("TILEJIT_SIM_CHECKS", "maybe")
     status, out, _ = run("doctor")
     assert status == 0
-    assert "checks are neither on nor off: TILEJIT_SIM_CHECKS='maybe' is none of 0, 1, strict" in out
+    assert "checks are neither on nor off: TILEJIT_SIM_CHECKS='maybe' is not one of 0, 1, strict" in out
 
 
 @pytest.mark.parametrize("action", [[], ["info"], ["clear"], ["verify"]])
 def test_cache_says_that_it_is_off_and_why(run, action, monkeypatch):
-    for value, reason in (("0", "TILEJIT_CACHE=0"), ("no", "TILEJIT_CACHE='no' is none of 0, 1")):
+    for value, reason in (("0", "TILEJIT_CACHE=0"), ("no", "TILEJIT_CACHE='no' is not one of 0, 1")):
         monkeypatch.setenv("TILEJIT_CACHE", value)
         status, out, err = run("cache", *action)
         assert status == 0 and not err and out.startswith("The cache on disk is off") and f": {reason}.\n" in out

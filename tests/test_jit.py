@@ -128,7 +128,7 @@ def test_options_are_checked_where_they_are_given():
         make_add(target="sm_1")
     with pytest.raises(tj.LaunchError, match="is not a cluster"):
         make_add(cluster=(0,))
-    with pytest.raises(tj.LaunchError, match=r"grid \(3, 1, 1\) isn't made of whole clusters of \(2, 1, 1\)"):
+    with pytest.raises(tj.LaunchError, match=r"grid \(3, 1, 1\) is not a multiple of the cluster of \(2, 1, 1\)"):
         make_add(cluster=2)[3](numbers(), numbers())
 
 

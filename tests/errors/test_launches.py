@@ -200,7 +200,7 @@ GRIDS = [
     (lambda: tj.simulate(add, -1, A, B), LAUNCH, "grid (-1,) has -1 CTAs along axis 0", "0 to launch nothing"),
     (lambda: add[(1,), 32, "fast"](A, B), LAUNCH, "str is not a stream", "__cuda_stream__ or .cuda_stream"),
     (lambda: add[(1,), 32, True](A, B), LAUNCH, "bool is not a stream", "an int handle"),
-    (lambda: add[(1,), 32, ClosedStream()](A, B), LAUNCH, "the stream was closed", "make another one"),
+    (lambda: add[(1,), 32, ClosedStream()](A, B), LAUNCH, "the stream was closed", "create another one"),
     (lambda: add[(1,), 32, "fast"].bind(A, B)(), LAUNCH, "str is not a stream", "a cuda.core stream"),
 ]
 
@@ -255,7 +255,7 @@ INTERFACES = [
     (BrokenArray(shape=(-1,)), "is broken: shape is (-1,)", "integers"),
     (BrokenArray(data=(-4, False)), "is broken: data is (-4, False)", "from 0 to 2**64 - 1"),
     (BrokenArray(data=(2**64, False)), "is broken: data is (18446744073709551616, False)", "from 0 to 2**64 - 1"),
-    (BrokenArray(strides=(4, 4)), "is broken: strides is (4, 4)", "as many integers as shape"),
+    (BrokenArray(strides=(4, 4)), "is broken: strides is (4, 4)", "one integer per dimension"),
     (BrokenArray(without="typestr"), "is broken: typestr is missing", "'<f4'"),
     (BrokenArray(typestr="what"), "is broken: typestr is 'what'", "'<f4'"),
     (BrokenArray(typestr=4), "is broken: typestr is 4", "'<f4'"),
@@ -493,7 +493,7 @@ def test_simulation_checks_that_are_none_are_refused(monkeypatch, text):
     names, _ = execute(kernel_text("A[0] = 1", "A"))
     monkeypatch.setenv("TILEJIT_SIM_CHECKS", text)
     array = np.zeros(1, np.float32)
-    with pytest.raises(tj.LaunchError, match=f"TILEJIT_SIM_CHECKS='{text}' is none of 0, 1, strict"):
+    with pytest.raises(tj.LaunchError, match=f"TILEJIT_SIM_CHECKS='{text}' is not one of 0, 1, strict"):
         names["k"][1](array)
     assert array[0] == 0
 
@@ -583,7 +583,7 @@ def counts(A: tj.Tensor):
 
 
 ALIKE = [
-    (lambda: add[4, 8](A, B), r"^add\[4, 8\] starts 4 x 8 CTAs, and add never asks for tj\.cta_id\(1\): the same work "
+    (lambda: add[4, 8](A, B), r"^add\[4, 8\] starts 4 x 8 CTAs, and add never reads tj\.cta_id\(1\): the same work "
      r"is done 8 times\nhelp: for 8 threads write add\[\(4,\), 8\]; else leave that axis of the grid out$"),
     (lambda: add[4, 1, 2](A, B), r"4 x 1 x 2 CTAs.*cta_id\(2\): the same work is done 2 times\nhelp: leave that axis"),
     (lambda: add[lambda m: (1, 2)](A, B), r"add\[1, 2\]"),

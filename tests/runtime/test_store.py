@@ -585,7 +585,7 @@ class TestEnvironment:
     @pytest.mark.parametrize("value", ["off", "false", "no", "on", "00"])
     def test_a_switch_that_is_neither_on_nor_off_is_a_warning_and_off(self, value):
         self.set("TILEJIT_CACHE", value)
-        assert self.is_refused(f"TILEJIT_CACHE={value!r} is none of 0, 1")
+        assert self.is_refused(f"TILEJIT_CACHE={value!r} is not one of 0, 1")
 
     def test_a_home_that_nobody_has_is_a_warning(self):
         self.set("TILEJIT_CACHE_DIR", "~nosuchuser/x")

@@ -304,7 +304,7 @@ def asked() -> Asked:
     environment = os.environ
     switch = environment.get("TILEJIT_CACHE") or "1"
     if switch != "1":
-        return Asked(None, "TILEJIT_CACHE=0" if switch == "0" else f"TILEJIT_CACHE={switch!r} is none of 0, 1")
+        return Asked(None, "TILEJIT_CACHE=0" if switch == "0" else f"TILEJIT_CACHE={switch!r} is not one of 0, 1")
     return _store(environment.get("TILEJIT_CACHE_DIR") or None, environment.get("TILEJIT_CACHE_MAXSIZE") or None)
 
 

@@ -305,9 +305,9 @@ def test_a_grid_that_is_not_whole_clusters_is_refused_by_each_launcher(driver):
     a, b = tensor(4, 8), tensor(4, 8)
     warm(lambda: quick[4](a, b, 1))
     kind, message, *_ = is_the_same(driver, quick, usual, a, b, 1, grid=3)
-    assert kind is LaunchError and "isn't made of whole clusters" in message
+    assert kind is LaunchError and "is not a multiple of the cluster" in message
     kind, message, *_ = is_the_same(driver, quick, usual, a, b, 1, grid=lambda a: 5)
-    assert kind is LaunchError and "isn't made of whole clusters" in message
+    assert kind is LaunchError and "is not a multiple of the cluster" in message
 
 
 
