@@ -1,6 +1,6 @@
-"""Makes a generated launcher: its text, compiled, and what it means by its names.
+"""Compiles generated launchers from their text, and binds the names in it.
 
-A launch of its own kind is made the second time, so the first launch of a process needn't import this.
+A function is generated at the second launch of a kind, so the first launch of a process doesn't import this.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .text import LauncherText
 _FOLDER = os.path.join(os.path.dirname(__file__), "")
 _files = itertools.count(1)
 
-#: what the text means by its own names, whatever the arguments
+#: values of the text's own names that don't depend on the arguments
 _NAMES: dict[str, Any] = {
     "absent": ABSENT,
     "missing": MISSING,
@@ -39,7 +39,7 @@ _NAMES: dict[str, Any] = {
     "is_simulator": devices.is_simulator,
     "meetings": meetings,
     "stream_handle": entry_point(stream_handle),
-    # of numbers that don't fit what they are packed as
+    # of numbers that don't fit into the type that they are packed as
     "out_of_range": (struct.error, OverflowError),
 }
 
@@ -47,7 +47,7 @@ _NAMES: dict[str, Any] = {
 def parts_of(
     parameters: Sequence[Parameter], values: Sequence[Any], choosing: Choosing | None = None
 ) -> list[Part] | None:
-    """What is done with each argument; None where one of them has no part."""
+    """Return the part of each argument; None if one of them has none."""
     numbers = frozenset() if choosing is None else choosing.numbers
     parts = [part_of(p, i, v, p.name in numbers) for i, (p, v) in enumerate(zip(parameters, values, strict=True))]
     of_all = [part for part in parts if part is not None]
@@ -58,7 +58,7 @@ def made(
     number: int, kernel: str, parameters: Sequence[Parameter], parts: Sequence[Part], given: GivenTypes,
     places: CapturedPlaces, choosing: Choosing | None = None,
 ) -> GeneratedLauncher:
-    """The launcher with this number. kernel: its name. given: types of the arguments. places: of captured values."""
+    """Return a generated launcher. kernel: its name. given: types of the arguments. places: of captured values."""
     is_guarded = guards.are_there() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
     captured, by_name = [name for _, name in places.names], frozenset(name for name, _ in given[1])
     text = LauncherText(
@@ -73,7 +73,7 @@ def _compiled(text: LauncherText, kernel: str, names: dict[str, Any]) -> Callabl
     namespace = {text.prefix + name: value for name, value in names.items()}
     exec(compile(source, file, "exec"), namespace)
     launch: Callable[..., None] = namespace["launch"]
-    # tracebacks show the text for as long as there is the function
+    # tracebacks show the text while the function exists
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     weakref.finalize(launch, linecache.cache.pop, file, None).atexit = False
     return launch
@@ -82,7 +82,7 @@ def _compiled(text: LauncherText, kernel: str, names: dict[str, Any]) -> Callabl
 def _names(
     text: LauncherText, given: GivenTypes, places: CapturedPlaces, choosing: Choosing | None
 ) -> dict[str, Any]:
-    """What the text means by its own names."""
+    """Return the values of the text's own names."""
     types = {**dict(zip((p.name for p in text.given), given[0], strict=False)), **dict(given[1])}
     names = dict(_NAMES)
     if choosing is not None:

@@ -1,4 +1,4 @@
-"""What generated launchers look up: who launches a kernel, or a bound launch, has a memory of its own."""
+"""The tables of generated launchers. Each kernel that is launched, and each prepared launch, has its own."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     from .entries import SlotLayout
     from .text import LauncherText
 
-#: keys that are remembered when they are first seen. Each further one is when it is seen again: a program whose shapes
-#: never come back doesn't pay for entries
+#: this many keys are remembered when first seen; further ones when seen again, so that a program whose shapes never
+#: recur doesn't pay for entries
 _FIRST_KEYS = 32
-#: entries of one table; hashes of keys that were seen; values of captured places with a table each
+#: maxima of entries per table, of hashes of seen keys, and of tables (one for each number of captured values)
 _ENTRIES, _SEEN, _TABLES = 4096, 65536, 64
 
-#: what no launch was like: check, the key's items that aren't arrays, key, entry
+#: a last launch that equals none: check, the key's items that aren't arrays, key, entry
 _NOTHING = (guards.never, None, None, None)
 
 Table = dict[Any, tuple[Any, ...]]
 
 
 class LaunchMemory:
-    """Entries by their keys, for each generated function and each number of captured values.
+    """Entries by key, for each generated function and each number of captured values.
 
-    states: by the function's number what it reads at once, so that a thread sees values and table of one moment: the
-    captured values, the table that goes with them, and where torch's guards are asked a list of what was launched last.
-    warned: the parameters of which a PrecisionWarning was given.
+    states: by the function's number, a tuple that it reads at once, so that values and table are consistent: the
+    captured values, the table that belongs to them and, with guards, a list with the last launch.
+    warned: parameters for which a PrecisionWarning was issued.
     """
 
     def __init__(self, warned: set[str] | None = None) -> None:
         self.warned: set[str] = set() if warned is None else warned
         self.states: list[tuple[Any, ...]] = []
         self._tables: dict[tuple[int, int], tuple[Table, list[tuple[Any, ...]]]] = {}
-        # by the function's number the captured values that its state is for, and their table
+        # by the function's number: the captured values of its state, and their table
         self._kept: dict[int, tuple[CapturedValues, Table]] = {}
         self._layouts: dict[tuple[int, LoadedKernel], SlotLayout] = {}
         self._seen: set[int] = set()
@@ -49,7 +49,7 @@ class LaunchMemory:
         self._lock = renewed_at_fork(threading.RLock())
 
     def ready(self, generated: GeneratedLauncher) -> None:
-        """Makes sure that the function can read its state."""
+        """Create the function's state if it has none."""
         number = generated.text.number
         if number < len(self.states) and self.states[number]:
             return
@@ -61,9 +61,9 @@ class LaunchMemory:
     def remember(
         self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
     ) -> None:
-        """What the usual way found for a launch: next time it is in the function's state.
+        """Record a launch of the slow path, so that the next one finds it in the function's state.
 
-        key: as the function made it; None where it didn't come so far.
+        key: as the function computed it; None if it returned earlier.
         """
         text, captured = generated.text, resolved.captured
         kept = self._kept.get(text.number)
@@ -74,7 +74,7 @@ class LaunchMemory:
             self._enter(table, key, text, values, resolved)
 
     def _follow(self, generated: GeneratedLauncher, captured: CapturedValues) -> Table:
-        """Sets the function's state for these captured values."""
+        """Set the function's state to these captured values."""
         text = generated.text
         self.ready(generated)
         with self._lock:
@@ -122,7 +122,7 @@ class LaunchMemory:
         return False
 
     def launch_in_context(self) -> None:
-        """From now on launches put the device's context in the place of the thread's, which is another's."""
+        """Make launches switch to the device's context from now on, because the thread's context is another one."""
         with self._lock:
             self._in_context = True
             for table, last in self._tables.values():
@@ -131,7 +131,7 @@ class LaunchMemory:
 
 
 def _blank(text: LauncherText) -> tuple[Any, ...]:
-    """A state to which nothing is equal."""
+    """Return a state that no captured values equal."""
     values = tuple(object() for _ in range(len(text.captured) + text.cells))
     return _state(text, values, {}, [_NOTHING])
 
@@ -143,16 +143,16 @@ def _state(
 
 
 def _are_still(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
-    """Whether no other thread has changed an array, or freed it, since it was launched with."""
+    """True unless another thread has changed or freed an array since it was launched."""
     try:
         return [view_of(array).facts for array in arrays] == [view.facts for view in views]
     except Exception:
-        # of an array that another thread has freed its library raises what it likes
+        # reading a freed array can raise anything
         return False
 
 
 def _is_of(key: tuple[Any, ...], text: LauncherText, views: Sequence[ArrayView]) -> bool:
-    """Whether a key was made of arrays like these."""
+    """True if the key was computed from such arrays."""
     items = iter(key)
     return all(
         part.matches(view.facts, *(next(items) for _ in part.key))
