@@ -87,7 +87,7 @@ def shifted(array):
         (lambda a, b: (a, b, 1, 2.0, 3.0), "compiled for K = 3; got K = 3.0"),
         (lambda a, b: (a, b, 1, 2.0, True), "compiled for K = 3; got K = True"),
         (lambda a, b: (a, b, 1, 2.0, 3, helper), r"compiled for f = <tj.function helper>; got f = <tj.f"),
-        (lambda a, b: (a, b, 1), "scaled misses s"),
+        (lambda a, b: (a, b, 1), "scaled is missing s"),
         (lambda a, b: (a, b, 1, 2.0, 3, None, 5), "takes 6 arguments; 7 positional ones"),
     ],
 )

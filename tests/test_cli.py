@@ -207,7 +207,7 @@ def test_a_cache_that_nobody_uses_is_told_as_such(run, cache):
 
 def test_a_file_where_the_cache_should_be_is_told_of(run, cache):
     cache.write_text("")
-    reason = f"{cache} is no folder"
+    reason = f"{cache} is not a folder"
     assert run("cache")[1].startswith(f"The cache on disk is off: {reason}.\n")
     assert run("cache", "verify")[1] == f"The cache on disk is off, so nothing was verified: {reason}.\n"
     assert f"kernels        not kept on disk: {reason}\n" in run("doctor")[1]
@@ -226,9 +226,9 @@ def test_a_cache_that_takes_no_more_is_told_as_such(run, cache, monkeypatch):
 def test_a_size_that_is_no_number_is_told_of(run, cache, monkeypatch):
     monkeypatch.setenv("TILEJIT_CACHE_MAXSIZE", "1 GB")
     _, out, err = run("cache")
-    assert out.startswith("TILEJIT_CACHE_MAXSIZE='1 GB' is no number of bytes") and not err
+    assert out.startswith("TILEJIT_CACHE_MAXSIZE='1 GB' is not a number of bytes") and not err
     _, out, err = run("doctor")
-    assert "TILEJIT_CACHE_MAXSIZE='1 GB' is no number of bytes" in out and not err
+    assert "TILEJIT_CACHE_MAXSIZE='1 GB' is not a number of bytes" in out and not err
 
 
 def test_cache_leaves_what_belongs_to_another_user(run, cache):
@@ -289,7 +289,7 @@ def test_compile_needs_no_kernel_name_where_there_is_one_and_no_spec_where_all_i
         ("::scaled", ("--spec", "K=no literal"), "--spec K=no literal is neither an array nor a dtype"),
         ("::scaled", ("--spec", "A=float33[3]"), "'float33' is not an element type"),
         ("::scaled", ("--spec", "A=float32[3]:(1, 2)"), "2 strides .* for shape"),
-        ("::scaled", ("--spec", "A=float32[3]"), "scaled misses B, n, K"),
+        ("::scaled", ("--spec", "A=float32[3]"), "scaled is missing B, n, K"),
         ("::scaled", ("--spec", "A=float32[64 64]"), r"A=float32\[64 64\]: extents and strides are integers"),
         ("::scaled", ("--spec", "A=float32[64]:(-)"), "extents and strides are integers with commas between them"),
     ],

@@ -15,7 +15,7 @@ NOT_TUNED = [
     ({"configs": 3}, "configs of add_one is 3"),
     ({"configs": [{"B": 3}]}, r"configs of add_one is \[\{'B': 3\}\]"),
     ({"configs": configs(32, 64, 32)}, "configurations 0 and 2 of add_one are the same: B=32"),
-    ({"configs": [tj.Config({"C": 1})]}, "configuration 0 of add_one .C=1. sets 'C', which is not a constexpr parameter"),
+    ({"configs": [tj.Config({"C": 1})]}, "configuration 0 of add_one .C=1. sets 'C', which is not a constexpr"),
     ({"configs": [tj.Config({"N": 1})]}, "sets 'N', which is not a constexpr parameter"),
     ({"configs": [*configs(1), tj.Config({})]}, "configurations 0 and 1 of add_one set different .*: B"),
     ({"key": ["M"]}, "key of add_one names 'M', which is not one of its parameters"),

@@ -303,7 +303,7 @@ def test_values_of_configurations_are_no_arguments(arrays: Any) -> None:
             call()
     with pytest.raises(tj.LaunchError, match="takes 3 arguments; 4 positional ones"):
         k[8](*arrays, 256, 32)
-    with pytest.raises(tj.LaunchError, match="add_one misses N"):
+    with pytest.raises(tj.LaunchError, match="add_one is missing N"):
         k[8](*arrays)
     k.kernel[8](*arrays, 256, 32)
     assert arrays[1][0] == 32
