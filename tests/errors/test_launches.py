@@ -135,15 +135,15 @@ ARGUMENTS = [
     (lambda: add[1](3, B), LAUNCH, "A is an array parameter; got int 3", "A: tj.int32"),
     (lambda: add[1](A, B.astype(object)), LAUNCH, "B: an array of dtype dtype('O')", "float32"),
     (lambda: add[1](A.astype(complex), B), LAUNCH, "A: an array of dtype dtype('complex128')", "float32"),
-    (lambda: add[1](A.astype(">f4"), B), LAUNCH, "A: an array of dtype dtype('>f4') can't be passed: its bytes are in "
-     "the other order", "a.astype(np.float32)"),
+    (lambda: add[1](A.astype(">f4"), B), LAUNCH, "A: an array of dtype dtype('>f4') can't be passed: its byte order "
+     "is not native", "a.astype(np.float32)"),
     (lambda: add[1](np.zeros(3, [("x", "f4")]), B), LAUNCH, "A: an array of dtype", "float32"),
     (lambda: add[1](A, B, "x"), LAUNCH, "n can't be a str", "`n: tj.constexpr`"),
     (lambda: add[1](A, B, 1j), LAUNCH, "n can't be a complex", "`n: tj.constexpr`"),
     (lambda: add[1](A, B, 2**70), LAUNCH, "n is int64, which holds -9223372036854775808 to", "no integer type"),
     (lambda: add[1](A, B, [1, 2]), LAUNCH, "n can't be a list", "pass np.array(...), or a tuple"),
     (lambda: add[1](A, B, {"a": 1}), LAUNCH, "n can't be a dict", "pass its values"),
-    (lambda: add[1](A, READ_ONLY), LAUNCH, "B is a read-only array and the kernel writes it", "can be written"),
+    (lambda: add[1](A, READ_ONLY), LAUNCH, "B is a read-only array and the kernel writes it", "a writable array"),
     (lambda: add[1](CudaArray(), B), LAUNCH, "cuda:0, and the simulator can't read", "copy it to host memory"),
     (lambda: add[1](TorchTensor(), B), LAUNCH, "cuda:0, and the simulator can't read", "copy it to host memory"),
     (lambda: tj.to_device(A).copy_from(A[:9]), LAUNCH, "float32[9] doesn't fit into DeviceArray([64]", "reshape it"),

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from ..register_usage import notes_in
 
-__all__ = ["find_ptxas", "ptxas_notes"]
-
 #: seconds after which ptxas is killed
 _PATIENCE = 60
 

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 
 from ..dataclass import dataclass
 
-__all__ = ["Census", "census"]
-
 _INSTRUCTION = re.compile(r"\t(?:@!?%\w+ )?([a-z][\w.:]*)[ \t;]")
 _GLOBAL = re.compile(r"(ld|st)\.(?:[a-z_]+\.)*global\b(?:[.:]\w+)*?(?:\.v(\d))?\.[busf](\d+)$")
 _COPY = re.compile(r"cp\.async\.(?!bulk\.prefetch).*\bglobal\b")

@@ -14,8 +14,6 @@ from ..target import target
 from .params import param_from_json, param_to_json
 from .record import Assertion, Executable, SharedPlace
 
-__all__ = ["executable_from_json", "executable_to_json", "moved_ptx"]
-
 #: a `.file` directive whose name contains no escapes
 _FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
 

@@ -21,8 +21,6 @@ from .encoding import FORMAT, executable_from_json, executable_to_json
 from .record import Executable, MachineCode
 from .signatures import check_names, signature_from_json, signature_to_json
 
-__all__ = ["SUFFIXES", "read_executable", "saved"]
-
 #: suffixes of files that hold an executable
 SUFFIXES = (".ptx", ".cubin")
 
@@ -97,7 +95,6 @@ def _executable(record: dict[str, Any], ptx: bytes, image: bytes) -> Executable:
 
 
 def _of_ptx(content: bytes, path: Path) -> tuple[bytes, ...]:
-    """Return the digest, PTX and record."""
     ptx, mark, comment = content.rpartition(_COMMENT)
     digest, _, text = comment.removesuffix(b"\n").partition(b" ")
     if not mark or not text:
@@ -106,7 +103,6 @@ def _of_ptx(content: bytes, path: Path) -> tuple[bytes, ...]:
 
 
 def _of_cubin(content: bytes, path: Path) -> tuple[bytes, ...]:
-    """Return the digest, cubin, PTX and record."""
     _, mark, footer = content[-_FOOTER_BYTES:].rpartition(b"\n" + _MARK)
     digest, _, listed = footer.partition(b" ")
     sizes = listed.split()

@@ -24,8 +24,6 @@ from ..ir.params import (
 from ..ir.types import ConstexprType
 from .record import Executable
 
-__all__ = ["C_TYPES", "c_header"]
-
 #: element type -> the C type with the same bits; C has no types for floats of 8 and 16 bits
 C_TYPES = {
     "bool_": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
@@ -113,7 +111,6 @@ def _head(e: Executable, name: str) -> Iterator[str]:
 
 
 def _declared(field: str, param: Param) -> tuple[str, str]:
-    """Return a parameter's declaration in C and its meaning."""
     match param:
         case PointerParam(of=of, buffer=buffer):
             written = "written" if param.written else "only read"
@@ -132,20 +129,15 @@ def _declared(field: str, param: Param) -> tuple[str, str]:
         case TensorMapParam():
             # not a CUtensorMap, because its alignment is 64 or 128 bytes depending on the version of cuda.h
             of_map = f"TILEJIT_ALIGNAS({param.align_bytes}) uint64_t {field}[{param.size_bytes // 8}]"
-            return of_map, f"the CUtensorMap {_map_meaning(param)}"
+            spec = param.map
+            dims, box = (", ".join(map(str, numbers)) for numbers in (spec.axes, spec.box))
+            how = f"{spec.dtype.name}, its dimensions in the order ({dims}), box ({box}), swizzle {spec.swizzle}"
+            return of_map, f"the CUtensorMap of {param.of}, by cuTensorMapEncodeTiled: {how}"
         case BarrierParam(buffer=buffer):
             meaning = f"address of {buffer.dtype.bytes} zero bytes that no concurrent launch uses"
             return f"uint64_t {field}", meaning
         case _:
             return assert_never(param)
-
-
-def _map_meaning(param: TensorMapParam) -> str:
-    """Describe the arguments of cuTensorMapEncodeTiled."""
-    spec = param.map
-    dims, box = (", ".join(map(str, numbers)) for numbers in (spec.axes, spec.box))
-    how = f"{spec.dtype.name}, its dimensions in the order ({dims}), box ({box}), swizzle {spec.swizzle}"
-    return f"of {param.of}, by cuTensorMapEncodeTiled: {how}"
 
 
 def _field_names(params: tuple[Param, ...], macros: Sequence[str]) -> list[str]:

@@ -23,8 +23,6 @@ from ..ir.params import (
 from ..ir.text.layout_text import layout_from_text
 from ..ir.values import Buffer, Strided, Var
 
-__all__ = ["param_from_json", "param_to_json"]
-
 
 def param_to_json(param: Param) -> list[Any]:
     """Return the parameter as a list whose first item is its kind."""
@@ -101,7 +99,6 @@ def _read_buffer(parts: list[Any]) -> Buffer:
 
 
 def _sizes(sizes: tuple[int | Var, ...]) -> list[Any]:
-    """Encode extents or strides: numbers as they are, variables as lists."""
     return [_var(size) if isinstance(size, Var) else size for size in sizes]
 
 

@@ -15,8 +15,6 @@ from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signa
 from ..layout import Swizzle, TileLayout
 from ..wording import shown
 
-__all__ = ["check_names", "saved", "signature_from_json", "signature_to_json"]
-
 #: types that JSON represents directly
 _PLAIN = (bool, int, str, type(None))
 

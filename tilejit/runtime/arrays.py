@@ -220,7 +220,6 @@ def view_of(value: Any) -> ArrayView:
 
 
 def _remembered(value: Any, reader: Callable[[Any], ArrayView]) -> ArrayView:
-    """Return the view, and register the reader for this type."""
     if len(readers) >= _FACTS_LIMIT:
         readers.clear()
     readers[type(value)] = reader
@@ -265,7 +264,6 @@ def unreadable(value: Any, why: str | Exception) -> LaunchError:
 
 
 def _refuse_bits(tensor: Any) -> None:
-    """Raise LaunchError if a torch tensor has its negative or conjugate bit set."""
     if getattr(tensor, "is_neg", bool)():
         raise LaunchError(
             "a tensor has its negative bit set: its memory holds the negatives of its values",
@@ -311,7 +309,6 @@ def _dtype_of_name(text: str) -> DType:
 
 
 def _ordinal(device: Any) -> int | None:
-    """Return the CUDA ordinal of a tensor's device, or None for host memory; refuse other devices."""
     kind, _, index = str(device).partition(":")
     if kind == "cpu":
         return None
@@ -354,7 +351,8 @@ def _is_immutable(value: Any) -> bool:
 
 def interface_facts(dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: Any, ordinal: int) -> ArrayFacts:
     """Return the facts of an array from its interface; strides_bytes: None for row-major."""
-    return numpy_facts(dtype, shape, tuple(strides_bytes or _row_major_bytes(shape, dtype.itemsize)), ordinal)
+    dense = [stride * dtype.itemsize for stride in row_major(shape)]
+    return numpy_facts(dtype, shape, tuple(strides_bytes or dense), ordinal)
 
 
 def _view_of_dlpack(value: Any) -> ArrayView:
@@ -375,10 +373,6 @@ def _view_of_dlpack(value: Any) -> ArrayView:
     host = _host_array(tensor.pointer, facts, tensor)
     host.flags.writeable = writable
     return ArrayView(tensor.pointer, facts, writable, tensor, host)
-
-
-def _row_major_bytes(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    return tuple(s * itemsize for s in row_major(shape))
 
 
 class _HostMemory:
@@ -405,7 +399,6 @@ def host_bytes(pointer: int, size: int, owner: object) -> np.ndarray[Any, Any]:
 
 
 def _host_array(pointer: int, facts: ArrayFacts, owner: object) -> np.ndarray[Any, Any]:
-    """Return host memory of another owner as a NumPy array."""
     size = facts.high_bytes - facts.low_bytes
     if size == 0:
         return np.empty(facts.shape, facts.dtype.numpy)
@@ -521,7 +514,6 @@ class DeviceArray(ArrayProtocols):
         return f"DeviceArray({list(self.shape)}, {self.dtype.name}, {self.device!r})"
 
     def _repr_html_(self) -> str:
-        """Show the facts and, for small arrays, the first and last values."""
         facts = {"shape": list(self.shape), "type": self.dtype, "device": self.device, "bytes": f"{self.nbytes:,}"}
         if self._memory is None:
             return box("<b>DeviceArray</b>, freed", facts_table(facts))

@@ -69,14 +69,12 @@ class FailedAssertion:
         return f"assert failed in {where}: {told}" if told else f"assert failed in {where}"
 
     def simulated(self, launch: Launch) -> SimulationError:
-        """Return the error for the simulator."""
         (x, y, z), (width, height, _) = self.cta, launch.grid
         thread = (x + width * (y + height * z)) * launch.threads + self.thread
         rule = self.assertion.rule
         return _SIMULATED[rule](self.message, span=self.assertion.span, hint=_HINTS.get(rule), threads=(thread,))
 
     def on_a_gpu(self) -> DeviceCheckError:
-        """Return the error for a GPU."""
         error = DeviceAssertionError if self.assertion.rule == "assert" else DeviceCheckError
         return error(self.message, span=self.assertion.span, hint=_HINTS.get(self.assertion.rule))
 

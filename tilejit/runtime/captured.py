@@ -26,7 +26,6 @@ class CapturedPlaces(NamedTuple):
     cells: tuple[CellType, ...]
 
     def are(self, others: CapturedPlaces) -> bool:
-        """True if both are the same places."""
         return self._ids() == others._ids()
 
     def _ids(self) -> tuple[object, ...]:
@@ -92,7 +91,6 @@ class Captured:
         return self.current().number
 
     def current(self) -> CapturedValues:
-        """Return the current values."""
         # read it once, because another thread may set it concurrently
         current = self._current
         if current is None or not current.hold():

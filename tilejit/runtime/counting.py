@@ -95,6 +95,5 @@ def counting(call: Call | None, kept: Sequence[int]) -> Iterator[CountingBench]:
 
 
 def _bytes(view: ArrayView) -> np.ndarray[Any, Any]:
-    """Return the host memory that an array spans, as bytes."""
     facts = view.facts
     return host_bytes(view.pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, view.owner)

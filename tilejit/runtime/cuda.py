@@ -86,7 +86,6 @@ class CudaDevice:
 
     @property
     def product(self) -> str:
-        """The GPU's product name."""
         text = call(driver.cuDeviceGetName, 256, self._device)
         return str(text.split(b"\0", 1)[0].decode())
 
@@ -123,7 +122,6 @@ class CudaDevice:
 
     @property
     def identity(self) -> str:
-        """Product, compute capability and driver version."""
         return f"{self.product} {self.capability} driver {cuda_driver.driver_version()}"
 
     def stream(self, stream: Any, call: Call | None) -> int:

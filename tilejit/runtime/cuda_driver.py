@@ -203,11 +203,7 @@ def stream_of_framework(owner: Any) -> Callable[[int], int]:
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(owner, cupy.ndarray):
         return lambda ordinal: int(cupy.cuda.get_current_stream(ordinal).ptr)
-    return _legacy_stream
-
-
-def _legacy_stream(ordinal: int) -> int:
-    return 0
+    return lambda ordinal: 0
 
 
 def current_stream(ordinal: int) -> int:

@@ -47,6 +47,10 @@ class CudaMemory:
         self._finalizer()
 
 
+def no_wait() -> None:
+    """Synchronize nothing, because a stream or the caller orders the copies."""
+
+
 def _allocated(size: int, context: Any) -> int:
     with current(context):
         return int(call(driver.cuMemAlloc, size))
@@ -91,7 +95,7 @@ def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -
         yield moved
         for position in written:
             _copy_back(arguments[position], moved[position], stream)
-        if any(_is_host(arguments[p]) for p in written):
+        if any(is_host(arguments[p]) for p in written):
             call(driver.cuStreamSynchronize, stream)
     finally:
         for block in blocks:
@@ -100,7 +104,7 @@ def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -
 
 def merged(arguments: Sequence[Argument]) -> list[tuple[int, int]]:
     """Return the disjoint ranges of host memory that the arrays span, in order."""
-    ranges = sorted(_range(a) for a in arguments if _is_host(a) and type(a) is ArrayView and a.facts.high_bytes)
+    ranges = sorted(_range(a) for a in arguments if is_host(a) and type(a) is ArrayView and a.facts.high_bytes)
     found: list[tuple[int, int]] = []
     for low, high in ranges:
         if found and low < found[-1][1]:
@@ -114,7 +118,8 @@ def _range(view: ArrayView) -> tuple[int, int]:
     return view.pointer + view.facts.low_bytes, view.pointer + view.facts.high_bytes
 
 
-def _is_host(argument: Argument) -> bool:
+def is_host(argument: Argument) -> bool:
+    """True for an array in host memory."""
     return type(argument) is ArrayView and argument.facts.device is None
 
 

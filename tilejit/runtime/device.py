@@ -65,15 +65,12 @@ class LoadedKernel(Protocol):
     @property
     def direct(self) -> DirectLaunch | None:
         """The means to launch it with parameters packed by the caller; None if a launch needs more."""
-        ...
 
     def launch(self, launch: Launch, call: Call) -> None:
         """Run the kernel; arguments are in the order of its Python parameters."""
-        ...
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
         """Return functions that run the kernel with these arguments at each call."""
-        ...
 
 
 class Bench(Protocol):
@@ -87,11 +84,9 @@ class Bench(Protocol):
 
     def staged(self, call: Call) -> Call:
         """Return a call for repeated launches: arrays that the bench copied to the device replace the host arrays."""
-        ...
 
     def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
         """Run each piece of work once, with a cold cache, and return their times."""
-        ...
 
 
 class Device(Protocol):
@@ -100,57 +95,46 @@ class Device(Protocol):
     @property
     def name(self) -> str:
         """The device's name: `cuda:0`, `sim`, `sim:sm_100a`."""
-        ...
 
     @property
     def number(self) -> int:
         """The CUDA ordinal, or `SIMULATOR`."""
-        ...
 
     @property
     def target(self) -> Target:
         """The default target of kernels."""
-        ...
 
     @property
     def multiprocessors(self) -> int:
         """The number of multiprocessors; at least this many CTAs run concurrently."""
-        ...
 
     @property
     def checks(self) -> bool:
         """True if all launches run checked builds."""
-        ...
 
     def check(self, target: Target) -> None:
         """Raise DeviceError if the device can't run code for `target`."""
-        ...
 
     def prepare(self) -> None:
         """Start the work that `load` will wait for, and return at once."""
-        ...
 
     def open(self) -> None:
         """Raise any error that would prevent all launches on this device."""
-        ...
 
     def load(self, compiled: Compiled) -> LoadedKernel: ...
 
     def allocate(self, size: int) -> DeviceMemory:
         """Allocate memory; size in bytes."""
-        ...
 
     @property
     def identity(self) -> str:
         """A text that changes when earlier timings become invalid."""
-        ...
 
     def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
         """Return a bench on a stream, None for the current one.
 
         call: the launch to time. kept: positions of its arrays to restore before each timing and at the end.
         """
-        ...
 
     def synchronize(self) -> None: ...
 

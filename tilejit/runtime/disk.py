@@ -40,8 +40,6 @@ from .store import DiskStore, current
 if TYPE_CHECKING:
     from ..explanation import Decisions
 
-__all__ = ["CacheEntry", "KernelCache"]
-
 
 class _NoKey(Exception):
     """A part of a key has no representation that other processes share."""
@@ -107,7 +105,6 @@ class CacheEntry:
         return executable_from_json(parts, typed, moved_ptx(ptx.decode(), parts["files"], files), files)
 
     def keep(self, executable: Executable) -> None:
-        """Store an executable."""
         from ..executable.encoding import executable_to_json
 
         record = executable_to_json(executable)
@@ -117,7 +114,6 @@ class CacheEntry:
         self.put(EntryKind.PROGRAM.key(self.digest), text + b"\n" + executable.ptx.encode())
 
     def decisions(self) -> Decisions | None:
-        """Return the stored decisions of the compiler, or None."""
         from ..explanation import Decisions
 
         payload = self.store.get(self._decisions)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["EntryKind"]
-
 
 class EntryKind(Enum):
     """A kind of cache entry. Its value describes the contents."""
@@ -22,5 +20,4 @@ class EntryKind(Enum):
         return self.name.lower()
 
     def key(self, of: str) -> str:
-        """Return the key of an entry of this kind."""
         return f"{self.label}:{of}"

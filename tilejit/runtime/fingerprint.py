@@ -16,8 +16,6 @@ import numpy as np
 from .entry_kinds import EntryKind
 from .store import DiskStore
 
-__all__ = ["IMPORTED", "fingerprint", "is_as_imported", "source_digest", "still_holds"]
-
 _PACKAGE = Path(__file__).parent.parent
 
 #: when this process began to import the package, in seconds since the epoch

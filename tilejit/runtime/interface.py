@@ -56,7 +56,7 @@ def read(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[in
     pointer = int(data[0] or 0)
     if not 0 <= pointer < 2**64:
         raise refused("data", "a tuple of the address, from 0 to 2**64 - 1, and a read-only flag")
-    if not _is_extents(shape):
+    if not _is_integers(shape) or any(n < 0 for n in shape):
         raise refused("shape", "a tuple of non-negative integers")
     if strides is not None and not (_is_integers(strides) and len(strides) == len(shape)):
         raise refused("strides", "None or a tuple with one integer per dimension")
@@ -71,7 +71,3 @@ def read(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[in
 
 def _is_integers(values: Any) -> bool:
     return isinstance(values, (tuple, list)) and all(hasattr(n, "__index__") for n in values)
-
-
-def _is_extents(values: Any) -> bool:
-    return _is_integers(values) and all(n >= 0 for n in values)

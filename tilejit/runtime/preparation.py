@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Callable, Sequence
-
-__all__ = ["Preparation", "import_during"]
+from contextlib import suppress
 
 
 class Preparation:
@@ -21,17 +20,13 @@ class Preparation:
         self._work = work
         # not a daemon: Python waits for it at exit, because the driver must not be unloaded during a call
         self._thread = threading.Thread(target=self._run, name="tilejit-preparation", daemon=False)
-        try:
+        with suppress(RuntimeError):
             self._thread.start()
-        except RuntimeError:
-            self._work = _nothing
 
     def _run(self) -> None:
-        try:
+        # the caller that needs the result gets the same error
+        with suppress(Exception):
             self._work()
-        except Exception:
-            # the caller that needs the result gets the same error
-            return
 
     @property
     def is_running(self) -> bool:
@@ -41,10 +36,6 @@ class Preparation:
         """Wait until the work is done or can't be done."""
         if self._thread.ident is not None:
             self._thread.join()
-
-
-def _nothing() -> None:
-    """Replace the work if no thread can be started."""
 
 
 def import_during(preparation: Preparation, modules: Sequence[str]) -> None:

@@ -161,7 +161,6 @@ class SimulatedFunction:
         self, launch: Launch, arguments: Sequence[Argument], *, checks: Checks, profile: bool = False,
         on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0, delivery: str = "late",
     ) -> Report:
-        """Run the kernel and return the simulator's report."""
         executable = self.compiled.executable
         self._check_written(arguments)
         record = np.zeros(AssertionsParam.RECORD_BYTES, np.uint8)
@@ -221,7 +220,6 @@ class SimulatedFunction:
                 )
 
     def _note_written(self, arguments: Sequence[Argument]) -> None:
-        """Mark the memory that the kernel wrote as initialized."""
         for position in self.compiled.executable.written.values():
             view = arguments[position]
             if isinstance(view, ArrayView) and isinstance(view.owner, DeviceArray):
@@ -253,7 +251,6 @@ class SourceLines:
         return text
 
     def location(self, span: Span | None) -> Location | None:
-        """Return the location of a span, as findings refer to it."""
         if span is None:
             return None
         column = self._spans.index(span) + 1 if span in self._spans else 0

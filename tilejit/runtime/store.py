@@ -26,8 +26,6 @@ from typing import NamedTuple
 from ..callers import stack_level
 from ..errors import CacheWarning
 
-__all__ = ["DEFAULT_LIMIT", "Asked", "DiskStore", "Entry", "Unsound", "asked", "current"]
-
 #: the size limit without `TILEJIT_CACHE_MAXSIZE`: some 10,000 kernels
 DEFAULT_LIMIT = 512 * 2**20
 
@@ -145,7 +143,6 @@ class DiskStore:
             self.sweep()
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all entries in arbitrary order."""
         return (entry for entry in self._files() if entry.path.suffix != _TEMPORARY)
 
     def clear(self) -> int:
@@ -332,7 +329,6 @@ def _store(folder: str | None, limit: str | None) -> Asked:
 
 @lru_cache(maxsize=8)
 def _tell(problem: str) -> None:
-    """Warn, once per problem."""
     _warn(f"{problem}\nhelp: {_HINT}")
 
 

@@ -16,8 +16,6 @@ from ..forks import renewed_at_fork
 from ..ir.params import TensorMapParam, TensorMapSpec
 from .arrays import ArrayFacts
 
-__all__ = ["Encode", "MappedArray", "ParameterMaps", "mapped"]
-
 #: the maximum of cached maps per parameter
 _MOST = 256
 
@@ -81,7 +79,6 @@ class ParameterMaps:
         self._lock = renewed_at_fork(threading.Lock())
 
     def of(self, facts: ArrayFacts) -> EncodedMaps:
-        """Return the maps of arrays with these facts, by address."""
         maps = self._by_facts.get(facts.number)
         return maps if maps is not None else self._by_facts.setdefault(facts.number, EncodedMaps(self, facts))
 

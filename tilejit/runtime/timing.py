@@ -31,12 +31,8 @@ class Contender:
         return median(self.samples)
 
 
-def _nothing() -> None:
-    pass
-
-
 def race(
-    bench: Bench, contenders: Sequence[Contender], most: int, enough: float, after: Callable[[], object] = _nothing
+    bench: Bench, contenders: Sequence[Contender], most: int, enough: float, after: Callable[[], object] = lambda: None
 ) -> None:
     """Time the contenders in rotation, so that drifting clocks affect all of them.
 

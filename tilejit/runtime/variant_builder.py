@@ -113,7 +113,6 @@ class VariantBuilder:
             place.keep(compiled.executable_to_keep)
 
     def _kept(self, place: CacheEntry, order: BuildRequest) -> Compiled | None:
-        """Load the variant from disk; None if it isn't there."""
         from ..compiled import Compiled
 
         began = time.perf_counter()

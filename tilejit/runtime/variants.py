@@ -238,7 +238,6 @@ def _order(typed: Signature, request: Request) -> BuildRequest:
 
 
 def _differences(old: Key, new: Key, captured: Captured) -> list[str]:
-    """Describe the differences between a new variant's key and an old one's."""
     differences = [
         f"{describe_one(name, now)} instead of {describe_one(name, was)}"
         for (name, was), (_, now) in zip(old.signature.arguments, new.signature.arguments, strict=True)

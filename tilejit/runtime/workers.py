@@ -138,7 +138,6 @@ def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[O
 
 
 def _most(workers: int | None) -> int:
-    """Return the maximum number of workers. workers: as for `run_all`."""
     if not sys.executable or getattr(sys, "frozen", False) or sys.executable in _unable or _MARK in os.environ:
         return 0
     if workers is not None:
@@ -178,7 +177,6 @@ class Workers:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def run(self, tasks: Sequence[tuple[int, Task[T]]]) -> Iterator[Outcome[T]]:
-        """Yield the tasks' outcomes as they arrive."""
         numbers: dict[Future[T], int] = {}
         refused = []
         with called_from(call_site()):
@@ -372,7 +370,6 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _answer(question: bytes) -> bytes:
-    """Return a pickled `Answer`."""
     answer: Answer = None
     try:
         kernel, target = _Unpickler(io.BytesIO(question)).load()

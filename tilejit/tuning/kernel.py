@@ -152,7 +152,6 @@ class TunedKernel(Kernel):
             )
 
     def complete(self, values: Sequence[Any], config: Config) -> list[Any]:
-        """Return all arguments, in order."""
         remaining = iter(values)
         return [config.values[p.name] if p.name in config.values else next(remaining) for p in self.parameters]
 
@@ -164,7 +163,8 @@ class TunedKernel(Kernel):
         call = Call(self.open_parameters, values)
         device = devices.of(call)
         by_name = self._passed(values, call)
-        key = tuple([_key_value(by_name[name], name) for name in self.choices.key])
+        named = [(name, by_name[name]) for name in self.choices.key]
+        key = tuple([tuple(value.shape) if _has_shape(value) else freeze(value, name) for name, value in named])
         quick = (device, launcher.threads, self.captured.number(), call.key, key, self._besides())
         config = self._chosen.get(quick)
         if config is None:
@@ -221,7 +221,6 @@ class TunedKernel(Kernel):
         return Question(device, target, threads, tuple(likes), call, typed, captured, key, candidates)
 
     def _key_text(self, values: Sequence[Any], call: Call) -> str:
-        """Return the values of the key's parameters as text."""
         named = self._passed(values, call)
         return ", ".join(f"{name}={_text(named[name])}" for name in self.choices.key)
 
@@ -259,14 +258,9 @@ def _besides(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
     return (lambda: (mode(), captured_of(functions))) if functions else mode
 
 
-def _key_value(value: Any, name: str) -> Any:
-    return tuple(value.shape) if _has_shape(value) else freeze(value, name)
-
-
 def _text(value: Any) -> str:
     return str(tuple(value.shape)) if _has_shape(value) else repr(compile_time(value))
 
 
 def _has_shape(value: Any) -> bool:
-    """True for arrays and specs of arrays."""
     return hasattr(value, "shape") and not isinstance(value, np.generic)

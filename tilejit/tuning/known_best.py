@@ -35,7 +35,6 @@ class Pick:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The configuration with its reason, and the table."""
         table = () if self.tuning is None else (str(self.tuning),)
         return f"configuration {self.config}: {self.why}", *table
 

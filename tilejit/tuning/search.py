@@ -184,7 +184,6 @@ class Search:
         return self._launches[config]
 
     def _is_empty(self, config: Config, tuned: TunedLauncher) -> bool:
-        """True if the configuration's grid has no CTAs."""
         try:
             return 0 in self._launch(config, tuned).grid
         except LaunchError:

@@ -119,7 +119,6 @@ class Tuning:
         return self.trials[min(timed)[1]] if timed else None
 
     def none_runs(self) -> LaunchError:
-        """Return the error that lists why each configuration can't run."""
         rows = "\n".join(f"  {trial.config}: {trial.reason}" for trial in self.trials)
         return LaunchError(
             f"none of the {len(self.trials)} configurations of {self.kernel} can run:\n{rows}",

@@ -60,7 +60,6 @@ class TunedLauncher(Launcher):
         return resolved._replace(picked=tuple(config.values[p.name] for p in tuned.parameters if p.name in names))
 
     def of(self, config: Config) -> Launcher:
-        """Return the launcher of one configuration."""
         launcher = self._by_config.get(config)
         if launcher is None:
             threads = self.threads if config.threads is None else config.threads

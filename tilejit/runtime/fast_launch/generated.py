@@ -76,7 +76,6 @@ class GeneratedLaunchers:
         self._lock = renewed_at_fork(threading.RLock())
 
     def find(self, args: Sequence[Any], named: Mapping[str, Any]) -> GeneratedLauncher | None:
-        """Return the launcher for such positional and named arguments, or None."""
         return self._newest.get(_given(args, named))
 
     def notice(

@@ -11,7 +11,6 @@ from typing import Any
 
 
 def _maker() -> Any:
-    """Return torch's class, or None."""
     found: Any = sys.modules.get("torch")
     for name in ("_C", "_dynamo", "guards", "TensorGuards"):
         found = getattr(found, name, None)

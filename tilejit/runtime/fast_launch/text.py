@@ -79,17 +79,14 @@ class LauncherText(NamedTuple):
 
     @property
     def entry(self) -> tuple[str, ...]:
-        """The items of an entry after the bounds of pairs."""
         return (*CHOICE, *ENTRY) if self.chooses else ENTRY
 
     @property
     def picked(self) -> list[str]:
-        """The names of parameters whose values the launcher chooses."""
         return [p.name for p, part in zip(self.parameters, self.parts, strict=True) if isinstance(part, ChosenPart)]
 
     @property
     def given(self) -> list[Parameter]:
-        """The parameters that the caller passes."""
         return [p for p, part in zip(self.parameters, self.parts, strict=True) if not isinstance(part, ChosenPart)]
 
     def _missed(self, key: str = "None") -> str:
