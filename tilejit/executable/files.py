@@ -62,9 +62,7 @@ def read_executable(path: Path) -> Executable:
         raise _foreign(path)
     digest, *rest = _of_ptx(content, path) if path.suffix == ".ptx" else _of_cubin(content, path)
     if digest != _digest(*rest):
-        raise LaunchError(
-            f"{path} was damaged or edited after it was saved", hint="save it again from its kernel"
-        )
+        raise LaunchError(f"{path} was damaged or edited after it was saved", hint="save it again from its kernel")
     image, ptx, text = rest if len(rest) == 3 else (b"", *rest)
     try:
         record: dict[str, Any] = json.loads(text)

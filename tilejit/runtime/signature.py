@@ -150,9 +150,7 @@ def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def _all_pairs(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
-    pairs = [
-        (min(a[2], b[2]), max(a[2], b[2])) for n, a in enumerate(ranges) for b in ranges[n + 1 :] if b[0] < a[1]
-    ]
+    pairs = [(min(a[2], b[2]), max(a[2], b[2])) for n, a in enumerate(ranges) for b in ranges[n + 1 :] if b[0] < a[1]]
     return tuple(sorted(pairs))
 
 
@@ -210,9 +208,7 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
     """Return a placeholder for an argument if nothing is launched: specs represent arrays, dtypes scalars."""
     if isinstance(value, Spec):
         # with the largest alignment, and far from all other arrays
-        return ArrayView(
-            (position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value
-        )
+        return ArrayView((position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value)
     dtype = None if parameter.kind is _CONSTEXPR or isinstance(value, str) else as_dtype(value)
     if dtype is None:
         return value

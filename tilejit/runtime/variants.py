@@ -111,9 +111,7 @@ class _Overtaken(Exception):
 class VariantCache:
     """The compiled variants of one kernel by key. name: of the kernel."""
 
-    def __init__(
-        self, name: str, parameters: Sequence[Parameter], captured: Captured, maker: VariantBuilder
-    ) -> None:
+    def __init__(self, name: str, parameters: Sequence[Parameter], captured: Captured, maker: VariantBuilder) -> None:
         self._name = name
         self._parameters = parameters
         self._captured = captured
@@ -209,9 +207,7 @@ class VariantCache:
         )
         return Key(typed, constexprs, threads, target.name, captured, debug)
 
-    def _make(
-        self, key: Key, request: Request, draft: TileDraft | None, compiler: Compiler | None
-    ) -> CompiledVariant:
+    def _make(self, key: Key, request: Request, draft: TileDraft | None, compiler: Compiler | None) -> CompiledVariant:
         call, made = call_site(), time.time()
         compiled = self._maker.make(_order(key.signature, request), draft, compiler)
         return CompiledVariant(

@@ -56,9 +56,7 @@ class Choices:
             return self.configs
         kept = self._pruned(kernel, GridArguments(values))
         if not isinstance(kept, (list, tuple)) or not all(isinstance(config, Config) for config in kept):
-            raise LaunchError(
-                f"prune of {kernel} returned {kept!r}", hint="return a list of the configurations to try"
-            )
+            raise LaunchError(f"prune of {kernel} returned {kept!r}", hint="return a list of the configurations to try")
         if not kept:
             raise LaunchError(
                 f"prune removed all {len(self.configs)} configurations of {kernel}",

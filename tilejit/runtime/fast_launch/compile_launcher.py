@@ -79,9 +79,7 @@ def _compiled(text: LauncherText, kernel: str, names: dict[str, Any]) -> Callabl
     return launch
 
 
-def _names(
-    text: LauncherText, given: GivenTypes, places: CapturedPlaces, choosing: Choosing | None
-) -> dict[str, Any]:
+def _names(text: LauncherText, given: GivenTypes, places: CapturedPlaces, choosing: Choosing | None) -> dict[str, Any]:
     types = {**dict(zip((p.name for p in text.given), given[0], strict=False)), **dict(given[1])}
     names = dict(_NAMES)
     if choosing is not None:

@@ -48,9 +48,7 @@ def meetings(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], 
     )
 
 
-def place_of(
-    text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds
-) -> tuple[Any, ...]:
+def place_of(text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds) -> tuple[Any, ...]:
     """Return the key of the entry for arrays at these addresses, as the text's second lookup computes it.
 
     If the arrays are apart and aligned, it is `key` itself.
@@ -109,9 +107,7 @@ def _limits(text: LauncherText, bounds: Bounds) -> Iterator[int]:
 class SlotLayout:
     """The layout of a loaded kernel's parameters in a slot."""
 
-    def __init__(
-        self, text: LauncherText, executable: Executable, workspace: Workspace, warned: set[str]
-    ) -> None:
+    def __init__(self, text: LauncherText, executable: Executable, workspace: Workspace, warned: set[str]) -> None:
         index = executable.positions
         types = [kind for _, kind in executable.signature.arguments]
         scalars = [(i, kind.dtype) for i, kind in enumerate(types) if isinstance(kind, ScalarType)]

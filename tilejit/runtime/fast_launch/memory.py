@@ -136,9 +136,7 @@ def _blank(text: LauncherText) -> tuple[Any, ...]:
     return _state(text, values, {}, [_NOTHING])
 
 
-def _state(
-    text: LauncherText, values: tuple[Any, ...], table: Table, last: list[tuple[Any, ...]]
-) -> tuple[Any, ...]:
+def _state(text: LauncherText, values: tuple[Any, ...], table: Table, last: list[tuple[Any, ...]]) -> tuple[Any, ...]:
     return (*values, table, last) if text.is_guarded else (*values, table)
 
 
