@@ -27,7 +27,7 @@ SUFFIXES = (".ptx", ".cubin")
 _MARK = b"tilejit "
 _COMMENT = b"\n// " + _MARK
 #: exceptions that a forged record can cause; a valid digest proves nothing, because anyone can compute one
-_UNLIKE_OURS = (
+_FORGERY_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError, TilejitError,
 )
 #: an upper bound of the size of a cubin's footer
@@ -68,7 +68,7 @@ def read_executable(path: Path) -> Executable:
         record: dict[str, Any] = json.loads(text)
         if record["format"] == FORMAT:
             return _executable(record, ptx, image)
-    except _UNLIKE_OURS as error:
+    except _FORGERY_ERRORS as error:
         raise LaunchError(
             f"{path} has a record that tilejit didn't write: {error or type(error).__name__}",
             hint="give a file that compiled.save wrote",
@@ -80,7 +80,7 @@ def read_executable(path: Path) -> Executable:
 
 
 def _executable(record: dict[str, Any], ptx: bytes, image: bytes) -> Executable:
-    """Decode a record. A forged one can raise any of `_UNLIKE_OURS`."""
+    """Decode a record. A forged one can raise any of `_FORGERY_ERRORS`."""
     signature = signature_from_json(record["signature"])
     check_names([name for name, _ in signature.arguments])
     check_names([record["name"]])

@@ -61,12 +61,12 @@ class FailedAssertion:
 
     @property
     def message(self) -> str:
-        told, cta = self.assertion.message, f"CTA ({', '.join(map(str, self.cta))})"
+        text, cta = self.assertion.message, f"CTA ({', '.join(map(str, self.cta))})"
         if self.assertion.rule != "assert":
             warp, lane = divmod(self.thread, WARP_THREADS)
-            return f"{told.format(*self.values)}, in thread {self.thread} (warp {warp}, lane {lane}) of {cta}"
+            return f"{text.format(*self.values)}, in thread {self.thread} (warp {warp}, lane {lane}) of {cta}"
         where = f"thread {self.thread} of {cta}"
-        return f"assert failed in {where}: {told}" if told else f"assert failed in {where}"
+        return f"assert failed in {where}: {text}" if text else f"assert failed in {where}"
 
     def simulated(self, launch: Launch) -> SimulationError:
         (x, y, z), (width, height, _) = self.cta, launch.grid

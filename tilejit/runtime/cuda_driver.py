@@ -98,15 +98,15 @@ def load(ptx: str, entry: str) -> Loaded:
 
     raises: DeviceError with the driver's log if it rejects the PTX.
     """
-    log, said = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
+    log, info = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
     options, values = error_log(log)
     kinds = driver.CUjit_option
     options += [kinds.CU_JIT_INFO_LOG_BUFFER, kinds.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, kinds.CU_JIT_LOG_VERBOSE]
-    values += [said, len(said), 1]
+    values += [info, len(info), 1]
     error, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", len(options), options, values)
     if error != SUCCESS:
         raise refusal(error, log, ptx)
-    return Loaded(module, function_of(module, entry), notes_in(_text_of(said)))
+    return Loaded(module, function_of(module, entry), notes_in(_text_of(info)))
 
 
 def _text_of(log: bytearray) -> str:

@@ -77,11 +77,11 @@ class CudaFunction:
         words = _BARRIERS if any(isinstance(p, BarrierParam) for p in executable.params) else 0
         self._barriers = CudaMemory(words * _BARRIER_BYTES, device.number, device.context, no_wait)
         self._barriers.copy_in(np.zeros(words * _BARRIER_BYTES, np.uint8))
-        turns = itertools.cycle(range(words))
+        word_numbers = itertools.cycle(range(words))
         mapped = [p for p in executable.params if isinstance(p, TensorMapParam)]
         maps = {param: ParameterMaps(param, self._encode) for param in mapped}
         workspace = Workspace(
-            self._record.pointer, lambda: self._barriers.pointer + _BARRIER_BYTES * next(turns), maps.__getitem__
+            self._record.pointer, lambda: self._barriers.pointer + _BARRIER_BYTES * next(word_numbers), maps.__getitem__
         )
         index = executable.positions
         self._getters = tuple([getter(p, index, workspace) for p in executable.params])

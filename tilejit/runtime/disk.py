@@ -52,7 +52,7 @@ class KernelCache:
         self._source = source
         self._options = options
 
-    def place(self, typed: Signature, target: Target, threads: int, debug: bool) -> CacheEntry | None:
+    def entry(self, typed: Signature, target: Target, threads: int, debug: bool) -> CacheEntry | None:
         """Return the entry of one variant; None if the cache is off or a part of the key can't be encoded."""
         store = current()
         if store is None:

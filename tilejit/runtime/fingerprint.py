@@ -44,7 +44,7 @@ def fingerprint(store: DiskStore) -> str | None:
     except OSError:
         return None
     if sources is None:
-        _tell_of_change(store)
+        _warn_of_change(store)
         return None
     return " ".join(map(str, (sources, *libraries, np.__version__, sys.implementation.cache_tag)))
 
@@ -59,13 +59,13 @@ def still_holds(store: DiskStore) -> bool:
     if parts == _parts:
         return True
     if not is_as_imported(IMPORTED):
-        _tell_of_change(store)
+        _warn_of_change(store)
         return False
     _parts = parts
     return True
 
 
-def _tell_of_change(store: DiskStore) -> None:
+def _warn_of_change(store: DiskStore) -> None:
     # adding or removing a hard link changes a file's time, too
     store.warn(
         "tilejit's files were changed or touched after this process imported them: nothing is kept on disk",

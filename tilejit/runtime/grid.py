@@ -174,7 +174,7 @@ def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -
         )
 
 
-def warn_of_equals(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -> None:
+def warn_of_unused_axes(name: str, grid: tuple[int, int, int], axes: Sequence[int]) -> None:
     """Warn if a grid has several CTAs, or none, along an axis whose index the kernel never reads.
 
     Likely mistakes are Numba's `k[4, 256]`, and CUDA's `k[4, 256, 0]` with a stream of 0.

@@ -11,7 +11,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class _Making:
+class _Computation:
     """A computation in progress in one thread. error: its outcome, for the waiting threads."""
 
     __slots__ = ("done", "error", "process", "thread")
@@ -31,11 +31,11 @@ class Once(Generic[K, V]):
     peek: returns the value of a key, or None if it isn't computed yet.
     """
 
-    __slots__ = ("_making", "_values", "peek")
+    __slots__ = ("_running", "_values", "peek")
 
     def __init__(self) -> None:
         self._values: dict[K, V] = {}
-        self._making: dict[K, _Making] = {}
+        self._running: dict[K, _Computation] = {}
         self.peek: Callable[[K], V | None] = self._values.get
 
     def get(self, key: K, make: Callable[[], V], allow: Callable[[], object] | None = None) -> V:
@@ -49,21 +49,21 @@ class Once(Generic[K, V]):
             value = self._values.get(key)
             if value is not None:
                 return value
-            making = _Making()
+            computation = _Computation()
             try:
                 # atomic under the GIL, so that exactly one of several threads is first
-                first = self._making.setdefault(key, making)
-                if first is making:
-                    return self._make(key, making, make, allow)
+                first = self._running.setdefault(key, computation)
+                if first is computation:
+                    return self._make(key, computation, make, allow)
             finally:
                 # first, because an interrupt may arrive after a call returns; the next caller does the rest
-                making.done.release()
-                self._forget(key, making)
-            if first.process != making.process or not first.done.locked():
+                computation.done.release()
+                self._forget(key, computation)
+            if first.process != computation.process or not first.done.locked():
                 # this process was forked during the computation, or an interrupt kept the entry from being removed
                 self._forget(key, first)
                 continue
-            if first.thread == making.thread:
+            if first.thread == computation.thread:
                 # `make` requested its own value, as a finalizer that runs during it may do
                 return make()
             with first.done:
@@ -71,12 +71,12 @@ class Once(Generic[K, V]):
             if first.error is not None:
                 raise first.error
 
-    def _forget(self, key: K, making: _Making) -> None:
+    def _forget(self, key: K, computation: _Computation) -> None:
         """Remove a computation, unless another one has replaced it."""
-        if self._making.get(key) is making:
-            del self._making[key]
+        if self._running.get(key) is computation:
+            del self._running[key]
 
-    def _make(self, key: K, making: _Making, make: Callable[[], V], allow: Callable[[], object] | None) -> V:
+    def _make(self, key: K, computation: _Computation, make: Callable[[], V], allow: Callable[[], object] | None) -> V:
         value = self._values.get(key)
         if value is not None:
             # another thread finished after `get` looked
@@ -87,7 +87,7 @@ class Once(Generic[K, V]):
             value = make()
         except Exception as error:
             # waiting threads get the error too, but not an interrupt, after which one of them tries again
-            making.error = error
+            computation.error = error
             raise
         return self._values.setdefault(key, value)
 

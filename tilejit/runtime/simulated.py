@@ -165,7 +165,7 @@ class SimulatedFunction:
         self._check_written(arguments)
         record = np.zeros(AssertionsParam.RECORD_BYTES, np.uint8)
         values = [parameter_value(param, self._positions, arguments, record, profile) for param in executable.params]
-        places = SourceLines(executable.spans)
+        lines = SourceLines(executable.spans)
         try:
             report = run(
                 executable.ptx,
@@ -179,7 +179,7 @@ class SimulatedFunction:
                 schedule=schedule,
                 delivery=delivery,
                 dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
-                locate=places.locate,
+                locate=lines.locate,
                 capability=executable.target.number,
                 may_be_empty=True,
                 shared_map=[(p.name, p.variable, p.first, p.bytes) for p in executable.shared_map],
@@ -189,14 +189,14 @@ class SimulatedFunction:
             failed = assertions.failed(executable, record)
             if failed is not None:
                 raise failed.simulated(launch) from None
-            error.span = error.span or places.first_in(error)
+            error.span = error.span or lines.first_in(error)
             raise
         self._note_written(arguments)
         failed = assertions.failed(executable, record)
         if failed is not None:
             if on_finding == "raise":
                 raise failed.simulated(launch)
-            report.note(failed.simulated(launch), places.location(failed.assertion.span))
+            report.note(failed.simulated(launch), lines.location(failed.assertion.span))
         report.regions = tuple(_counted(region, report.events) for region in executable.watched)
         self._warn_of_outside(report, arguments)
         return report
@@ -233,7 +233,7 @@ class SourceLines:
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self._spans = spans
-        self._told: dict[str, Span] = {}
+        self._located: dict[str, Span] = {}
 
     def locate(self, file: int, line: int, column: int) -> str:
         """Return the line as text, with the calls through which it was inlined."""
@@ -247,7 +247,7 @@ class SourceLines:
             texts.append(f"{span}: {span.text.strip()}" if span.text else str(span))
             span = span.caller
         text = near + "\n      called from ".join(texts)
-        self._told[text] = self._spans[column - 1]
+        self._located[text] = self._spans[column - 1]
         return text
 
     def location(self, span: Span | None) -> Location | None:
@@ -258,12 +258,12 @@ class SourceLines:
 
     def first_in(self, error: SimulationError) -> Span | None:
         """Return the span that a message names first; if several are on one line, the span of the first thread."""
-        named = [text for text in self._told if text in error.message]
+        named = [text for text in self._located if text in error.message]
         if not named:
             return None
         first = min(named, key=error.message.index)
         is_party = 0 < error.column <= len(self._spans) and self.locate(1, 1, error.column) in first
-        return self._spans[error.column - 1] if is_party else self._told[first]
+        return self._spans[error.column - 1] if is_party else self._located[first]
 
 
 def _counted(region: WatchedRegion, events: Mapping[int, int]) -> RegionCount:

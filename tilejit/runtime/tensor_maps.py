@@ -49,14 +49,14 @@ def mapped(spec: TensorMapSpec, facts: ArrayFacts) -> MappedArray | None:
         extent = 1 if axis is None else facts.shape[axis]
         stride = packed if axis is None or extent == 1 else facts.strides[axis] * facts.dtype.bytes
         if extent >= spec.EXTENT_END or stride >= spec.STRIDE_END_BYTES or stride < 0:
-            raise _too_far(spec, axis, extent, stride)
+            raise _unmappable(spec, axis, extent, stride)
         dims.append(extent)
         strides.append(stride)
         packed = -(-max(stride * extent, 1) // spec.UNIT_BYTES) * spec.UNIT_BYTES
     return MappedArray(tuple(dims), tuple(strides[1:]))
 
 
-def _too_far(spec: TensorMapSpec, axis: int | None, extent: int, stride: int) -> LaunchError:
+def _unmappable(spec: TensorMapSpec, axis: int | None, extent: int, stride: int) -> LaunchError:
     what = f"dimension {axis} of {spec.of}"
     hint = "give the copy variant=... of another kind, or pass a part of the array"
     if extent >= spec.EXTENT_END:
@@ -90,8 +90,8 @@ class ParameterMaps:
             self._order.append((maps, address))
             maps[address] = made
             if len(self._order) > _MOST:
-                oldest, forgotten = self._order.popleft()
-                oldest.pop(forgotten, None)
+                oldest, oldest_address = self._order.popleft()
+                oldest.pop(oldest_address, None)
                 if not oldest:
                     self._by_facts.pop(oldest.facts.number, None)
         return made

@@ -39,10 +39,10 @@ def race(
     most: the maximum of timings of each. enough: a total time of a contender after which `LEAST` timings suffice.
     after: called after each round.
     """
-    turn = 0
+    first = 0
     while running := [c for c in contenders if not (c.is_out or _is_known(bench, c, contenders, most, enough))]:
-        turn = (turn + 1) % len(running)
-        order = running[turn:] + running[:turn]
+        first = (first + 1) % len(running)
+        order = running[first:] + running[:first]
         for contender, time in zip(order, bench.round([c.work for c in order]), strict=True):
             contender.samples.append(time)
         _drop_losers(contenders, running)

@@ -66,67 +66,67 @@ class VariantBuilder:
         self._source = source
         self._captured = captured
         self._build = build
-        self._shelf = KernelCache(source, options)
+        self._cache = KernelCache(source, options)
 
-    def make(self, order: BuildRequest, draft: TileDraft | None = None, compiler: Compiler | None = None) -> Compiled:
+    def make(self, request: BuildRequest, draft: TileDraft | None = None, compiler: Compiler | None = None) -> Compiled:
         """Build a variant. draft: its tile IR, if already known. compiler: replaces `pipeline.compile`."""
         captured = self._captured.current()
-        place = self._shelf.place(*order)
-        compiled = None if place is None else self._kept(place, order)
+        entry = self._cache.entry(*request)
+        compiled = None if entry is None else self._kept(entry, request)
         if compiled is None:
-            compiled = self._compile(order, draft, compiler)
-            if place is not None and self._belongs(place, order, captured):
-                place.keep(compiled.executable_to_keep)
-                compiled.shelf = place
-                if order.debug and not compiled.executable.is_checked:
-                    self._keep_plain(order, compiled)
+            compiled = self._compile(request, draft, compiler)
+            if entry is not None and self._belongs(entry, request, captured):
+                entry.keep(compiled.executable_to_keep)
+                compiled.shelf = entry
+                if request.debug and not compiled.executable.is_checked:
+                    self._keep_plain(request, compiled)
         return compiled
 
-    def written(self, order: BuildRequest) -> tuple[frozenset[str], TileDraft | None]:
+    def written(self, request: BuildRequest) -> tuple[frozenset[str], TileDraft | None]:
         """Return the arguments that the variant writes, and its tile IR if it had to be built."""
         captured = self._captured.current()
-        place = self._shelf.place(*order)
-        names = None if place is None else place.written()
+        entry = self._cache.entry(*request)
+        names = None if entry is None else entry.written()
         if names is not None:
             return names, None
-        draft = self._draft(order)
+        draft = self._draft(request)
         names = written_arguments(draft.tile.params)
-        if place is not None and self._belongs(place, order, captured):
-            place.keep_written(names)
+        if entry is not None and self._belongs(entry, request, captured):
+            entry.keep_written(names)
         return names, draft
 
-    def _belongs(self, place: CacheEntry, order: BuildRequest, captured: CapturedValues) -> bool:
+    def _belongs(self, entry: CacheEntry, request: BuildRequest, captured: CapturedValues) -> bool:
         """True if a result belongs to this entry, which it doesn't if a captured value has changed meanwhile.
 
         captured: the values when the entry was determined.
         """
         # a function passed as a compile-time value captures further values
-        passes_values = any(isinstance(kind, ConstexprType) for _, kind in order.signature.arguments)
+        passes_values = any(isinstance(kind, ConstexprType) for _, kind in request.signature.arguments)
         if not passes_values and self._captured.current() is captured:
             return True
-        return place == self._shelf.place(*order)
+        return entry == self._cache.entry(*request)
 
-    def _keep_plain(self, order: BuildRequest, compiled: Compiled) -> None:
+    def _keep_plain(self, request: BuildRequest, compiled: Compiled) -> None:
         """Store a checked build without any checks as the plain build, too."""
-        place = self._shelf.place(*order._replace(debug=False))
-        if place is not None:
-            place.keep(compiled.executable_to_keep)
+        entry = self._cache.entry(*request._replace(debug=False))
+        if entry is not None:
+            entry.keep(compiled.executable_to_keep)
 
-    def _kept(self, place: CacheEntry, order: BuildRequest) -> Compiled | None:
+    def _kept(self, entry: CacheEntry, request: BuildRequest) -> Compiled | None:
         from ..compiled import Compiled
 
         began = time.perf_counter()
-        executable = place.executable(order.signature)
+        executable = entry.executable(request.signature)
         if executable is None:
             return None
-        derive = partial(self._derivation, order, self._captured.number())
+        derive = partial(self._derivation, request, self._captured.number())
         timings = {"disk": 1e3 * (time.perf_counter() - began)}
-        return Compiled(executable, timings, derive, assemble=machine_code, shelf=place)
+        return Compiled(executable, timings, derive, assemble=machine_code, shelf=entry)
 
-    def _derivation(self, order: BuildRequest, captured: int) -> Derivation:
+    def _derivation(self, request: BuildRequest, captured: int) -> Derivation:
         """Return the derivation of a variant that came from disk, by compiling it now."""
         self._check_unchanged(captured)
-        derivation = self._compile(order, None, None).derivation
+        derivation = self._compile(request, None, None).derivation
         self._check_unchanged(captured)
         return derivation
 
@@ -142,28 +142,28 @@ class VariantBuilder:
     # Memo tables of the compiler are cleared first, so that the collector has less to traverse. With the collector, the
     # matmul kernel took 8 % longer to compile, although only its buffers, 59 objects, are in cycles.
     @gc_paused_until(forget)
-    def _compile(self, order: BuildRequest, draft: TileDraft | None, compiler: Compiler | None) -> Compiled:
+    def _compile(self, request: BuildRequest, draft: TileDraft | None, compiler: Compiler | None) -> Compiled:
         # the compiler and llvmlite take 100 ms to import, so import them only to compile
         with importing:
             from .. import pipeline
             from ..frontend.ir_params import with_overlaps
 
         with Progress(f"compiling {self._source.name}", 1 + len(pipeline.PASSES)):
-            draft = draft or self._draft(order)
-            tile = with_overlaps(draft.tile, order.signature)
+            draft = draft or self._draft(request)
+            tile = with_overlaps(draft.tile, request.signature)
             with self._recursion_named():
                 if compiler is None:
-                    compiled = pipeline.compile(tile, order.signature, order.target, sound=True)
+                    compiled = pipeline.compile(tile, request.signature, request.target, sound=True)
                 else:
-                    compiled = compiler(tile, order.signature, order.target)
+                    compiled = compiler(tile, request.signature, request.target)
         compiled.timings = {"frontend": draft.ms, **compiled.timings}
         compiled.assemble = machine_code
         return compiled
 
-    def _draft(self, order: BuildRequest) -> TileDraft:
+    def _draft(self, request: BuildRequest) -> TileDraft:
         started = time.perf_counter()
         with self._recursion_named():
-            tile = self._build(*order)
+            tile = self._build(*request)
         return TileDraft(tile, 1e3 * (time.perf_counter() - started))
 
     @contextmanager

@@ -111,11 +111,11 @@ class _Overtaken(Exception):
 class VariantCache:
     """The compiled variants of one kernel by key. name: of the kernel."""
 
-    def __init__(self, name: str, parameters: Sequence[Parameter], captured: Captured, maker: VariantBuilder) -> None:
+    def __init__(self, name: str, parameters: Sequence[Parameter], captured: Captured, builder: VariantBuilder) -> None:
         self._name = name
         self._parameters = parameters
         self._captured = captured
-        self._maker = maker
+        self._builder = builder
         self._variants: Once[Key, CompiledVariant] = Once()
         # the arguments that the kernel writes; in the key every overlapping array has the overlap bit
         self._written: Once[Key, frozenset[str]] = Once()
@@ -169,7 +169,7 @@ class VariantCache:
 
     def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
         """Compile for a signature that another target's variant has, without caching."""
-        return self._maker.make(BuildRequest(typed, target, threads, debug))
+        return self._builder.make(BuildRequest(typed, target, threads, debug))
 
     def _key_and_draft(self, request: Request) -> tuple[Key, TileDraft | None]:
         """Return the request's key, and the kernel's tile IR if the key depends on it.
@@ -186,7 +186,7 @@ class VariantCache:
         drafts: list[TileDraft | None] = [None]
 
         def read() -> frozenset[str]:
-            names, drafts[0] = self._maker.written(_order(cautious.signature, request))
+            names, drafts[0] = self._builder.written(_build_request(cautious.signature, request))
             self._check_captured(cautious)
             return names
 
@@ -209,7 +209,7 @@ class VariantCache:
 
     def _make(self, key: Key, request: Request, draft: TileDraft | None, compiler: Compiler | None) -> CompiledVariant:
         call, made = call_site(), time.time()
-        compiled = self._maker.make(_order(key.signature, request), draft, compiler)
+        compiled = self._builder.make(_build_request(key.signature, request), draft, compiler)
         return CompiledVariant(
             key.signature, request.threads, request.target, request.debug, made, call, compiled.timings, compiled,
             key.captured,
@@ -229,7 +229,7 @@ class VariantCache:
         )
 
 
-def _order(typed: Signature, request: Request) -> BuildRequest:
+def _build_request(typed: Signature, request: Request) -> BuildRequest:
     return BuildRequest(typed, request.target, request.threads, request.debug)
 
 

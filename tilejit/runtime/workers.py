@@ -133,8 +133,8 @@ def run_all(tasks: Sequence[Task[T]], workers: int | None = None) -> Generator[O
         pays = pays or (outcome.error is None and expected > 2 * START_SECONDS)
         yield outcome
     if remaining:
-        with Workers(min(most, len(remaining))) as crew:
-            yield from crew.run(tuple(remaining))
+        with Workers(min(most, len(remaining))) as pool:
+            yield from pool.run(tuple(remaining))
 
 
 def _most(workers: int | None) -> int:
@@ -258,7 +258,7 @@ class WorkerProcess:
             [sys.executable, "-c", _PROGRAM, repr(IMPORTED), *paths], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, _MARK: "1"},
         )
-        self._said = b""
+        self._output = b""
         # set when the worker is ready or has ended
         self._has_started = threading.Event()
         threading.Thread(target=self._listen, name="tilejit-start", daemon=True).start()
@@ -269,14 +269,14 @@ class WorkerProcess:
         with contextlib.suppress(OSError, ValueError):
             # bypass the file's buffer, whose lock would be held meanwhile
             number = self._process.stdout.fileno()
-            while not self._said.endswith(_READY) and (more := os.read(number, 1 << 12)):
-                self._said += more
+            while not self._output.endswith(_READY) and (more := os.read(number, 1 << 12)):
+                self._output += more
         self._has_started.set()
 
     def is_ready(self) -> bool:
         """Wait for the worker; return True if it is ready and has the same files of this package."""
         self._has_started.wait(_READY_SECONDS)
-        return self._said.endswith(_READY)
+        return self._output.endswith(_READY)
 
     def ask(self, question: bytes, name: str) -> Answer:
         """Send a kernel and return the answer. name: the kernel's.
@@ -292,7 +292,7 @@ class WorkerProcess:
             # the pipe is broken, or `end` has closed it
             answer, broken = None, error
         if answer is not None:
-            return _made(answer)
+            return _unpickled(answer)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_PATIENCE)
         raise WorkerError(
@@ -381,13 +381,12 @@ def _answer(question: bytes) -> bytes:
         return pickle.dumps(None)
 
 
-def _made(answer: bytes) -> Answer:
-    try:
-        made: Answer = pickle.loads(answer)
-    except Exception:
-        # classes have changed here since the worker started
-        return None
-    return made
+def _unpickled(answer: bytes) -> Answer:
+    # fails if classes have changed here since the worker started
+    with contextlib.suppress(Exception):
+        unpickled: Answer = pickle.loads(answer)
+        return unpickled
+    return None
 
 
 def _send(stream: IO[bytes], message: bytes) -> None:

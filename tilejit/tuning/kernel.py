@@ -54,11 +54,11 @@ class TunedKernel(Kernel):
         self.variants, self._functions = kernel.variants, kernel._functions
         self.kernel = kernel
         self.choices = choices
-        self.shelf = KernelCache(kernel.source, kernel.options.made)
+        self.disk_cache = KernelCache(kernel.source, kernel.options.made)
         self.open_parameters = tuple(p for p in kernel.parameters if p.name not in choices.names)
         self._functions_of_configs = choices.functions
-        self._besides = _besides(self._functions_of_configs)
-        choosing = Choosing(frozenset(choices.key), self._besides)
+        self._extra_key = _extra_key_of(self._functions_of_configs)
+        choosing = Choosing(frozenset(choices.key), self._extra_key)
         self.generated = GeneratedLaunchers(self.name, self.parameters, choosing)
         self.memory = LaunchMemory(kernel.memory.warned)
         self._launchers = {}
@@ -165,7 +165,7 @@ class TunedKernel(Kernel):
         by_name = self._passed(values, call)
         named = [(name, by_name[name]) for name in self.choices.key]
         key = tuple([tuple(value.shape) if _has_shape(value) else freeze(value, name) for name, value in named])
-        quick = (device, launcher.threads, self.captured.number(), call.key, key, self._besides())
+        quick = (device, launcher.threads, self.captured.number(), call.key, key, self._extra_key())
         config = self._chosen.get(quick)
         if config is None:
             config = self._choose(device, values, call, launcher)
@@ -210,15 +210,15 @@ class TunedKernel(Kernel):
         return tuning.best.config
 
     def question(
-        self, device: Device, target: Target, threads: int, values: Sequence[Any], likes: Sequence[Any], call: Call,
-        candidates: tuple[Config, ...],
+        self, device: Device, target: Target, threads: int, values: Sequence[Any],
+        placeholders: Sequence[Any], call: Call, candidates: tuple[Config, ...],
     ) -> Question:
-        """Return the tuning question. likes: the values, with placeholders for specs. call: of these placeholders."""
+        """Return the tuning question. placeholders: the values, with specs replaced. call: of the placeholders."""
         aliased = frozenset(position for pair in call.overlaps for position in pair)
-        typed = signature(self.open_parameters, likes, call.arguments, target, aliased)
+        typed = signature(self.open_parameters, placeholders, call.arguments, target, aliased)
         captured = self.captured.number(), captured_of(self._functions_of_configs)
         key = self._key_text(values, call)
-        return Question(device, target, threads, tuple(likes), call, typed, captured, key, candidates)
+        return Question(device, target, threads, tuple(placeholders), call, typed, captured, key, candidates)
 
     def _key_text(self, values: Sequence[Any], call: Call) -> str:
         named = self._passed(values, call)
@@ -251,7 +251,7 @@ class TunedKernel(Kernel):
         return search.table
 
 
-def _besides(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
+def _extra_key_of(functions: Sequence[tuple[str, Any]]) -> Callable[[], Hashable]:
     """Return a function that computes what else decides a launch's configuration, as a key."""
     # reading the environment takes 1 us, so that a launch notices a change of the variable
     mode = functools.partial(os.environ.get, "TILEJIT_AUTOTUNE")

@@ -100,11 +100,11 @@ def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | No
 
 def _unknown(kernel: TunedKernel, values: Sequence[Any]) -> list[str]:
     """Return the names of scalars that are specified only by type although the choice may depend on their values."""
-    likes = standing_in(kernel.open_parameters, values)
+    placeholders = standing_in(kernel.open_parameters, values)
     open_ones = [
         p.name
-        for p, value, like in zip(kernel.open_parameters, values, likes, strict=True)
-        if like is not value and not isinstance(like, ArrayView)
+        for p, value, placeholder in zip(kernel.open_parameters, values, placeholders, strict=True)
+        if placeholder is not value and not isinstance(placeholder, ArrayView)
     ]
     return [name for name in open_ones if kernel.choices.prune is not None or name in kernel.choices.key]
 
@@ -120,6 +120,6 @@ def question_for(
     device = devices.default()
     chosen = find_target(target) if target is not None else kernel.options.target or device.target
     count = kernel.options.threads if threads is None else check_threads(threads)
-    likes = standing_in(kernel.open_parameters, values)
-    call = Call(kernel.open_parameters, likes)
-    return kernel.question(device, chosen, count, values, likes, call, candidates)
+    placeholders = standing_in(kernel.open_parameters, values)
+    call = Call(kernel.open_parameters, placeholders)
+    return kernel.question(device, chosen, count, values, placeholders, call, candidates)

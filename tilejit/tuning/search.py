@@ -104,13 +104,14 @@ class Search:
         trials = tuple(Trial(config) for config in question.candidates)
         self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
         # everything that the variants depend on, and what else affects their times
-        self._place = kernel.shelf.place(question.extended, question.target, question.threads, kernel.options.debug)
+        debug = kernel.options.debug
+        self._entry = kernel.disk_cache.entry(question.extended, question.target, question.threads, debug)
         parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
-        self._key = EntryKind.TUNING.key("\n".join(map(str, (self._place.digest if self._place else "", *parts))))
+        self._key = EntryKind.TUNING.key("\n".join(map(str, (self._entry.digest if self._entry else "", *parts))))
         # separate from the final key, under which another process may have stored a finished table
         self._key_so_far = f"{self._key}\nso far"
-        if self._place is not None:
-            store = self._place.store
+        if self._entry is not None:
+            store = self._entry.store
             stored = store.get(self._key) or store.get(self._key_so_far)
             if stored is not None:
                 self.table.resume(stored)
@@ -196,6 +197,6 @@ class Search:
         self._keep()
 
     def _keep(self) -> None:
-        if self._place is not None:
+        if self._entry is not None:
             key = self._key if self.table.is_final else self._key_so_far
-            self._place.put(key, self.table.to_bytes())
+            self._entry.put(key, self.table.to_bytes())

@@ -36,7 +36,7 @@ def t():
 @pytest.fixture(params=["keys", "guards"])
 def add(request, monkeypatch):
     if request.param == "keys":
-        monkeypatch.setattr(guards, "are_there", lambda: False)
+        monkeypatch.setattr(guards, "are_available", lambda: False)
     return make_add()
 
 

@@ -19,7 +19,7 @@ from .. import devices
 from ..captured import MISSING, CapturedPlaces
 from ..grid import stream_handle
 from . import guards
-from .entries import meetings
+from .entries import overlapping_pairs
 from .generated import ABSENT, Choosing, GeneratedLauncher, GivenTypes
 from .parts import ArrayPart, ChosenPart, Part, part_of
 from .text import LauncherText
@@ -37,7 +37,7 @@ _NAMES: dict[str, Any] = {
     "ValueError": ValueError,
     "chosen": devices.chosen,
     "is_simulator": devices.is_simulator,
-    "meetings": meetings,
+    "overlapping_pairs": overlapping_pairs,
     "stream_handle": entry_point(stream_handle),
     # of numbers that don't fit into the type that they are packed as
     "out_of_range": (struct.error, OverflowError),
@@ -54,12 +54,12 @@ def parts_of(
     return of_all if len(of_all) == len(parts) else None
 
 
-def made(
+def generate(
     number: int, kernel: str, parameters: Sequence[Parameter], parts: Sequence[Part], given: GivenTypes,
     places: CapturedPlaces, choosing: Choosing | None = None,
 ) -> GeneratedLauncher:
     """Return a generated launcher. kernel: its name. given: types of the arguments. places: of captured values."""
-    is_guarded = guards.are_there() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
+    is_guarded = guards.are_available() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
     captured, by_name = [name for _, name in places.names], frozenset(name for name, _ in given[1])
     text = LauncherText(
         number, parameters, parts, len(given[0]), by_name, captured, len(places.cells), is_guarded,
@@ -83,7 +83,7 @@ def _names(text: LauncherText, given: GivenTypes, places: CapturedPlaces, choosi
     types = {**dict(zip((p.name for p in text.given), given[0], strict=False)), **dict(given[1])}
     names = dict(_NAMES)
     if choosing is not None:
-        names["besides"] = choosing.besides
+        names["extra_key"] = choosing.extra_key
     names |= {f"type{i}": types.get(p.name) for i, p in enumerate(text.parameters)}
     names |= {f"default{i}": p.default for i, p in enumerate(text.parameters)}
     names |= {f"get{n}": namespace.get for n, (namespace, _) in enumerate(places.names)}

@@ -40,7 +40,7 @@ def bounds_of(views: Sequence[ArrayView]) -> Bounds:
     return tuple((view.facts.low_bytes, view.facts.high_bytes) for view in views)
 
 
-def meetings(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], ...]:
+def overlapping_pairs(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], ...]:
     """Return the pairs of arrays that overlap."""
     # empty arrays overlap none
     return overlaps(
@@ -48,12 +48,12 @@ def meetings(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], 
     )
 
 
-def place_of(text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds) -> tuple[Any, ...]:
+def entry_key(text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds) -> tuple[Any, ...]:
     """Return the key of the entry for arrays at these addresses, as the text's second lookup computes it.
 
     If the arrays are apart and aligned, it is `key` itself.
     """
-    overlapping = meetings(pointers, bounds)
+    overlapping = overlapping_pairs(pointers, bounds)
     residues = [p % ALIGN if p else -1 for p in pointers]
     if not overlapping and not any(residues):
         return key

@@ -40,11 +40,11 @@ class ResolvedLaunch(NamedTuple):
 class Choosing(NamedTuple):
     """The inputs of the choice in kernels whose launchers choose the values of some parameters.
 
-    numbers: names of the scalar parameters whose values matter. besides: returns a key of the other inputs.
+    numbers: names of the scalar parameters whose values matter. extra_key: returns a key of the other inputs.
     """
 
     numbers: frozenset[str]
-    besides: Callable[[], Hashable]
+    extra_key: Callable[[], Hashable]
 
 
 #: types of the positional arguments, and names and types of the others
@@ -126,9 +126,9 @@ class GeneratedLaunchers:
             return generated
 
     def _make(self, given: GivenTypes, parts: Sequence[Part], places: CapturedPlaces) -> GeneratedLauncher:
-        from .compile_launcher import made
+        from .compile_launcher import generate
 
-        generated = made(len(self._all), self._name, self._parameters, parts, given, places, self._choosing)
+        generated = generate(len(self._all), self._name, self._parameters, parts, given, places, self._choosing)
         self._all.append((given, generated))
         return generated
 

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 
-def _maker() -> Any:
+def _guard_class() -> Any:
     found: Any = sys.modules.get("torch")
     for name in ("_C", "_dynamo", "guards", "TensorGuards"):
         found = getattr(found, name, None)
     return found
 
 
-def are_there() -> bool:
+def are_available() -> bool:
     """True if this torch has tensor guards."""
-    return _maker() is not None
+    return _guard_class() is not None
 
 
 def check_of(tensors: Sequence[Any]) -> Callable[..., bool]:
@@ -29,7 +29,7 @@ def check_of(tensors: Sequence[Any]) -> Callable[..., bool]:
     `requires_grad`.
     """
     try:
-        check: Callable[..., bool] = _maker()(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+        check: Callable[..., bool] = _guard_class()(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
         return check if check(*tensors) is True else never
     except Exception:
         # other versions of torch may take other arguments and raise anything

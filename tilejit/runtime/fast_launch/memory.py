@@ -68,7 +68,7 @@ class LaunchMemory:
         text, captured = generated.text, resolved.captured
         kept = self._kept.get(text.number)
         table = kept[1] if kept is not None and kept[0] is captured else self._follow(generated, captured)
-        if key is None or len(table) >= _FIRST_KEYS and not self._is_second_sight((captured.number, key)):
+        if key is None or len(table) >= _FIRST_KEYS and not self._was_seen((captured.number, key)):
             return
         if can_be_direct(text.parts, resolved):
             self._enter(table, key, text, values, resolved)
@@ -89,14 +89,14 @@ class LaunchMemory:
     def _enter(
         self, table: Table, key: tuple[Any, ...], text: LauncherText, values: Sequence[Any], resolved: ResolvedLaunch
     ) -> None:
-        from .entries import SlotLayout, bounds_of, entry_of, place_of, special_entry
+        from .entries import SlotLayout, bounds_of, entry_key, entry_of, special_entry
 
         arrays = [values[i] for i, _ in text.arrays]
         views = [view for i, _ in text.arrays if type(view := resolved.call.arguments[i]) is ArrayView]
         pointers, bounds = [view.pointer for view in views], bounds_of(views)
-        place = place_of(text, key, pointers, bounds)
+        exact_key = entry_key(text, key, pointers, bounds)
         check = guards.check_of(arrays) if text.is_guarded else guards.never
-        if not _is_of(key, text, views) or not _are_still(arrays, views):
+        if not _matches(key, text, views) or not _are_unchanged(arrays, views):
             return
         if len(table) >= _ENTRIES:
             table.clear()
@@ -108,12 +108,12 @@ class LaunchMemory:
         if layout is None:
             layout = SlotLayout(text, resolved.function.compiled.executable, direct.workspace, self.warned)
             self._layouts[text.number, resolved.function] = layout
-        if place is not key:
+        if exact_key is not key:
             table.setdefault(key, special_entry(text, bounds, check))
-        table[place] = entry_of(text, layout, direct, bounds, resolved, check)
+        table[exact_key] = entry_of(text, layout, direct, bounds, resolved, check)
 
-    def _is_second_sight(self, place: tuple[Any, ...]) -> bool:
-        number = hash(place)
+    def _was_seen(self, key: tuple[Any, ...]) -> bool:
+        number = hash(key)
         if number in self._seen:
             return True
         if len(self._seen) >= _SEEN:
@@ -140,7 +140,7 @@ def _state(text: LauncherText, values: tuple[Any, ...], table: Table, last: list
     return (*values, table, last) if text.is_guarded else (*values, table)
 
 
-def _are_still(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
+def _are_unchanged(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
     """True unless another thread has changed or freed an array since it was launched."""
     try:
         return [view_of(array).facts for array in arrays] == [view.facts for view in views]
@@ -149,7 +149,7 @@ def _are_still(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
         return False
 
 
-def _is_of(key: tuple[Any, ...], text: LauncherText, views: Sequence[ArrayView]) -> bool:
+def _matches(key: tuple[Any, ...], text: LauncherText, views: Sequence[ArrayView]) -> bool:
     """True if the key was computed from such arrays."""
     items = iter(key)
     return all(

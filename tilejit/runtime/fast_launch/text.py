@@ -118,11 +118,11 @@ class LauncherText(NamedTuple):
             yield "    except @ValueError:"
             yield "        @is_changed = True"
             tests = ["@is_changed"]
-        yield "    @place = @chosen()"
-        yield from _where([*tests, "@place is not None and @is_simulator(@place)"], self._missed())
+        yield "    @name = @chosen()"
+        yield from _where([*tests, "@name is not None and @is_simulator(@name)"], self._missed())
 
     def _lookup(self) -> Iterator[str]:
-        others = ["@self.threads", *(["@besides()"] if self.chooses else [])]
+        others = ["@self.threads", *(["@extra_key()"] if self.chooses else [])]
         others += chain.from_iterable(p.key for p in self.parts if isinstance(p, (ScalarPart, ConstexprPart)))
         key = f"({', '.join([*chain.from_iterable(part.key for _, part in self.arrays), *others])},)"
         lookup = [f"@key = {key}", "@entry = @table.get(@key)"]
@@ -156,15 +156,15 @@ class LauncherText(NamedTuple):
         every = f"({', '.join(pointers)},)"
         bounds = [name for a, b in self.pairs for name in (f"@least{a}_{b}", f"@most{a}_{b}")]
         entry = f"    {', '.join(['@is_special', '@bounds', *bounds, *(f'@{name}' for name in self.entry)])} = @entry"
-        meetings = [f"@least{a}_{b} < @p{b} - @p{a} < @most{a}_{b}" for a, b in self.pairs]
+        overlaps = [f"@least{a}_{b} < @p{b} - @p{a} < @most{a}_{b}" for a, b in self.pairs]
         # -1 for null: only empty arrays may have no memory
         residues = [f"{p} & {ALIGN - 1} if {p} else -1" for p in pointers]
         if len(pointers) > _MOST_IN_PAIRS:
-            meetings = [f"@meetings({every}, @bounds)"]
+            overlaps = [f"@overlapping_pairs({every}, @bounds)"]
         yield entry
         yield from _where(
-            [f"({' | '.join(pointers)}) & {ALIGN - 1}", f"not ({' and '.join(pointers)})", "@is_special", *meetings],
-            f"@entry = @table.get((@key, {', '.join([*residues, *meetings])}))",
+            [f"({' | '.join(pointers)}) & {ALIGN - 1}", f"not ({' and '.join(pointers)})", "@is_special", *overlaps],
+            f"@entry = @table.get((@key, {', '.join([*residues, *overlaps])}))",
         )
         yield from _where(["@entry is None"], self._missed("@key"), 2)
         yield "    " + entry
