@@ -300,7 +300,6 @@ def tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> ArrayFact
 
 
 def _dtype_of_name(text: str) -> DType:
-    """Return the dtype of `torch.float32` by the last part of its name, without importing the framework."""
     name = text.rsplit(".", 1)[-1]
     found = DTYPES.get("bool_" if name == "bool" else name)
     if found is None:
@@ -376,8 +375,6 @@ def _view_of_dlpack(value: Any) -> ArrayView:
 
 
 class _HostMemory:
-    """Host memory of another owner, with NumPy's array interface."""
-
     def __init__(self, pointer: int, size: int, owner: object) -> None:
         self.owner = owner
         self.__array_interface__ = {"data": (pointer, False), "shape": (size,), "typestr": "|u1", "version": 3}

@@ -99,7 +99,6 @@ class Captured:
         return current
 
     def changes(self, old: int, new: int) -> list[str]:
-        """Describe the differences between the values of two numbers."""
         tokens = list(self._numbers)
         return changes(tokens[old], tokens[new])
 

@@ -52,6 +52,7 @@ class CudaDevice:
         if not 0 <= ordinal < device_count():
             raise DeviceError(f"no device cuda:{ordinal}", hint=f"there are {device_count()}, from cuda:0")
         self.number = ordinal
+        self.name = f"cuda:{ordinal}"
         self.checks = False
         self._device = call(driver.cuDeviceGet, ordinal)
         self._preparation: Preparation | None = None
@@ -61,10 +62,6 @@ class CudaDevice:
         self.capability = 10 * major + minor
         self.target = for_capability(major, minor)
         self._asserting: weakref.WeakSet[CudaFunction] = weakref.WeakSet()
-
-    @property
-    def name(self) -> str:
-        return f"cuda:{self.number}"
 
     @cached_property
     def context(self) -> Any:
@@ -138,13 +135,11 @@ class CudaDevice:
         return cuda_bench.timing(self, call, self.stream(stream, call), kept)
 
     def synchronize(self) -> None:
-        """Wait for all streams, and raise failed assertions."""
         with cuda_driver.current(self.context):
             call(driver.cuCtxSynchronize)
         self.check_assertions()
 
     def check_assertions(self) -> None:
-        """Raise an assertion that failed in a finished launch."""
         for function in tuple(self._asserting):
             function.check_assertions()
 

@@ -46,7 +46,6 @@ class CudaBench:
                 call(driver.cuMemcpyDtoDAsync, saved.pointer, self._kept[-1][0], size, stream)
 
     def staged(self, launched: Call) -> Call:
-        """Return the call with its host arrays replaced by copies on the device."""
         if not launched.has_host:
             return launched
         moved = copy(launched)

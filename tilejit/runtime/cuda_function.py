@@ -39,7 +39,6 @@ _BARRIERS, _BARRIER_BYTES = 256, 32
 
 
 def _check_registers(executable: Executable, registers: int) -> None:
-    """Raise ResourceError unless threads start with the registers that the kernel's warpgroups assume."""
     wanted = executable.entry_registers
     if wanted is None or registers // THREAD_UNIT * THREAD_UNIT == wanted:
         return
@@ -94,7 +93,7 @@ class CudaFunction:
 
     def launch(self, launch: Launch, call: Call) -> None:
         self._check_written(call.arguments)
-        stream = self._stream(launch, call)
+        stream = self.device.stream(launch.stream, call)
         if self.device.is_current():
             self._launch(launch, call, stream)
             return
@@ -127,7 +126,7 @@ class CudaFunction:
 
         def run() -> None:
             check()
-            stream = self._stream(launch, call)
+            stream = self.device.stream(launch.stream, call)
             if self.device.is_current():
                 enqueue(stream)
                 return
@@ -194,9 +193,6 @@ class CudaFunction:
             return
         self._record.copy_in(np.zeros_like(record))
         raise failed.on_a_gpu()
-
-    def _stream(self, launch: Launch, call: Call) -> int:
-        return self.device.stream(launch.stream, call)
 
     def _launch(self, launch: Launch, call: Call, stream: int) -> None:
         if call.waits:
@@ -280,7 +276,6 @@ class Packed:
 
 
 def _order(stream: int, arguments: Sequence[arrays.Argument]) -> None:
-    """Make the stream wait for streams that still write the arguments."""
     for producer in _producers(arguments) - _same_stream(stream):
         cuda_driver.wait_for(stream, producer)
 

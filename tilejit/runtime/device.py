@@ -59,12 +59,9 @@ class PreparedRun(NamedTuple):
 class LoadedKernel(Protocol):
     """A compiled kernel on a device, ready to launch."""
 
-    @property
-    def compiled(self) -> Compiled: ...
-
-    @property
-    def direct(self) -> DirectLaunch | None:
-        """The means to launch it with parameters packed by the caller; None if a launch needs more."""
+    compiled: Compiled
+    #: the means to launch it with parameters packed by the caller; None if a launch needs more
+    direct: DirectLaunch | None
 
     def launch(self, launch: Launch, call: Call) -> None:
         """Run the kernel; arguments are in the order of its Python parameters."""
@@ -76,11 +73,8 @@ class LoadedKernel(Protocol):
 class Bench(Protocol):
     """Times work on a device. unit: of its numbers. is_exact: True if the same work always yields the same number."""
 
-    @property
-    def unit(self) -> str: ...
-
-    @property
-    def is_exact(self) -> bool: ...
+    unit: str
+    is_exact: bool
 
     def staged(self, call: Call) -> Call:
         """Return a call for repeated launches: arrays that the bench copied to the device replace the host arrays."""
@@ -92,13 +86,12 @@ class Bench(Protocol):
 class Device(Protocol):
     """A device that runs kernels."""
 
+    #: the CUDA ordinal, or `SIMULATOR`
+    number: int
+
     @property
     def name(self) -> str:
         """The device's name: `cuda:0`, `sim`, `sim:sm_100a`."""
-
-    @property
-    def number(self) -> int:
-        """The CUDA ordinal, or `SIMULATOR`."""
 
     @property
     def target(self) -> Target:

@@ -159,7 +159,6 @@ def check_environment(call: Call) -> None:
 
 
 def _refuse_simulator(number: int, chosen: str | None) -> None:
-    """Raise LaunchError if the simulator is selected by name although an array is in a GPU's memory."""
     name = chosen or os.environ.get("TILEJIT_DEVICE")
     if name and is_simulator(name):
         raise LaunchError(

@@ -138,7 +138,6 @@ class CacheEntry:
 
 
 def _argument(kind: ArgumentType) -> Hashable:
-    """Return the part of the key for an argument; compile-time values are encoded like captured ones."""
     if isinstance(kind, ConstexprType):
         return kind.type_name, _constexpr(kind.value)
     return type(kind).__name__, _text(kind)

@@ -97,10 +97,8 @@ class Once(Generic[K, V]):
 
     @property
     def keys(self) -> tuple[K, ...]:
-        """The keys of all values, oldest first."""
         return tuple(self._values)
 
     @property
     def values(self) -> tuple[V, ...]:
-        """All values, oldest first."""
         return tuple(self._values.values())

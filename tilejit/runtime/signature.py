@@ -345,7 +345,6 @@ def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: 
 
 
 def _pinned(name: str, spec: Spec, view: ArrayView) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Check an array against its parameter's spec, and return the shape and strides."""
     facts = view.facts
     hint = f"pass an array like that, or annotate `{name}: tj.Tensor` without a spec"
     if facts.dtype != spec.dtype:

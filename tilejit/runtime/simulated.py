@@ -52,6 +52,8 @@ class SimulatedMemory:
 
     __slots__ = ("host", "initialized")
 
+    device = SIMULATOR
+
     def __init__(self, size: int) -> None:
         self.host: np.ndarray[Any, Any] = np.full(size, _POISON, np.uint8)
         self.initialized = False
@@ -59,10 +61,6 @@ class SimulatedMemory:
     @property
     def pointer(self) -> int:
         return self.host.ctypes.data
-
-    @property
-    def device(self) -> int:
-        return SIMULATOR
 
     def copy_in(self, array: np.ndarray[Any, Any]) -> None:
         self.host[:] = array.reshape(-1).view(np.uint8)
@@ -75,11 +73,13 @@ class SimulatedMemory:
         self.host = np.empty(0, np.uint8)
 
 
-_MULTIPROCESSORS = 4
-
 
 class SimulatedDevice:
     """The simulator. chosen: the architecture that the user selected; None for any that a kernel needs."""
+
+    number = SIMULATOR
+    #: few, so that small kernels that loop over tiles still run several iterations
+    multiprocessors = 4
 
     def __init__(self, chosen: Target | None) -> None:
         self.chosen = chosen
@@ -89,17 +89,8 @@ class SimulatedDevice:
         return "sim" if self.chosen is None else f"sim:{self.chosen}"
 
     @property
-    def number(self) -> int:
-        return SIMULATOR
-
-    @property
     def target(self) -> Target:
         return self.chosen or find_target(_DEFAULT_TARGET)
-
-    @property
-    def multiprocessors(self) -> int:
-        """A small number, so that small kernels that loop over tiles still run several iterations."""
-        return _MULTIPROCESSORS
 
     @property
     def checks(self) -> bool:
@@ -267,7 +258,6 @@ class SourceLines:
 
 
 def _counted(region: WatchedRegion, events: Mapping[int, int]) -> RegionCount:
-    """Return how often a region was used, and how often it was at least partly inside."""
     instances, inside = (events.get(event, 0) // region.threads for event in (region.instances, region.inside))
     return RegionCount(region.span.called.line if region.span else 0, region.text, instances, inside)
 

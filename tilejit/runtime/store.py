@@ -333,7 +333,6 @@ def _tell(problem: str) -> None:
 
 
 def _warn(message: str) -> None:
-    """Issue a warning at the line of the user's code that led here."""
     warnings.warn(message, CacheWarning, stacklevel=stack_level())
 
 

@@ -16,7 +16,7 @@ from ..forks import renewed_at_fork
 from ..ir.params import TensorMapParam, TensorMapSpec
 from .arrays import ArrayFacts
 
-#: the maximum of cached maps per parameter
+#: the maximum number of cached maps per parameter
 _MOST = 256
 
 

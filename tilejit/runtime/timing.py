@@ -1,4 +1,4 @@
-"""Races between functions: each round times every function once, and clear losers drop out."""
+"""Races between functions: each function is timed repeatedly, in rotation, and clear losers drop out."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..errors import LaunchError, entry_point
 from . import devices
 from .device import Bench
 
-#: (rounds, factor): after these rounds, work whose fastest time exceeds the best median by the factor drops out
+#: (timings, factor): after this many timings, work whose fastest time exceeds the best median by the factor drops out
 OUT_AFTER = ((2, 2.0), (4, 1.1))
 
-#: the minimum of timings for a median
+#: the minimum number of timings for a median
 LEAST = 5
 
 
@@ -36,7 +36,7 @@ def race(
 ) -> None:
     """Time the contenders in rotation, so that drifting clocks affect all of them.
 
-    most: the maximum of timings of each. enough: a total time of a contender after which `LEAST` timings suffice.
+    most: the maximum number of timings of each. enough: a contender's total time after which `LEAST` timings suffice.
     after: called after each round.
     """
     first = 0
@@ -64,10 +64,10 @@ def _drop_losers(contenders: Sequence[Contender], running: Sequence[Contender]) 
     best = min(c.median for c in contenders if c.samples)
     for contender in running:
         fastest, count = min(contender.samples), len(contender.samples)
-        contender.is_out = any(count >= rounds and fastest > limit * best for rounds, limit in OUT_AFTER)
+        contender.is_out = any(count >= least and fastest > limit * best for least, limit in OUT_AFTER)
 
 
-#: the maximum of timings per function in `do_bench`
+#: the maximum number of timings per function in `do_bench`
 _MOST = 1000
 
 

@@ -131,7 +131,6 @@ class VariantBuilder:
         return derivation
 
     def _check_unchanged(self, captured: int) -> None:
-        """Raise LaunchError if a captured value has changed since a variant was loaded from disk."""
         if self._captured.number() != captured:
             changes = " and ".join(self._captured.changes(captured, self._captured.number()))
             raise LaunchError(

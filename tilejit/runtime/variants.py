@@ -134,10 +134,9 @@ class VariantCache:
         while True:
             # repeat if another thread changed a captured value
             with suppress(_Overtaken):
-                return self._get(request, compiler)
+                return self._get(*self._key_and_draft(request), request, compiler)
 
-    def _get(self, request: Request, compiler: Compiler | None) -> CompiledVariant:
-        key, draft = self._key_and_draft(request)
+    def _get(self, key: Key, draft: TileDraft | None, request: Request, compiler: Compiler | None) -> CompiledVariant:
         return self._variants.get(
             key,
             lambda: self._plain_twin(key) or self._new(key, request, draft, compiler),
@@ -152,7 +151,6 @@ class VariantCache:
         return variant
 
     def _check_captured(self, key: Key) -> None:
-        """Raise _Overtaken if a variant that was just built may not belong to this key."""
         if self._captured.number() != key.captured:
             raise _Overtaken
 

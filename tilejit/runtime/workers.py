@@ -320,7 +320,6 @@ def _compile_here(kernel: TileKernel, signature: Signature, target: Target) -> C
 
 
 def _ending(status: int | None) -> str:
-    """Describe how a process ended; status: None while it runs."""
     if status is None:
         return "closed its end of the pipe"
     if status >= 0:

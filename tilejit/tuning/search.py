@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .kernel import TunedKernel
     from .tuned_launcher import TunedLauncher
 
-#: the maximum of timings per configuration, and a total time in ms after which five suffice
+#: the maximum number of timings per configuration, and a total time in ms after which five suffice
 _MOST, _ENOUGH = 30, 100.0
 
 #: errors that a configuration causes: it can't be compiled by tilejit or the driver, or needs too many resources

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .parts import Part
     from .text import LauncherText
 
-#: the maximum of functions for the same argument types whose kernel reads other captured places
+#: the maximum number of functions for the same argument types but other places of captured values
 _MOST_PLACES = 8
 
 #: placeholder in generated launchers for an argument that wasn't passed, or that the launcher chooses

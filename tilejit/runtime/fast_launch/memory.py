@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: this many keys are remembered when first seen; further ones when seen again, so that a program whose shapes never
 #: recur doesn't pay for entries
 _FIRST_KEYS = 32
-#: maxima of entries per table, of hashes of seen keys, and of tables (one for each number of captured values)
+#: maximum numbers of entries per table, of hashes of seen keys, and of tables (one per state of the captured values)
 _ENTRIES, _SEEN, _TABLES = 4096, 65536, 64
 
 #: a last launch that equals none: check, the key's items that aren't arrays, key, entry
