@@ -212,7 +212,7 @@ def test_neither_a_link_nor_a_pipe_nor_a_folder_is_an_entry(store, tmp_path):
     path.unlink()
     for make in (os.mkfifo, os.mkdir):
         make(path)
-        with pytest.warns(CacheWarning, match="is no file: it is not used"):
+        with pytest.warns(CacheWarning, match="is not a file: it is not used"):
             assert DiskStore(store.folder).get(KEY) is None
         path.unlink() if make is os.mkfifo else path.rmdir()
     store.put(OTHER, b"payload")
@@ -476,7 +476,7 @@ def test_verify_says_what_it_cant_remove(store):
     path = entry(store)
     path.unlink()
     path.mkdir()
-    assert store.verify() == [(path.name, "is no file", False)] and path.is_dir()
+    assert store.verify() == [(path.name, "is not a file", False)] and path.is_dir()
 
 
 @as_another_user

@@ -118,8 +118,8 @@ class LauncherText(NamedTuple):
             yield "    except @ValueError:"
             yield "        @is_changed = True"
             tests = ["@is_changed"]
-        yield "    @name = @chosen()"
-        yield from _where([*tests, "@name is not None and @is_simulator(@name)"], self._missed())
+        yield "    @place = @chosen()"
+        yield from _where([*tests, "@place is not None and @is_simulator(@place)"], self._missed())
 
     def _lookup(self) -> Iterator[str]:
         others = ["@self.threads", *(["@extra_key()"] if self.chooses else [])]
