@@ -45,14 +45,12 @@ class MachineCode:
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    """A kernel that was compiled for one signature and target."""
+    """A kernel that was compiled for one signature and target. name: in Python. entry: in PTX. threads: per CTA."""
 
     name: str
-    #: the name of the entry in the PTX
     entry: str
     target: Target
     signature: Signature
-    #: threads per CTA
     threads: int
     #: CTAs per dimension
     cluster: Cluster | None

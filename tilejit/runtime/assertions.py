@@ -42,8 +42,8 @@ _SIMULATED: dict[str, type[SimulationError]] = {
 #: hints by rule
 _HINTS: dict[str, str] = {
     "bounds": "test the index before it is used; only regions of whole global tensors may pass the edge",
-    "front": "store the part that lies inside, or by tj.cta.copy, which masks it; a GPU ends the kernel there",
-    "overlap": "copy what is read to a local tile first: then all of it is read before anything is written",
+    "front": "store only the part inside, or use tj.cta.copy, which masks it; on a GPU the kernel fails there",
+    "overlap": "copy the source to a local tile first, so that everything is read before anything is written",
     "unwritten": "write it on every path, for example by a fill at the beginning",
     "division": "test the divisor first: q = m // n if n != 0 else 0; without checks the result is 0",
     "uniform": "give it a value that all threads of the scope share",

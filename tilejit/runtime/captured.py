@@ -55,7 +55,7 @@ class CapturedValues(NamedTuple):
         return *(value for _, _, value in self.names), *(value for _, value in self.cells)
 
     def hold(self) -> bool:
-        """True if the values are unchanged: each place holds the same object, and none of them is mutable."""
+        """True if each place still holds the same object and this implies equal values."""
         for namespace, name, value in self.names:
             if namespace.get(name, MISSING) is not value:
                 return False

@@ -128,14 +128,14 @@ class GridFunction:
 
 def check_threads(threads: Any) -> int:
     if not _is_integer(threads) or operator.index(threads) < 1:
-        raise LaunchError(f"{shown(threads)} is not a number of threads", hint=_split(threads))
+        raise LaunchError(f"{shown(threads)} is not a number of threads", hint=_threads_hint(threads))
     count = operator.index(threads)
     if count > MAX_THREADS:
         raise ResourceError(f"a CTA of {count} threads; at most {MAX_THREADS} fit", hint="use more CTAs")
     return count
 
 
-def _split(threads: Any) -> str:
+def _threads_hint(threads: Any) -> str:
     """Return the hint for invalid threads; for several extents, show how to compute several indices from one."""
     if not isinstance(threads, (tuple, list)) or not 1 <= len(threads) <= 3 or not all(map(_is_integer, threads)):
         return f"from 1 to {MAX_THREADS}"
@@ -153,8 +153,7 @@ def _split(threads: Any) -> str:
 def check_registers(limit: Any) -> int:
     if not _is_integer(limit) or not 1 <= operator.index(limit) <= MAX_REGISTERS:
         raise ResourceError(
-            f"max_registers={shown(limit)}; a thread has 1 to {MAX_REGISTERS}",
-            hint="leave it out for no limit",
+            f"max_registers={shown(limit)}; a thread has 1 to {MAX_REGISTERS}", hint="leave it out for no limit"
         )
     return operator.index(limit)
 

@@ -72,24 +72,20 @@ class Packing:
 
 def field_of(param: Param) -> Field:
     """Return the field of a parameter."""
-    return Field(_code(param), param.align_bytes)
+    match param:
+        case PointerParam() | AssertionsParam() | BarrierParam():
+            return Field("Q", param.align_bytes)
+        case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
+            return Field(_CODES[var.dtype.name], param.align_bytes)
+        case TensorMapParam():
+            return Field(f"{param.size_bytes}s", param.align_bytes)
+        case _:
+            return assert_never(param)
 
 
 def field_of_scalar(dtype: DType) -> Field:
     """Return the field of a scalar."""
     return Field(_CODES[dtype.name], dtype.bytes)
-
-
-def _code(param: Param) -> str:
-    match param:
-        case PointerParam() | AssertionsParam() | BarrierParam():
-            return "Q"
-        case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
-            return field_of_scalar(var.dtype).code
-        case TensorMapParam():
-            return f"{param.size_bytes}s"
-        case _:
-            return assert_never(param)
 
 
 def argument_of(param: Param) -> str | None:
@@ -100,10 +96,8 @@ def argument_of(param: Param) -> str | None:
     match param:
         case PointerParam() | AddressParam() | ScalarParam() | TensorMapParam():
             return param.of
-        case ExtentParam() | StrideParam() | AssertionsParam():
-            return None
-        case BarrierParam():
-            # changes at each launch, but kernels with a barrier are never launched directly
+        case ExtentParam() | StrideParam() | AssertionsParam() | BarrierParam():
+            # barriers change at each launch, but kernels that use them are never launched directly
             return None
         case _:
             return assert_never(param)

@@ -95,12 +95,6 @@ class TunedKernel(Kernel):
         self.refuse_threads(threads)
         return self._request(pick(self, args, named, target, threads), args, named, target, threads)
 
-    def _compiled(
-        self, picked: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
-        threads: int | None,
-    ) -> Compiled:
-        return self.variants.variant(self._request(picked, args, named, target, threads)).compiled
-
     def _request(
         self, picked: Pick, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None,
         threads: int | None,
@@ -117,7 +111,8 @@ class TunedKernel(Kernel):
         self._refuse_values(constexprs)
         self.refuse_threads(threads)
         picked = pick(self, args, constexprs, target, threads)
-        explanation = self._compiled(picked, args, constexprs, target, threads).explain()
+        request = self._request(picked, args, constexprs, target, threads)
+        explanation = self.variants.variant(request).compiled.explain()
         return replace(explanation, remarks=(*explanation.remarks, *picked.remarks))
 
     def compile_named(
@@ -127,7 +122,8 @@ class TunedKernel(Kernel):
         given = {name: value for name, value in arguments.items() if name in self.choices.names}
         others = {name: value for name, value in arguments.items() if name not in given}
         picked = pick(self, (), others, target, threads, given)
-        return self._compiled(picked, (), others, target, threads), picked.remarks
+        request = self._request(picked, (), others, target, threads)
+        return self.variants.variant(request).compiled, picked.remarks
 
     def open_values(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """Bind the arguments of the parameters that configurations don't set, in order."""

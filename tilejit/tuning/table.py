@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -195,9 +195,6 @@ class Tunings(Sequence[Tuning]):
 
     def __len__(self) -> int:
         return len(self._tunings)
-
-    def __iter__(self) -> Iterator[Tuning]:
-        return iter(self._tunings)
 
     def __getitem__(self, index: Any) -> Any:
         return self._tunings[index]

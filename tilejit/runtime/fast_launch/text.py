@@ -32,7 +32,6 @@ class LauncherText(NamedTuple):
     parts: Sequence[Part]
     #: the number of positional arguments
     positional: int
-    #: names of the arguments passed by name
     named: frozenset[str]
     #: names that are looked up in namespaces
     captured: Sequence[str]
