@@ -189,7 +189,7 @@ def test_a_cluster_is_kept(tmp_path):
 
 
 def test_machine_code_needs_a_gpu(kernel, tmp_path):
-    with pytest.raises(tj.DeviceError, match="made by a GPU's driver, and sim is in use: TILEJIT_DEVICE=sim"):
+    with pytest.raises(tj.DeviceError, match="needs a GPU's driver, and sim is in use: TILEJIT_DEVICE=sim"):
         kernel.compiled.save(tmp_path / "k.cubin")
     assert not (tmp_path / "k.cubin").exists()
 

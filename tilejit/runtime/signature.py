@@ -257,7 +257,7 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
             return _rounded(float(number), dtype)
         except OverflowError:
             raise LaunchError(
-                f"{parameter.name} is {dtype.name}; got an integer of {number.bit_length()} bits, too large for a float",
+                f"{parameter.name} is {dtype.name}; got an integer of {number.bit_length()} bits, too large for it",
                 hint="pass a smaller number, or float('inf') for infinity",
             ) from None
     if isinstance(number, float):
