@@ -107,6 +107,11 @@ _quick_view: Callable[[tuple[Any, ...]], ArrayView] = partial(tuple.__new__, Arr
 Argument = ArrayView | bool | int | float | None
 
 
+def is_host(argument: Argument) -> bool:
+    """True for an array in host memory."""
+    return type(argument) is ArrayView and argument.facts.device is None
+
+
 _FACTS_LIMIT = 8192
 _facts: dict[tuple[Any, ...], ArrayFacts] = {}
 _kinds: dict[tuple[Any, ...], int] = {}

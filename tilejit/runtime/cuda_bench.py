@@ -12,7 +12,7 @@ from cuda.bindings import driver
 from ..errors import LaunchError
 from .arrays import Argument, ArrayView
 from .cuda_driver import call, current, is_capturing
-from .cuda_memory import CudaMemory, no_wait, staged
+from .cuda_memory import CudaMemory, staged
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class CudaBench:
             assert isinstance(view, ArrayView)
             size = view.facts.high_bytes - view.facts.low_bytes
             if size:
-                saved = CudaMemory(size, device.number, device.context, no_wait)
+                saved = CudaMemory(size, device.number, device.context)
                 self._kept.append((view.pointer + view.facts.low_bytes, saved, size))
                 call(driver.cuMemcpyDtoDAsync, saved.pointer, self._kept[-1][0], size, stream)
 
@@ -108,7 +108,7 @@ def _flush_memory(device: CudaDevice) -> tuple[CudaMemory, int]:
     size = _FLUSH_BYTES
     while True:
         try:
-            return CudaMemory(size, device.number, device.context, no_wait), size
+            return CudaMemory(size, device.number, device.context), size
         except LaunchError:
             size //= 2
             if size < _LEAST_BYTES:

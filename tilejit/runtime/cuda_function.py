@@ -20,7 +20,7 @@ from ..ir.params import AssertionsParam, BarrierParam, TensorMapParam, TensorMap
 from ..target import PORTABLE_CLUSTER, THREAD_UNIT
 from . import arrays, assertions, cuda_code, cuda_driver, cuda_tensor_map
 from .cuda_driver import call
-from .cuda_memory import CudaMemory, is_host, no_wait, staged
+from .cuda_memory import CudaMemory, staged
 from .device import DirectLaunch, Launch, PreparedRun, WriteCheck
 from .packing import Packing, Workspace, field_of, getter
 from .signature import Call
@@ -71,10 +71,10 @@ class CudaFunction:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             call(driver.cuFuncSetAttribute, self._function, attribute, 1)
         self._is_cooperative = executable.cooperative
-        self._record = CudaMemory(_RECORD_BYTES if self.asserts else 0, device.number, device.context, no_wait)
+        self._record = CudaMemory(_RECORD_BYTES if self.asserts else 0, device.number, device.context)
         self._record.copy_in(np.zeros(_RECORD_BYTES if self.asserts else 0, np.uint8))
         words = _BARRIERS if any(isinstance(p, BarrierParam) for p in executable.params) else 0
-        self._barriers = CudaMemory(words * _BARRIER_BYTES, device.number, device.context, no_wait)
+        self._barriers = CudaMemory(words * _BARRIER_BYTES, device.number, device.context)
         self._barriers.copy_in(np.zeros(words * _BARRIER_BYTES, np.uint8))
         word_numbers = itertools.cycle(range(words))
         mapped = [p for p in executable.params if isinstance(p, TensorMapParam)]
@@ -215,7 +215,7 @@ class CudaFunction:
             packed = Packed(self._packing)
             packed.fill(self._values(moved))
             self._enqueue(launch, stream, packed)
-        if self.asserts and any(is_host(call.arguments[p]) for p in self._written):
+        if self.asserts and any(arrays.is_host(call.arguments[p]) for p in self._written):
             self.check_assertions()
 
     def _values(self, arguments: Sequence[arrays.Argument]) -> list[Any]:

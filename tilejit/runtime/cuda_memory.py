@@ -11,21 +11,21 @@ import numpy as np
 from cuda.bindings import driver
 
 from ..dataclass import dataclass
-from .arrays import MAX_ALIGN, Argument, ArrayView
+from .arrays import MAX_ALIGN, Argument, ArrayView, is_host
 from .cuda_driver import SUCCESS, call, current
 
 
 class CudaMemory:
     """Device memory that is released when it is freed or garbage-collected.
 
-    synchronize: called before copies, to wait for work on all streams.
+    synchronize: called before copies, to wait for work on all streams; None if the caller orders them.
     """
 
-    def __init__(self, size: int, device: int, context: Any, synchronize: Callable[[], None]) -> None:
+    def __init__(self, size: int, device: int, context: Any, synchronize: Callable[[], None] | None = None) -> None:
         self.device = device
         self.host = None
         self._context = context
-        self._synchronize = synchronize
+        self._synchronize = synchronize or (lambda: None)
         self.pointer = _allocated(size, context) if size else 0
         self._finalizer = weakref.finalize(self, _free, driver, self.pointer, context)
         # the end of the process frees everything, and the driver may be unloaded before Python exits
@@ -45,10 +45,6 @@ class CudaMemory:
 
     def free(self) -> None:
         self._finalizer()
-
-
-def no_wait() -> None:
-    """Synchronize nothing, because a stream or the caller orders the copies."""
 
 
 def _allocated(size: int, context: Any) -> int:
@@ -116,11 +112,6 @@ def merged(arguments: Sequence[Argument]) -> list[tuple[int, int]]:
 
 def _range(view: ArrayView) -> tuple[int, int]:
     return view.pointer + view.facts.low_bytes, view.pointer + view.facts.high_bytes
-
-
-def is_host(argument: Argument) -> bool:
-    """True for an array in host memory."""
-    return type(argument) is ArrayView and argument.facts.device is None
 
 
 def _copied(low: int, high: int, stream: int) -> StagedRange:
