@@ -86,12 +86,12 @@ class Executable:
 
     @property
     def positions(self) -> dict[str, int]:
-        """Map each argument's name to its position in a call."""
+        """The position of each argument in a call, by name."""
         return {name: i for i, (name, _) in enumerate(self.signature.arguments)}
 
     @property
     def written(self) -> dict[str, int]:
-        """Map the name of each written argument to its position in a call, in order of position."""
+        """The positions of the written arguments by name, in order of position."""
         names = written_arguments(self.params)
         return {name: position for name, position in self.positions.items() if name in names}
 

@@ -205,7 +205,7 @@ def _refuse_number(parameter: Parameter, value: Any) -> None:
 
 
 def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
-    """Return a placeholder for an argument if nothing is launched: specs represent arrays, dtypes scalars."""
+    """Return a placeholder for an argument of a hypothetical launch; value: may be a spec or a dtype."""
     if isinstance(value, Spec):
         # with the largest alignment, and far from all other arrays
         return ArrayView((position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value)

@@ -81,7 +81,7 @@ class GeneratedLaunchers:
     def notice(
         self, args: Sequence[Any], named: Mapping[str, Any], values: Sequence[Any], resolved: ResolvedLaunch
     ) -> GeneratedLauncher | None:
-        """Record a launch; return the launcher that is generated at the second launch of a variant, else None.
+        """Record a launch; generate a launcher at the second launch of a variant, and return it, else None.
 
         Many variants are launched once, and the first launch, which compiles, should not take longer.
         values: of all parameters; ABSENT for those that the launcher chooses.

@@ -74,7 +74,7 @@ class LaunchMemory:
             self._enter(table, key, text, values, resolved)
 
     def _follow(self, generated: GeneratedLauncher, captured: CapturedValues) -> Table:
-        """Set the function's state to these captured values."""
+        """Set the function's state to these captured values, and return their table."""
         text = generated.text
         self.ready(generated)
         with self._lock:

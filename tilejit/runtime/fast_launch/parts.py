@@ -118,7 +118,7 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
     if torch is not None and isinstance(value, torch.Tensor):
         return ArrayPart(
             pointer=f"{name}.data_ptr()",
-            # not `device`: hashing and comparing it takes as long as all others
+            # not `device`: hashing and comparing it takes as long as all others together
             key=(f"{name}.dtype", f"{name}.shape", f"{name}.stride()", f"{name}.get_device()"),
             matches=_is_tensor,
             stream=_torch_stream(torch),
@@ -141,7 +141,7 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
         return ArrayPart(
             statements=(f"{view} = {name}.__cuda_array_interface__",),
             pointer=f"{view}['data'][0]",
-            # not `device`, which takes as long as all others
+            # not `device`, which takes as long as all others together
             key=(f"{view}['typestr']", f"{view}['shape']", f"{view}.get('strides')", f"{name}.sharding"),
             matches=_is_jax_array,
             stream=_LEGACY_STREAM,
