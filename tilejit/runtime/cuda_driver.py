@@ -62,17 +62,14 @@ def failure(error: Any, doing: str) -> LaunchError:
         hint = "free arrays, or work on smaller ones"
     else:
         hint = "an earlier launch may have caused it: CUDA reports errors late"
-    return LaunchError(f"{name(error)} from {doing}: {_text(error)}", hint=hint)
+    status, text = driver.cuGetErrorString(error)
+    description = text.decode() if status == SUCCESS and text else "no description"
+    return LaunchError(f"{name(error)} from {doing}: {description}", hint=hint)
 
 
 def name(error: Any) -> str:
     """Return CUDA's name of an error: `CUDA_ERROR_INVALID_VALUE`."""
     return str(getattr(error, "name", error))
-
-
-def _text(error: Any) -> str:
-    status, text = driver.cuGetErrorString(error)
-    return text.decode() if status == SUCCESS and text else "no description"
 
 
 @contextmanager

@@ -113,7 +113,11 @@ class Call:
             reader = readers.get(type(value))
             view = reader(value) if reader is not None else view_of(value)
         except LaunchError as error:
-            _refuse_number(parameter, value)
+            if isinstance(value, (int, float, np.generic)):
+                raise LaunchError(
+                    f"{parameter.name} is an array parameter; got {typed(value)}",
+                    hint=f"annotate it, `{parameter.name}: tj.int32` or `tj.constexpr`, to pass a number",
+                ) from None
             raise LaunchError(f"{parameter.name}: {error.message}", hint=error.hint) from None
         pointer, facts, _, _, _, producer = view
         if facts.high_bytes:
@@ -144,12 +148,10 @@ def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
     reached = 0
     for low, high, _ in ranges:
         if low < reached:
-            return _all_pairs(ranges)
+            break
         reached = high
-    return ()
-
-
-def _all_pairs(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
+    else:
+        return ()
     pairs = [(min(a[2], b[2]), max(a[2], b[2])) for n, a in enumerate(ranges) for b in ranges[n + 1 :] if b[0] < a[1]]
     return tuple(sorted(pairs))
 
@@ -194,14 +196,6 @@ def _frozen(value: Any, name: str) -> Any:
             hint="pass numbers, strings, dtypes, layouts or tuples of these",
         ) from None
     return (kind, value)
-
-
-def _refuse_number(parameter: Parameter, value: Any) -> None:
-    if isinstance(value, (int, float, np.generic)):
-        raise LaunchError(
-            f"{parameter.name} is an array parameter; got {typed(value)}",
-            hint=f"annotate it, `{parameter.name}: tj.int32` or `tj.constexpr`, to pass a number",
-        ) from None
 
 
 def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:

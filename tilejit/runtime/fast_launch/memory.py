@@ -50,13 +50,15 @@ class LaunchMemory:
 
     def ready(self, generated: GeneratedLauncher) -> None:
         """Create the function's state if it has none."""
-        number = generated.text.number
+        text, number = generated.text, generated.text.number
         if number < len(self.states) and self.states[number]:
             return
         with self._lock:
             for _ in range(len(self.states), number + 1):
                 self.states.append(())
-            self.states[number] = self.states[number] or _blank(generated.text)
+            # no captured values equal these objects
+            values = tuple(object() for _ in range(len(text.captured) + text.cells))
+            self.states[number] = self.states[number] or _state(text, values, {}, [_NOTHING])
 
     def remember(
         self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
@@ -128,12 +130,6 @@ class LaunchMemory:
             for table, last in self._tables.values():
                 last[0] = _NOTHING
                 table.clear()
-
-
-def _blank(text: LauncherText) -> tuple[Any, ...]:
-    """Return a state that no captured values equal."""
-    values = tuple(object() for _ in range(len(text.captured) + text.cells))
-    return _state(text, values, {}, [_NOTHING])
 
 
 def _state(text: LauncherText, values: tuple[Any, ...], table: Table, last: list[tuple[Any, ...]]) -> tuple[Any, ...]:
