@@ -27,7 +27,7 @@ BAD = [
     (INDEX + "tj.cta.store(X.at(i)[:, 0:4], tj.cta.zeros((4, 8), X.dtype))", "the destination has (8, 4)"),
     (INDEX + "tj.warp.load(X.at(i)[:, 0:4])", "warp.copy of "),
     ("tj.cta.load(X.at(I[tj.thread_id()])[0:4])", "its index may differ between threads"),
-    (VALUE + "tj.atomic.max(P[0:8], x)", "there is no atomic max of float32"),
+    (VALUE + "tj.atomic.max(P[0:8], x)", "atomic max does not support float32"),
     (VALUE + "tj.atomic.add(P[0:8], x.astype(tj.float16))", "the place is float32, the value float16"),
     (VALUE + "tj.atomic.add(P[0:4], x)", "a value of shape (8,) doesn't broadcast to (4,)"),
     (VALUE + "tj.atomic.add(P[0:8], V[0:8])", "atomic.add takes local tiles"),
@@ -35,7 +35,7 @@ BAD = [
     (VALUE + "tj.atomic.add(P[0], x)", "one element takes a scalar; this is a local tile of shape (8)"),
     (VALUE + "tj.atomic.add(P[0:8], x, mask=x)", "a mask of float32; masks are of bool_"),
     (VALUE + "tj.atomic.add(P[0:8], tj.warp.load(V[0:8]), mask=x > 0)", "of a tile of a"),
-    (VALUE + "tj.atomic.cas(P[0:8], x, x)", "there is no atomic cas of float32"),
+    (VALUE + "tj.atomic.cas(P[0:8], x, x)", "atomic cas does not support float32"),
     (VALUE + "tj.atomic.add(P.at(x), x)", "the index of .at must be a local tile or a scalar"),
 ]
 

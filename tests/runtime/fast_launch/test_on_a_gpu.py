@@ -14,6 +14,15 @@ pytestmark = pytest.mark.gpu
 SHIFT = 1
 
 
+def new_context():
+    """Return the driver's error code and a new, current context of device 0."""
+    from cuda import bindings
+    from cuda.bindings import driver
+
+    parameters = (None,) if int(bindings.__version__.split(".")[0]) >= 13 else ()
+    return driver.cuCtxCreate(*parameters, 0, 0)
+
+
 def make_add():
     """A fresh kernel, B = A + n."""
 
