@@ -70,7 +70,7 @@ def sample(names: tuple[str, ...], count: int = 100) -> tuple[Operation, ...]:
 
 @each_variant
 def test_a_decent_share_of_the_drawn_operations_is_accepted(variant: Variant[Any]) -> None:
-    answers = [properties.plan_of(variant, operation) is not None for operation in sample(variant.operations, 200)]
+    answers = [properties.plan_of(variant, operation) is not None for operation in sample(variant.operations, 400)]
     share = sum(answers) / len(answers)
     assert share > 0.06, f"{variant.name} accepts {sum(answers)} of {len(answers)} drawn operations"
 
