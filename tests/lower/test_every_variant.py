@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.lower import properties
@@ -30,6 +30,7 @@ each_variant = pytest.mark.parametrize("variant", VARIANTS, ids=[f"{v.name}-{v.o
 
 #: the first failure as it is, the same in every run
 AS_DRAWN = settings(derandomize=True, database=None, phases=(Phase.generate,), report_multiple_bugs=False)
+AS_SEEDED = settings(AS_DRAWN, derandomize=False)
 
 
 def check_drawn(variant: Variant[Any], variants: Variants, how: settings | None = None) -> None:
@@ -54,23 +55,26 @@ def test_some_golden_file_chooses_a_variant(variant: Variant[Any]) -> None:
     properties.has_a_golden(variant, VARIANTS)
 
 
+#: hypothesis stays near its first examples; several seeds spread a sample
+SEEDS = 5
+
+
 @cache
 def sample(names: tuple[str, ...], count: int = 100) -> tuple[Operation, ...]:
     """Drawn operations of these names, the same in every run: of 60 copies none shows that its fill is dropped."""
     drawn: list[Operation] = []
 
-    @settings(AS_DRAWN, max_examples=count)
-    @given(operations(names))
     def keep(operation: Operation) -> None:
         drawn.append(operation)
 
-    keep()
+    for number in range(SEEDS):
+        seed(number)(settings(AS_SEEDED, max_examples=count // SEEDS)(given(operations(names))(keep)))()
     return tuple(drawn)
 
 
 @each_variant
 def test_a_decent_share_of_the_drawn_operations_is_accepted(variant: Variant[Any]) -> None:
-    answers = [properties.plan_of(variant, operation) is not None for operation in sample(variant.operations, 400)]
+    answers = [properties.plan_of(variant, operation) is not None for operation in sample(variant.operations, 200)]
     share = sum(answers) / len(answers)
     assert share > 0.06, f"{variant.name} accepts {sum(answers)} of {len(answers)} drawn operations"
 
