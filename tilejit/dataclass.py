@@ -6,7 +6,6 @@ through their descriptors, which constructs a frozen object of four fields in 0.
 
 Semantics are those of the standard library, whose functions accept these classes.
 """
-"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ from .lower import (
     unroll,
 )
 from .lower.open import LayoutChoice, lay_out
-from .progress import goes_on
+from .progress import report_step
 from .remember import lasting
 from .source import Span
 from .target import MAX_THREADS, Target, entry_registers
@@ -416,7 +416,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
     verified: Kernel | None = kernel if sound else None
     last, left = last_of_levels(PASSES), dict[str, Kernel]()
     for step in PASSES:
-        goes_on(step.name)
+        report_step(step.name)
         before, began = state.kernel, time.perf_counter()
         step.run(state)
         ended = time.perf_counter()
