@@ -79,7 +79,7 @@ def compiled() -> Compiled:
 
 
 def test_a_pass_before_one_that_it_must_follow_is_an_error_with_the_reason() -> None:
-    with pytest.raises(ValueError, match="pass registers must come after lower: only then"):
+    with pytest.raises(ValueError, match="pass registers must come after lower: it decides"):
         check_order(tuple(p for p in PASSES if p.name != "lower"))
 
 

@@ -538,7 +538,7 @@ def test_processes_are_started_only_where_it_pays(monkeypatch: pytest.MonkeyPatc
         (lambda k: k.precompile([ROW]), r"scaled can't be compiled for a Spec"),
         (lambda k: k.precompile([(ROW,)]), r"scaled misses K"),
         (lambda k: k.precompile([(ROW, {"K": 1, "L": 2})]), r"scaled has no parameter 'L'"),
-        (lambda k: tj.compile_many(3), r"3 are no jobs"),
+        (lambda k: tj.compile_many(3), r"3 is no list of jobs"),
         (lambda k: tj.compile_many([k]), r"<kernel scaled\(A, K\)> is no job"),
         (lambda k: tj.compile_many([("k", ROW)]), r"is no job: a job is a tuple that begins with a kernel"),
         (lambda k: tj.compile_many([(k, ROW, 1)], workers=-1), r"workers=-1 is not a number of processes"),

@@ -1,7 +1,7 @@
 """Memoization by the identity of arguments, for the duration of a compilation.
 
-Memoized results keep a kernel's expressions alive, which Python's cyclic garbage collector then traverses: that took 8 %
-of the time to compile the examples one after the other, and takes 3 % if the tables are cleared in time.
+Memoized results keep a kernel's expressions alive, which Python's cyclic garbage collector then traverses. That took
+8 % of the time to compile the examples in sequence, and takes 3 % with tables that are cleared in time.
 """
 
 from __future__ import annotations
