@@ -218,8 +218,8 @@ def test_a_sound_function_has_no_violations() -> None:
         ("(a: float32), (b: float32) -> (a + r[0, 0])", "combine: it contains a Load"),
         ("(a: float32), (b: float32) -> (a + 1:int32)", "computes in"),
         ("(a: float32), (b: float32) -> (1e300:float32)", "1e+300 isn't a value of float32"),
-        ("(a: float32), (b: float32) -> (int32(a))", "combine changes dtype: it makes int32 of float32"),
-        ("(a: float32), (b: float32) -> (a, b)", "combine gives 2 values; there is 1 tile"),
+        ("(a: float32), (b: float32) -> (int32(a))", "combine changes the dtype: it returns int32 for float32"),
+        ("(a: float32), (b: float32) -> (a, b)", "combine returns 2 values for 1 tile"),
     ],
 )
 def test_a_broken_function_is_reported(function: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The tile operations that carry an elementwise operation out on each element."""
+"""The tile operations that apply an elementwise operation to each element."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _elementwise_reference(name: str, dst: np.ndarray, *inputs: np.ndarray) -> n
 
 
 def _input_names(op: Elementwise) -> tuple[str, ...]:
-    """What calls with a destination name the inputs: src; a, b, c; a condition before them cond."""
+    """Return the names of the inputs in calls: src, or a, b, c; a condition before them is cond."""
     values = op.arity - op.conditions
     return (*("cond",) * op.conditions, *(("src",) if op.arity == 1 else ("a", "b", "c")[:values]))
 

@@ -1,4 +1,4 @@
-"""The greater, the less, and what is made of them."""
+"""Maxima, minima and functions derived from them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ RELU = Elementwise(
     name="relu",
     operands=("x",),
     kind="exact",
-    meaning="x where x > 0, else 0; nan stays nan",
+    meaning="x if x > 0, else 0; nan stays nan",
     formula=_relu_formula,
     floats=inline(lambda b, x: b.maximum(x, 0.0)),
     integers=inline(lambda b, x: b.maximum(x, 0)),
-    rising=True,
+    is_ascending=True,
 )
 
 MAXIMUM = Elementwise(
     name="maximum",
     operands=("x", "y"),
     kind="exact",
-    meaning="the greater; nan if either is nan",
+    meaning="the greater of x and y; nan if either is nan",
     formula=np.maximum,
     floats=inline(lambda b, x, y: b.maximum(x, y)),
     integers=inline(lambda b, x, y: b.maximum(x, y)),
@@ -40,7 +40,7 @@ MINIMUM = Elementwise(
     name="minimum",
     operands=("x", "y"),
     kind="exact",
-    meaning="the less; nan if either is nan",
+    meaning="the lesser of x and y; nan if either is nan",
     formula=np.minimum,
     floats=inline(lambda b, x, y: b.minimum(x, y)),
     integers=inline(lambda b, x, y: b.minimum(x, y)),

@@ -1,4 +1,4 @@
-"""Comparisons, truth, choice."""
+"""Comparisons, logical operations and selection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_EQUAL = Elementwise(
     name="not_equal",
     operands=("x", "y"),
     kind="comparison",
-    meaning="x != y; true of nan",
+    meaning="x != y; true for nan",
     formula=np.not_equal,
     floats=_NOT_EQUAL,
     integers=_NOT_EQUAL,

@@ -1,4 +1,4 @@
-"""Square roots and reciprocals."""
+"""Square roots, reciprocals and hypot."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ RECIPROCAL = Elementwise(
 
 
 def _hypot(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    """sqrt(a² + c²) of the greater a and the less c, both scaled by a power of two so that no square leaves the range.
+    """sqrt(a² + c²) for the greater a and the lesser c, scaled by a power of two so that the squares stay in range.
 
     source: Muller et al., "Handbook of Floating-Point Arithmetic" (2018), "Computing sqrt(x² + y²)"; with the larger
-    square in the fma the sum errs by less than a unit, of which the root leaves half.
+    square in the fma, the error of the sum is less than a unit, which the square root halves.
     """
     large, small, step = {"float32": (60, -40, 90), "float64": (500, -450, 700)}[b.format.dtype]
     is_greater = abs(x) > abs(y)
@@ -60,7 +60,7 @@ def _hypot(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 def _hypot_of_doubles(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    # times 1, which makes any NaN a quiet one: C's function gives a NaN for an infinity and one that signals
+    # the multiplication quiets NaNs: C's hypot returns NaN for an infinity and a signaling NaN
     return np.asarray(np.hypot(x * 1.0, y * 1.0))
 
 
@@ -68,7 +68,7 @@ HYPOT = Elementwise(
     name="hypot",
     operands=("x", "y"),
     kind="function",
-    meaning="sqrt(x**2 + y**2), without overflow on the way",
+    meaning="sqrt(x**2 + y**2), without intermediate overflow",
     formula=in_double(_hypot_of_doubles),
     floats=called(_hypot),
     accuracy=Accuracy((1.05, 1.1), "mp.hypot(x, y)", ((-4, 4), (-4, 4)), ((-4, 4), (-4, 4))),
