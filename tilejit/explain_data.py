@@ -59,18 +59,11 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
     """Return a row of the explanation's table for a verdict."""
     span, facts = verdict.span, verdict.plan.facts()
     return VerdictRow(
-        line=_line(span),
-        source=span.text.strip() if span is not None else "",
-        operation=f"{verdict.op.scope}.{verdict.op.name}",
-        variant=verdict.variant,
-        width=facts.width,
-        rounds=str(facts.rounds or "-"),
-        instructions=tuple(verdict.plan.instructions),
-        limit=facts.limit or None,
-        declines=tuple((name, tuple(reasons)) for name, reasons in verdict.declines.items()),
-        cuts=facts.cuts or None,
-        elsewhere=verdict.elsewhere,
-        sectors=_sectors(verdict.plan),
+        line=_line(span), source=span.text.strip() if span is not None else "",
+        operation=f"{verdict.op.scope}.{verdict.op.name}", variant=verdict.variant, width=facts.width,
+        rounds=str(facts.rounds or "-"), instructions=tuple(verdict.plan.instructions), limit=facts.limit or None,
+        declines=tuple((name, tuple(reasons)) for name, reasons in verdict.declines.items()), cuts=facts.cuts or None,
+        elsewhere=verdict.elsewhere, sectors=_sectors(verdict.plan),
     )
 
 

@@ -320,15 +320,8 @@ def _tile_ir(
         from .frontend.kernel import build
 
     return build(
-        source,
-        typed,
-        threads=threads,
-        target=target,
-        max_registers=options.max_registers,
-        cluster=options.cluster,
-        nonportable_cluster=options.nonportable_cluster,
-        cooperative=options.cooperative,
-        debug=debug,
+        source, typed, threads=threads, target=target, max_registers=options.max_registers, cluster=options.cluster,
+        nonportable_cluster=options.nonportable_cluster, cooperative=options.cooperative, debug=debug,
     )
 
 
@@ -391,13 +384,9 @@ def kernel(
         k[1](np.zeros(64, np.float32))
     """
     options = Options(
-        check_threads(threads),
-        None if target is None else find_target(target),
+        check_threads(threads), None if target is None else find_target(target),
         None if max_registers is None else check_registers(max_registers),
-        None if cluster is None else check_cluster(cluster),
-        nonportable_cluster,
-        cooperative,
-        debug,
+        None if cluster is None else check_cluster(cluster), nonportable_cluster, cooperative, debug,
     )
     if fn is None:
         return entry_point(lambda decorated: Kernel(_decorated(decorated), options))

@@ -241,30 +241,20 @@ def _generate(state: PassState) -> None:
 PASSES: tuple[Pass, ...] = (
     Pass("limits", _check_limits, level="open"),
     Pass(
-        "layouts",
-        _lay_out,
-        level="tile",
+        "layouts", _lay_out, level="tile",
         after=(("limits", "a tile's axes are distributed over the threads of a valid CTA"),),
     ),
-    Pass(
-        "initialized",
-        _check_initialized,
-        after=(("layouts", "layout conversions add tiles and copies"),),
-    ),
+    Pass("initialized", _check_initialized, after=(("layouts", "layout conversions add tiles and copies"),)),
     Pass("in place", _check_in_place),
     Pass(
-        "checks",
-        _insert_checks,
-        level="tile",
+        "checks", _insert_checks, level="tile",
         after=(
             ("initialized", "reads that are certainly uninitialized are refused rather than checked"),
             ("in place", "operands that certainly overlap are refused rather than checked"),
         ),
     ),
     Pass(
-        "lower",
-        _lower,
-        level="lane",
+        "lower", _lower, level="lane",
         after=(
             ("limits", "work is partitioned over the threads of a valid CTA"),
             ("layouts", "variants depend on layouts"),
@@ -272,38 +262,23 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "registers",
-        _count_registers,
+        "registers", _count_registers,
         after=(
             ("layouts", "a tile's layout determines its number of registers"),
             ("lower", "it decides which local tiles are in local memory"),
         ),
     ),
+    Pass("polls", _relax_polls, level="lane", after=(("lower", "it decides how regions are loaded"),)),
+    Pass("expects", _expect_bytes, level="lane", after=(("lower", "it decides how many bytes each copy transfers"),)),
     Pass(
-        "polls",
-        _relax_polls,
-        level="lane",
-        after=(("lower", "it decides how regions are loaded"),),
-    ),
-    Pass(
-        "expects",
-        _expect_bytes,
-        level="lane",
-        after=(("lower", "it decides how many bytes each copy transfers"),),
-    ),
-    Pass(
-        "proxies",
-        _fence_proxies,
-        level="lane",
+        "proxies", _fence_proxies, level="lane",
         after=(
             ("lower", "it decides which accesses are asynchronous"),
             ("expects", "a fence must precede the statements inserted before a copy"),
         ),
     ),
     Pass(
-        "arrivals",
-        _expand_arrivals,
-        level="lane",
+        "arrivals", _expand_arrivals, level="lane",
         after=(
             ("lower", "its output shows the accesses that precede an arrival"),
             ("expects", "an arrival expects the bytes of the copies before it"),
@@ -311,39 +286,27 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "clusters",
-        _synchronize_clusters,
-        level="lane",
+        "clusters", _synchronize_clusters, level="lane",
         after=(("arrivals", "its output shows the arrivals in other CTAs"),),
     ),
     Pass(
-        "storage",
-        _place,
+        "storage", _place,
         after=(
             ("lower", "operations across warps allocate scratch memory when they are lowered"),
             ("arrivals", "an arrival may add a barrier of its scope, which needs a number"),
         ),
     ),
     Pass(
-        "pending",
-        _carry_pending,
-        level="lane",
+        "pending", _carry_pending, level="lane",
         after=(("lower", "it decides which registers an asynchronous operation reads or writes"),),
     ),
     Pass(
-        "packed",
-        _keep_packed,
-        level="lane",
+        "packed", _keep_packed, level="lane",
         after=(("lower", "its output shows conversions of elements, and every barrier"),),
     ),
+    Pass("assertions", _bind_assertions, after=(("lower", "lowering may prove an assertion and drop it"),)),
     Pass(
-        "assertions",
-        _bind_assertions,
-        after=(("lower", "lowering may prove an assertion and drop it"),),
-    ),
-    Pass(
-        "prune",
-        _prune,
+        "prune", _prune,
         after=(
             ("lower", "it decides which extents and strides are used by edges and addresses"),
             ("pending", "the last verification provides the names in use"),
@@ -351,8 +314,7 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "unroll",
-        _unroll,
+        "unroll", _unroll,
         after=(
             ("lower", "variants emit loops of uniform iterations"),
             ("packed", "the loops that it adds are unrolled, too"),
@@ -360,21 +322,18 @@ PASSES: tuple[Pass, ...] = (
         ),
     ),
     Pass(
-        "split offsets",
-        _split_offsets,
+        "split offsets", _split_offsets,
         after=(("unroll", "the offsets of unrolled iterations differ in constants and share the rest"),),
     ),
     Pass(
-        "hoist",
-        _hoist,
+        "hoist", _hoist,
         after=(
             ("unroll", "differences between iterations are then constants"),
             ("split offsets", "views move out of loops along with the offsets that they add"),
         ),
     ),
     Pass(
-        "codegen",
-        _generate,
+        "codegen", _generate,
         after=(
             ("polls", "LLVM treats a plain load as one of a value that other threads don't change"),
             ("prune", "the parameters of the PTX are those that the launch passes"),
@@ -462,34 +421,18 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
     kernel, tile, made = state.kernel, state.tile, state.generated
     assert tile is not None and made is not None
     executable = Executable(
-        name=kernel.name,
-        entry=made.entry,
-        target=state.target,
-        signature=signature,
-        threads=kernel.threads,
-        cluster=kernel.cluster,
-        cooperative=kernel.cooperative,
-        params=kernel.params,
-        shared_bytes=total(kernel.memory, *SHARED),
-        dynamic_shared=bool(within(kernel.memory, DYNAMIC)),
-        local_bytes=sum(b.size_bytes for b in local_memory(kernel.body)),
-        ptx=made.ptx,
-        spans=made.spans,
-        assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]),
-        watched=state.watched,
+        name=kernel.name, entry=made.entry, target=state.target, signature=signature, threads=kernel.threads,
+        cluster=kernel.cluster, cooperative=kernel.cooperative, params=kernel.params,
+        shared_bytes=total(kernel.memory, *SHARED), dynamic_shared=bool(within(kernel.memory, DYNAMIC)),
+        local_bytes=sum(b.size_bytes for b in local_memory(kernel.body)), ptx=made.ptx, spans=made.spans,
+        assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]), watched=state.watched,
         shared_map=made.shared_map,
         entry_registers=entry_registers(kernel.threads, kernel.max_registers) if sets_registers(kernel) else None,
         widened=widened_scalars(open),
         grid_axes=tuple([axis for axis in range(3) if made.asked & asked_along(axis, kernel.cluster)]),
     )
     derivation = Derivation(
-        open=open,
-        tile=tile,
-        lane=kernel,
-        llvm_ir=made.llvm_ir,
-        verdicts=state.verdicts,
-        addressed=state.addressed,
-        layouts=state.layouts,
-        pressure=state.pressure,
+        open=open, tile=tile, lane=kernel, llvm_ir=made.llvm_ir, verdicts=state.verdicts, addressed=state.addressed,
+        layouts=state.layouts, pressure=state.pressure,
     )
     return Compiled(executable, state.timings, derivation)

@@ -101,24 +101,15 @@ class Scope:
 
 THREAD = Scope(name="thread", size=1, number_id=ThreadId("thread_id"))
 WARP = Scope(
-    name="warp",
-    size=WARP_THREADS,
-    axes={"laneid": "thread"},
-    thread_id=ThreadId("lane_id", 1, WARP_THREADS),
+    name="warp", size=WARP_THREADS, axes={"laneid": "thread"}, thread_id=ThreadId("lane_id", 1, WARP_THREADS),
     number_id=ThreadId("warp_id", WARP_THREADS),
 )
 WARPGROUP = Scope(
-    name="warpgroup",
-    size=WARPGROUP_THREADS,
-    axes={"wid_in_wg": "warp", "tid_in_wg": "thread"},
-    aliases=("wg",),
-    thread_id=ThreadId("tid_in_wg", 1, WARPGROUP_THREADS),
-    number_id=ThreadId("warpgroup_id", WARPGROUP_THREADS),
+    name="warpgroup", size=WARPGROUP_THREADS, axes={"wid_in_wg": "warp", "tid_in_wg": "thread"}, aliases=("wg",),
+    thread_id=ThreadId("tid_in_wg", 1, WARPGROUP_THREADS), number_id=ThreadId("warpgroup_id", WARPGROUP_THREADS),
 )
 CTA = Scope(
-    name="cta",
-    size=None,
-    axes={"warpid": "warp", "wgid": "warpgroup", "tx": "thread"},
+    name="cta", size=None, axes={"warpid": "warp", "wgid": "warpgroup", "tx": "thread"},
     thread_id=ThreadId("thread_id"),
 )
 CLUSTER = Scope(name="cluster", size=None, axes={"cbx": "cta", "cby": "cta", "cbz": "cta"}, operates=False)

@@ -75,10 +75,6 @@ ATOMIC = TileOperation(
     ),
     attrs=(OPERATION, ORDER, RETURNS, VARIANT_NAME),
     meaning="update each element of the place atomically; before = the old values",
-    example="x = tj.cta.load(A[0:32, 0:8])\ntj.atomic.add(A[0:32, 0:8], x)",
-    reference=_updated,
-    relation=axes.UPDATE,
-    shape_fault=_shapes,
-    type_fault=_types,
-    is_called=False,
+    example="x = tj.cta.load(A[0:32, 0:8])\ntj.atomic.add(A[0:32, 0:8], x)", reference=_updated, relation=axes.UPDATE,
+    shape_fault=_shapes, type_fault=_types, is_called=False,
 )

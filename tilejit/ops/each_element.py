@@ -39,16 +39,11 @@ def _elementwise(op: Elementwise) -> TileOperation:
     dtype = "float32" if op.takes_floats else "int32"
     inputs = ("True",) * op.conditions + ("A[0:32, 0:8]",) * (op.arity - op.conditions)
     return TileOperation(
-        name=op.name,
-        operands=(DST, *(TileOperand(name, kinds=(TILE, SCALAR)) for name in _input_names(op))),
-        attrs=(VARIANT_NAME,),
-        meaning=f"dst = {op.name}(...): {op.meaning}",
+        name=op.name, operands=(DST, *(TileOperand(name, kinds=(TILE, SCALAR)) for name in _input_names(op))),
+        attrs=(VARIANT_NAME,), meaning=f"dst = {op.name}(...): {op.meaning}",
         example=f"x = tj.alloc_shared((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
-        reference=partial(_elementwise_reference, op.name),
-        relation=axes.ELEMENTWISE,
-        shape_fault=broadcast_fault,
-        type_fault=partial(_elementwise_types, op.name),
-        elementwise=op,
+        reference=partial(_elementwise_reference, op.name), relation=axes.ELEMENTWISE, shape_fault=broadcast_fault,
+        type_fault=partial(_elementwise_types, op.name), elementwise=op,
     )
 
 

@@ -100,16 +100,11 @@ def _reference(dst: Array, src: Array, combine: CombineFunction, axis: tuple[int
 
 
 REDUCE = TileOperation(
-    name="reduce",
-    operands=(DST, TileOperand("src", "the source"), *_OTHERS),
-    attrs=(AXIS, COMBINE, VARIANT_NAME),
+    name="reduce", operands=(DST, TileOperand("src", "the source"), *_OTHERS), attrs=(AXIS, COMBINE, VARIANT_NAME),
     meaning="dst, dst2, ... = src, src2, ..., reduced over axes by one function, in the order of the elements",
     example=(
         "def last(a, b): return tj.where(b != 0.0, b, a)\n"
         "x = tj.alloc_local((32,), tj.float32); tj.thread.reduce(x, tj.thread.load(A[0:32, 0:8]), 1, last)"
     ),
-    reference=_reference,
-    relation=axes.REDUCTION,
-    shape_fault=_shape_fault,
-    type_fault=_type_fault,
+    reference=_reference, relation=axes.REDUCTION, shape_fault=_shape_fault, type_fault=_type_fault,
 )

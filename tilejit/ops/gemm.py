@@ -97,15 +97,11 @@ GEMM = TileOperation(
         TileOperand("a", "a of gemm"),
         TileOperand("b", "b of gemm"),
     ),
-    attrs=(PRECISION, VARIANT_NAME),
-    meaning="acc += a @ b on tensor cores; float32 factors are rounded to tf32",
+    attrs=(PRECISION, VARIANT_NAME), meaning="acc += a @ b on tensor cores; float32 factors are rounded to tf32",
     example=(
         "acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32)); tj.warp.fill(acc, 0)\n"
         "tj.warp.gemm(acc, a, b)"
     ),
-    reference=reference,
-    relation=axes.PRODUCT,
-    shape_fault=product_shape_fault,
-    type_fault=_type_fault,
+    reference=reference, relation=axes.PRODUCT, shape_fault=product_shape_fault, type_fault=_type_fault,
     scopes=(WARP, WARPGROUP, CTA),
 )

@@ -46,8 +46,5 @@ GEMM_ASYNC = TileOperation(
         "acc = tj.alloc_local((64, 64), tj.float32, layout=tj.wgmma.layout_c((64, 64)))\n"
         "tj.wg.gemm_async(acc, x, x, accumulate=False); tj.wgmma.wait(0)"
     ),
-    reference=_reference,
-    relation=axes.PRODUCT,
-    shape_fault=product_shape_fault,
-    type_fault=_type_fault,
+    reference=_reference, relation=axes.PRODUCT, shape_fault=product_shape_fault, type_fault=_type_fault,
 )

@@ -89,18 +89,14 @@ _IN = (
 REDUCTIONS: dict[str, Reduction] = {
     each.name: each
     for each in (
-        Reduction(
-            name="sum", meaning=f"the sum{_IN}", formula=_sum, combines="add", identity=_zero, grows=True,
-        ),
+        Reduction(name="sum", meaning=f"the sum{_IN}", formula=_sum, combines="add", identity=_zero, grows=True),
         Reduction(
             name="max", meaning="the maximum; nan if any is nan", formula=_max, combines="maximum", identity=_least,
         ),
         Reduction(
             name="min", meaning="the minimum; nan if any is nan", formula=_min, combines="minimum", identity=_greatest,
         ),
-        Reduction(
-            name="prod", meaning=f"the product{_IN}", formula=_prod, combines="mul", identity=_one, grows=True,
-        ),
+        Reduction(name="prod", meaning=f"the product{_IN}", formula=_prod, combines="mul", identity=_one, grows=True),
         Reduction(
             name="any", meaning="whether any element is nonzero", formula=_any, combines="bitwise_or", identity=_zero,
             tests=True,
@@ -171,19 +167,14 @@ def _reference(reduction: Reduction, dst: Array, src: Array, axis: tuple[int, ..
 def _operation(reduction: Reduction) -> TileOperation:
     dtype = reduction.result_type(float32)
     return TileOperation(
-        name=reduction.name,
-        operands=(DST, TileOperand("src", "the source")),
-        attrs=(AXIS, VARIANT_NAME),
+        name=reduction.name, operands=(DST, TileOperand("src", "the source")), attrs=(AXIS, VARIANT_NAME),
         meaning=f"dst = over axes of src: {reduction.meaning}",
         example=(
             f"x = tj.alloc_local((32,), tj.{dtype})\n"
             f"tj.thread.{reduction.name}(x, tj.thread.load(A[0:32, 0:8]), axis=1)"
         ),
-        reference=partial(_reference, reduction),
-        relation=axes.REDUCTION,
-        shape_fault=axes_fault,
-        type_fault=partial(_type_fault, reduction),
-        reduction=reduction,
+        reference=partial(_reference, reduction), relation=axes.REDUCTION, shape_fault=axes_fault,
+        type_fault=partial(_type_fault, reduction), reduction=reduction,
     )
 
 

@@ -18,13 +18,8 @@ def _sum(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 ADD = Elementwise(
-    name="add",
-    operands=("x", "y"),
-    kind="arithmetic",
-    meaning="x + y; integers wrap",
-    formula=np.add,
-    floats=inline(_sum),
-    integers=inline(_sum),
+    name="add", operands=("x", "y"), kind="arithmetic", meaning="x + y; integers wrap", formula=np.add,
+    floats=inline(_sum), integers=inline(_sum),
 )
 
 
@@ -33,13 +28,8 @@ def _difference(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 SUB = Elementwise(
-    name="sub",
-    operands=("x", "y"),
-    kind="arithmetic",
-    meaning="x - y; integers wrap",
-    formula=np.subtract,
-    floats=inline(_difference),
-    integers=inline(_difference),
+    name="sub", operands=("x", "y"), kind="arithmetic", meaning="x - y; integers wrap", formula=np.subtract,
+    floats=inline(_difference), integers=inline(_difference),
 )
 
 
@@ -48,13 +38,8 @@ def _product(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 MUL = Elementwise(
-    name="mul",
-    operands=("x", "y"),
-    kind="arithmetic",
-    meaning="x * y; integers wrap",
-    formula=np.multiply,
-    floats=inline(_product),
-    integers=inline(_product),
+    name="mul", operands=("x", "y"), kind="arithmetic", meaning="x * y; integers wrap", formula=np.multiply,
+    floats=inline(_product), integers=inline(_product),
 )
 
 
@@ -99,13 +84,9 @@ def _fma_one(x: float, y: float, z: float) -> float:
 _fma_double = np.vectorize(_fma_one, otypes=[np.float64])
 
 FMA = Elementwise(
-    name="fma",
-    operands=("x", "y", "z"),
-    kind="arithmetic",
-    meaning="x * y + z, rounded once in the type of the computation",
-    formula=_fma_formula,
-    floats=inline(lambda b, x, y, z: b.fma(x, y, z)),
-    integers=inline(lambda b, x, y, z: x * y + z),
+    name="fma", operands=("x", "y", "z"), kind="arithmetic",
+    meaning="x * y + z, rounded once in the type of the computation", formula=_fma_formula,
+    floats=inline(lambda b, x, y, z: b.fma(x, y, z)), integers=inline(lambda b, x, y, z: x * y + z),
 )
 
 
@@ -114,15 +95,8 @@ def _neg_narrow(b: ScalarBuilder, x: Number) -> Number:
 
 
 NEG = Elementwise(
-    name="neg",
-    operands=("x",),
-    kind="exact",
-    meaning="-x; integers wrap",
-    formula=np.negative,
-    floats=inline(lambda b, x: -x),
-    integers=inline(lambda b, x: -x),
-    narrow=inline(_neg_narrow),
-    symmetry="odd",
+    name="neg", operands=("x",), kind="exact", meaning="-x; integers wrap", formula=np.negative,
+    floats=inline(lambda b, x: -x), integers=inline(lambda b, x: -x), narrow=inline(_neg_narrow), symmetry="odd",
 )
 
 
@@ -135,13 +109,7 @@ def _abs_narrow(b: ScalarBuilder, x: Number) -> Number:
 
 
 ABS = Elementwise(
-    name="abs",
-    operands=("x",),
-    kind="exact",
-    meaning="|x|; the minimum of a signed integer type is unchanged",
-    formula=np.abs,
-    floats=inline(lambda b, x: abs(x)),
-    integers=inline(_abs_integer),
-    narrow=inline(_abs_narrow),
+    name="abs", operands=("x",), kind="exact", meaning="|x|; the minimum of a signed integer type is unchanged",
+    formula=np.abs, floats=inline(lambda b, x: abs(x)), integers=inline(_abs_integer), narrow=inline(_abs_narrow),
     symmetry="even",
 )

@@ -15,42 +15,22 @@ _OR = inline(lambda b, x, y: x | y)
 _XOR = inline(lambda b, x, y: x ^ y)
 
 BITWISE_NOT = Elementwise(
-    name="bitwise_not",
-    operands=("x",),
-    kind="bits",
-    meaning="~x; logical negation for bool_",
-    formula=np.invert,
-    integers=_NOT,
-    bools=_NOT,
+    name="bitwise_not", operands=("x",), kind="bits", meaning="~x; logical negation for bool_", formula=np.invert,
+    integers=_NOT, bools=_NOT,
 )
 
 BITWISE_AND = Elementwise(
-    name="bitwise_and",
-    operands=("x", "y"),
-    kind="bits",
-    meaning="x & y",
-    formula=np.bitwise_and,
-    integers=_AND,
+    name="bitwise_and", operands=("x", "y"), kind="bits", meaning="x & y", formula=np.bitwise_and, integers=_AND,
     bools=_AND,
 )
 
 BITWISE_OR = Elementwise(
-    name="bitwise_or",
-    operands=("x", "y"),
-    kind="bits",
-    meaning="x | y",
-    formula=np.bitwise_or,
-    integers=_OR,
+    name="bitwise_or", operands=("x", "y"), kind="bits", meaning="x | y", formula=np.bitwise_or, integers=_OR,
     bools=_OR,
 )
 
 BITWISE_XOR = Elementwise(
-    name="bitwise_xor",
-    operands=("x", "y"),
-    kind="bits",
-    meaning="x ^ y",
-    formula=np.bitwise_xor,
-    integers=_XOR,
+    name="bitwise_xor", operands=("x", "y"), kind="bits", meaning="x ^ y", formula=np.bitwise_xor, integers=_XOR,
     bools=_XOR,
 )
 
@@ -72,10 +52,7 @@ def _is_width(b: ScalarBuilder, x: Number, y: Number) -> bool:
 
 
 LEFT_SHIFT = Elementwise(
-    name="left_shift",
-    operands=("x", "y"),
-    kind="shift",
-    meaning="x << y; 0 if y is not in 0 .. bits-1",
+    name="left_shift", operands=("x", "y"), kind="shift", meaning="x << y; 0 if y is not in 0 .. bits-1",
     formula=np.left_shift,
     integers=called(_left_shift, shortcut=lambda b, x, y: x << y if _is_width(b, x, y) else None),
 )
@@ -89,11 +66,8 @@ def _right_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 RIGHT_SHIFT = Elementwise(
-    name="right_shift",
-    operands=("x", "y"),
-    kind="shift",
-    meaning="x >> y; if y is not in 0 .. bits-1, -1 for negative x, else 0",
-    formula=np.right_shift,
+    name="right_shift", operands=("x", "y"), kind="shift",
+    meaning="x >> y; if y is not in 0 .. bits-1, -1 for negative x, else 0", formula=np.right_shift,
     integers=called(_right_shift, shortcut=lambda b, x, y: x >> y if _is_width(b, x, y) else None),
 )
 
@@ -117,28 +91,16 @@ def _brev(x: Array) -> Array:
 
 
 POPCOUNT = Elementwise(
-    name="popcount",
-    operands=("x",),
-    kind="count",
-    meaning="the number of bits of x that are 1",
-    formula=_popcount,
+    name="popcount", operands=("x",), kind="count", meaning="the number of bits of x that are 1", formula=_popcount,
     integers=inline(lambda b, x: b.intrinsic("ctpop", x)),
 )
 
 CLZ = Elementwise(
-    name="clz",
-    operands=("x",),
-    kind="count",
-    meaning="the number of leading zeros of x; all bits for 0",
-    formula=_clz,
-    integers=inline(lambda b, x: b.intrinsic("ctlz", x)),
+    name="clz", operands=("x",), kind="count", meaning="the number of leading zeros of x; all bits for 0",
+    formula=_clz, integers=inline(lambda b, x: b.intrinsic("ctlz", x)),
 )
 
 BREV = Elementwise(
-    name="brev",
-    operands=("x",),
-    kind="count",
-    meaning="the bits of x in reverse order",
-    formula=_brev,
+    name="brev", operands=("x",), kind="count", meaning="the bits of x in reverse order", formula=_brev,
     integers=inline(lambda b, x: b.intrinsic("bitreverse", x)),
 )

@@ -14,47 +14,28 @@ from .record import INF, NAN, Elementwise
 Array = np.ndarray
 
 DIV = Elementwise(
-    name="div",
-    operands=("x", "y"),
-    kind="function",
-    meaning="x / y, correctly rounded; integers divide in float32",
-    formula=np.divide,
-    floats=inline(lambda b, x, y: x / y),
+    name="div", operands=("x", "y"), kind="function", meaning="x / y, correctly rounded; integers divide in float32",
+    formula=np.divide, floats=inline(lambda b, x, y: x / y),
     special=((1.0, 0.0, INF), (1.0, -0.0, -INF), (0.0, 0.0, NAN), (INF, INF, NAN), (1.0, -INF, -0.0)),
 )
 
 FLOOR = Elementwise(
-    name="floor",
-    operands=("x",),
-    kind="function",
-    meaning="the greatest integer not above x",
-    formula=np.floor,
+    name="floor", operands=("x",), kind="function", meaning="the greatest integer not above x", formula=np.floor,
     floats=inline(lambda b, x: b.intrinsic("floor", x)),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -1.0)),
-    is_ascending=True,
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -1.0)), is_ascending=True,
 )
 
 CEIL = Elementwise(
-    name="ceil",
-    operands=("x",),
-    kind="function",
-    meaning="the least integer not below x",
-    formula=np.ceil,
+    name="ceil", operands=("x",), kind="function", meaning="the least integer not below x", formula=np.ceil,
     floats=inline(lambda b, x: b.intrinsic("ceil", x)),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -0.0)),
-    is_ascending=True,
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -0.0)), is_ascending=True,
 )
 
 ROUND = Elementwise(
-    name="round",
-    operands=("x",),
-    kind="function",
-    meaning="the integer nearest to x, ties to even",
-    formula=np.rint,
+    name="round", operands=("x",), kind="function", meaning="the integer nearest to x, ties to even", formula=np.rint,
     floats=inline(lambda b, x: b.intrinsic("rint", x)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -INF), (NAN, NAN), (-0.5, -0.0), (1.5, 2.0), (2.5, 2.0)),
-    symmetry="odd",
-    is_ascending=True,
+    symmetry="odd", is_ascending=True,
 )
 
 
@@ -198,23 +179,15 @@ def _signs_differ(b: ScalarBuilder, x: Number, y: Number) -> Number:
 
 
 FLOORDIV = Elementwise(
-    name="floordiv",
-    operands=("x", "y"),
-    kind="arithmetic",
+    name="floordiv", operands=("x", "y"), kind="arithmetic",
     meaning="x // y, rounded down; integer division by 0 gives 0, and is an error for scalars in checked builds",
-    formula=np.floor_divide,
-    floats=called(_floordiv),
-    integers=called(_floordiv_integers, shortcut=_floordiv_proved),
+    formula=np.floor_divide, floats=called(_floordiv), integers=called(_floordiv_integers, shortcut=_floordiv_proved),
     special=((1.0, 0.0, INF), (0.0, 0.0, NAN), (INF, 1.0, NAN), (1.0, INF, 0.0), (-1.0, INF, -1.0), (NAN, 1.0, NAN)),
 )
 
 MOD = Elementwise(
-    name="mod",
-    operands=("x", "y"),
-    kind="arithmetic",
-    meaning="x % y, with the sign of y; integers modulo 0 as for //",
-    formula=np.remainder,
-    floats=called(_mod),
+    name="mod", operands=("x", "y"), kind="arithmetic",
+    meaning="x % y, with the sign of y; integers modulo 0 as for //", formula=np.remainder, floats=called(_mod),
     integers=called(_mod_integers, shortcut=_mod_proved),
     special=((1.0, 0.0, NAN), (INF, 1.0, NAN), (1.0, INF, 1.0), (-1.0, INF, INF), (-0.0, 1.0, 0.0), (1.0, NAN, NAN)),
 )

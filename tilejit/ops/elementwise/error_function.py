@@ -64,16 +64,9 @@ def _erf(b: ScalarBuilder, x: Number) -> Number:
 
 
 ERF = Elementwise(
-    name="erf",
-    operands=("x",),
-    kind="function",
-    meaning="error function",
-    formula=in_double(_erf_of),
-    floats=called(_erf),
-    accuracy=Accuracy((1.64, 4.0), "mp.erf(x)", ((-4, 4),), ((-6, 6),)),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)),
-    symmetry="odd",
-    is_ascending=True,
+    name="erf", operands=("x",), kind="function", meaning="error function", formula=in_double(_erf_of),
+    floats=called(_erf), accuracy=Accuracy((1.64, 4.0), "mp.erf(x)", ((-4, 4),), ((-6, 6),)),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)), symmetry="odd", is_ascending=True,
 )
 
 #: gelu is -0 below minus this
@@ -160,12 +153,8 @@ def _gelu_of_half(b: ScalarBuilder, x: Number) -> Number:
 
 
 GELU = Elementwise(
-    name="gelu",
-    operands=("x",),
-    kind="function",
-    meaning="x/2 * (1 + erf(x / sqrt(2))); nan at -inf",
-    formula=in_double(lambda x: 0.5 * x * _erfc_of(-x / math.sqrt(2))),
-    floats=called(_gelu),
+    name="gelu", operands=("x",), kind="function", meaning="x/2 * (1 + erf(x / sqrt(2))); nan at -inf",
+    formula=in_double(lambda x: 0.5 * x * _erfc_of(-x / math.sqrt(2))), floats=called(_gelu),
     halves=called(_gelu_of_half),
     accuracy=Accuracy(
         (3.16, 4.0),

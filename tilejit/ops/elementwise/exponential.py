@@ -209,15 +209,9 @@ def _exp_of_float64(b: ScalarBuilder, x: Number) -> Number:
 
 
 EXP = Elementwise(
-    name="exp",
-    operands=("x",),
-    kind="function",
-    meaning="e to the power x",
-    formula=in_double(np.exp),
-    floats=called(_exp),
-    accuracy=Accuracy((2.4, 1.6), "mp.exp(x)", ((-104, 89),), ((-746, 710),)),
-    special=((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)),
-    is_ascending=True,
+    name="exp", operands=("x",), kind="function", meaning="e to the power x", formula=in_double(np.exp),
+    floats=called(_exp), accuracy=Accuracy((2.4, 1.6), "mp.exp(x)", ((-104, 89),), ((-746, 710),)),
+    special=((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)), is_ascending=True,
 )
 
 
@@ -228,15 +222,9 @@ def _exp2(b: ScalarBuilder, x: Number) -> Number:
 
 
 EXP2 = Elementwise(
-    name="exp2",
-    operands=("x",),
-    kind="function",
-    meaning="2 to the power x",
-    formula=in_double(np.exp2),
-    floats=called(_exp2),
-    accuracy=Accuracy((0.92, 2.0), "mp.power(2, x)", ((-151, 128),), ((-1076, 1024),)),
-    special=((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)),
-    is_ascending=True,
+    name="exp2", operands=("x",), kind="function", meaning="2 to the power x", formula=in_double(np.exp2),
+    floats=called(_exp2), accuracy=Accuracy((0.92, 2.0), "mp.power(2, x)", ((-151, 128),), ((-1076, 1024),)),
+    special=((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)), is_ascending=True,
 )
 
 
@@ -248,15 +236,10 @@ def _sigmoid(b: ScalarBuilder, x: Number) -> Number:
 
 
 SIGMOID = Elementwise(
-    name="sigmoid",
-    operands=("x",),
-    kind="function",
-    meaning="1 / (1 + exp(-x))",
-    formula=in_double(lambda x: 1 / (1 + np.exp(-x))),
-    floats=called(_sigmoid),
+    name="sigmoid", operands=("x",), kind="function", meaning="1 / (1 + exp(-x))",
+    formula=in_double(lambda x: 1 / (1 + np.exp(-x))), floats=called(_sigmoid),
     accuracy=Accuracy((2.83, 4.0), "1 / (1 + mp.exp(-x))", ((-104, 18),), ((-746, 38),)),
-    special=((0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN)),
-    is_ascending=True,
+    special=((0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN)), is_ascending=True,
 )
 
 #: silu is -0 below minus this
@@ -278,12 +261,8 @@ def _silu(b: ScalarBuilder, x: Number) -> Number:
 
 
 SILU = Elementwise(
-    name="silu",
-    operands=("x",),
-    kind="function",
-    meaning="x / (1 + exp(-x)); nan at -inf",
-    formula=in_double(lambda x: x / (1 + np.exp(-x))),
-    floats=called(_silu),
+    name="silu", operands=("x",), kind="function", meaning="x / (1 + exp(-x)); nan at -inf",
+    formula=in_double(lambda x: x / (1 + np.exp(-x))), floats=called(_silu),
     accuracy=Accuracy((3.07, 4.0), "x / (1 + mp.exp(-x))", ((-110, 20),), ((-755, 40),)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (NAN, NAN)),
 )
@@ -318,16 +297,9 @@ def _tanh(b: ScalarBuilder, x: Number) -> Number:
 
 
 TANH = Elementwise(
-    name="tanh",
-    operands=("x",),
-    kind="function",
-    meaning="hyperbolic tangent",
-    formula=in_double(np.tanh),
-    floats=called(_tanh),
-    accuracy=Accuracy((1.45, 4.0), "mp.tanh(x)", ((-10, 10),), ((-20, 20),)),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)),
-    symmetry="odd",
-    is_ascending=True,
+    name="tanh", operands=("x",), kind="function", meaning="hyperbolic tangent", formula=in_double(np.tanh),
+    floats=called(_tanh), accuracy=Accuracy((1.45, 4.0), "mp.tanh(x)", ((-10, 10),), ((-20, 20),)),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)), symmetry="odd", is_ascending=True,
 )
 
 
@@ -342,13 +314,8 @@ def _expm1(b: ScalarBuilder, x: Number) -> Number:
 
 
 EXPM1 = Elementwise(
-    name="expm1",
-    operands=("x",),
-    kind="function",
-    meaning="exp(x) - 1, accurate near 0",
-    formula=in_double(np.expm1),
-    floats=called(_expm1),
+    name="expm1", operands=("x",), kind="function", meaning="exp(x) - 1, accurate near 0",
+    formula=in_double(np.expm1), floats=called(_expm1),
     accuracy=Accuracy((1.65, 2.3), "mp.expm1(x)", ((-20, 89),), ((-40, 710),)),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (NAN, NAN)),
-    is_ascending=True,
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (NAN, NAN)), is_ascending=True,
 )

@@ -83,13 +83,8 @@ def _log(b: ScalarBuilder, x: Number) -> Number:
 
 
 LOG = Elementwise(
-    name="log",
-    operands=("x",),
-    kind="function",
-    meaning="natural logarithm",
-    formula=in_double(np.log),
-    floats=called(_log),
-    accuracy=Accuracy((0.92, 2.0), "mp.log(x)", ((0.4, 3),), ((0.4, 3),)),
+    name="log", operands=("x",), kind="function", meaning="natural logarithm", formula=in_double(np.log),
+    floats=called(_log), accuracy=Accuracy((0.92, 2.0), "mp.log(x)", ((0.4, 3),), ((0.4, 3),)),
     special=((0.0, -INF), (-0.0, -INF), (INF, INF), (-INF, NAN), (NAN, NAN), (-1.0, NAN), (1.0, 0.0)),
     is_ascending=True,
 )
@@ -103,13 +98,8 @@ def _log2(b: ScalarBuilder, x: Number) -> Number:
 
 
 LOG2 = Elementwise(
-    name="log2",
-    operands=("x",),
-    kind="function",
-    meaning="logarithm to base 2",
-    formula=in_double(np.log2),
-    floats=called(_log2),
-    accuracy=Accuracy((1.68, 3.0), "mp.log(x) / mp.log(2)", ((0.4, 3),), ((0.4, 3),)),
+    name="log2", operands=("x",), kind="function", meaning="logarithm to base 2", formula=in_double(np.log2),
+    floats=called(_log2), accuracy=Accuracy((1.68, 3.0), "mp.log(x) / mp.log(2)", ((0.4, 3),), ((0.4, 3),)),
     special=((0.0, -INF), (-0.0, -INF), (INF, INF), (-INF, NAN), (NAN, NAN), (-1.0, NAN), (1.0, 0.0)),
     is_ascending=True,
 )
@@ -250,12 +240,9 @@ def _power_formula(x: Array, y: Array) -> Array:
 
 
 POW = Elementwise(
-    name="pow",
-    operands=("x", "y"),
-    kind="arithmetic",
+    name="pow", operands=("x", "y"), kind="arithmetic",
     meaning="x to the power y; integers wrap, and negative y give 1 / x**-y truncated toward zero, 0 for x = 0",
-    formula=_power_formula,
-    floats=called(_power, shortcut=_square),
+    formula=_power_formula, floats=called(_power, shortcut=_square),
     integers=called(_integer_power, shortcut=_square),
     accuracy=Accuracy((1.0, 2.0), "mp.power(x, y)", ((0, 4), (-60, 60)), ((0, 4), (-500, 500))),
     special=(
@@ -280,15 +267,10 @@ def _softplus(b: ScalarBuilder, x: Number) -> Number:
 
 
 SOFTPLUS = Elementwise(
-    name="softplus",
-    operands=("x",),
-    kind="function",
-    meaning="log(1 + exp(x))",
-    formula=in_double(lambda x: np.logaddexp(x, 0)),
-    floats=called(_softplus),
+    name="softplus", operands=("x",), kind="function", meaning="log(1 + exp(x))",
+    formula=in_double(lambda x: np.logaddexp(x, 0)), floats=called(_softplus),
     accuracy=Accuracy((1.85, 2.2), "mp.log1p(mp.exp(x))", ((-104, 104),), ((-745, 745),)),
-    special=((INF, INF), (-INF, 0.0), (NAN, NAN)),
-    is_ascending=True,
+    special=((INF, INF), (-INF, 0.0), (NAN, NAN)), is_ascending=True,
 )
 
 
@@ -315,12 +297,8 @@ def _log1p(b: ScalarBuilder, x: Number) -> Number:
 
 
 LOG1P = Elementwise(
-    name="log1p",
-    operands=("x",),
-    kind="function",
-    meaning="log(1 + x), accurate near 0",
-    formula=in_double(np.log1p),
-    floats=called(_log1p),
+    name="log1p", operands=("x",), kind="function", meaning="log(1 + x), accurate near 0",
+    formula=in_double(np.log1p), floats=called(_log1p),
     accuracy=Accuracy((0.9, 1.1), "mp.log1p(x)", ((-1, 3),), ((-1, 3),)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (NAN, NAN), (-1.0, -INF), (-2.0, NAN)),
     is_ascending=True,

@@ -8,35 +8,22 @@ from ..scalar import Number, ScalarBuilder, called, inline
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 SQRT = Elementwise(
-    name="sqrt",
-    operands=("x",),
-    kind="function",
-    meaning="square root, correctly rounded",
-    formula=in_double(np.sqrt),
-    floats=inline(lambda b, x: b.intrinsic("sqrt", x)),
+    name="sqrt", operands=("x",), kind="function", meaning="square root, correctly rounded",
+    formula=in_double(np.sqrt), floats=inline(lambda b, x: b.intrinsic("sqrt", x)),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-1.0, NAN), (-INF, NAN), (NAN, NAN)),
 )
 
 RSQRT = Elementwise(
-    name="rsqrt",
-    operands=("x",),
-    kind="function",
-    meaning="1 / sqrt(x)",
-    formula=in_double(lambda x: 1 / np.sqrt(x)),
-    floats=called(lambda b, x: 1.0 / b.intrinsic("sqrt", x)),
+    name="rsqrt", operands=("x",), kind="function", meaning="1 / sqrt(x)",
+    formula=in_double(lambda x: 1 / np.sqrt(x)), floats=called(lambda b, x: 1.0 / b.intrinsic("sqrt", x)),
     accuracy=Accuracy((1.5, 2.0), "1 / mp.sqrt(x)", ((0.25, 4),), ((0.25, 4),)),
     special=((0.0, INF), (-0.0, -INF), (INF, 0.0), (-INF, NAN), (NAN, NAN)),
 )
 
 RECIPROCAL = Elementwise(
-    name="reciprocal",
-    operands=("x",),
-    kind="function",
-    meaning="1 / x, correctly rounded",
-    formula=in_double(lambda x: 1 / x),
-    floats=inline(lambda b, x: 1.0 / x),
-    special=((0.0, INF), (-0.0, -INF), (INF, 0.0), (-INF, -0.0), (NAN, NAN)),
-    symmetry="odd",
+    name="reciprocal", operands=("x",), kind="function", meaning="1 / x, correctly rounded",
+    formula=in_double(lambda x: 1 / x), floats=inline(lambda b, x: 1.0 / x),
+    special=((0.0, INF), (-0.0, -INF), (INF, 0.0), (-INF, -0.0), (NAN, NAN)), symmetry="odd",
 )
 
 
@@ -65,12 +52,8 @@ def _hypot_of_doubles(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 HYPOT = Elementwise(
-    name="hypot",
-    operands=("x", "y"),
-    kind="function",
-    meaning="sqrt(x**2 + y**2), without intermediate overflow",
-    formula=in_double(_hypot_of_doubles),
-    floats=called(_hypot),
+    name="hypot", operands=("x", "y"), kind="function", meaning="sqrt(x**2 + y**2), without intermediate overflow",
+    formula=in_double(_hypot_of_doubles), floats=called(_hypot),
     accuracy=Accuracy((1.05, 1.1), "mp.hypot(x, y)", ((-4, 4), (-4, 4)), ((-4, 4), (-4, 4))),
     special=(
         (0.0, 0.0, 0.0), (-0.0, -0.0, 0.0), (-0.0, 3.0, 3.0), (-3.0, -4.0, 5.0), (INF, 1.0, INF), (1.0, -INF, INF),

@@ -168,15 +168,9 @@ def _sin(b: BlockBuilder, x: Number) -> Number:
 
 
 SIN = Elementwise(
-    name="sin",
-    operands=("x",),
-    kind="function",
-    meaning="sine of x radians",
-    formula=in_double(np.sin),
-    floats=called(_sin),
-    accuracy=Accuracy((2.25, 4.0), "mp.sin(x)", ((-10, 10),), ((-10, 10),), precision_bits=1300),
-    special=((0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN)),
-    symmetry="odd",
+    name="sin", operands=("x",), kind="function", meaning="sine of x radians", formula=in_double(np.sin),
+    floats=called(_sin), accuracy=Accuracy((2.25, 4.0), "mp.sin(x)", ((-10, 10),), ((-10, 10),), precision_bits=1300),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN)), symmetry="odd",
 )
 
 
@@ -186,15 +180,9 @@ def _cos(b: BlockBuilder, x: Number) -> Number:
 
 
 COS = Elementwise(
-    name="cos",
-    operands=("x",),
-    kind="function",
-    meaning="cosine of x radians",
-    formula=in_double(np.cos),
-    floats=called(_cos),
-    accuracy=Accuracy((2.26, 4.0), "mp.cos(x)", ((-10, 10),), ((-10, 10),), precision_bits=1300),
-    special=((0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN), (NAN, NAN)),
-    symmetry="even",
+    name="cos", operands=("x",), kind="function", meaning="cosine of x radians", formula=in_double(np.cos),
+    floats=called(_cos), accuracy=Accuracy((2.26, 4.0), "mp.cos(x)", ((-10, 10),), ((-10, 10),), precision_bits=1300),
+    special=((0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN), (NAN, NAN)), symmetry="even",
 )
 
 
@@ -254,13 +242,9 @@ def _base(b: ScalarBuilder, is_left: Number, is_steep: Number, is_rotated: Numbe
 
 
 ATAN2 = Elementwise(
-    name="atan2",
-    operands=("y", "x"),
-    kind="function",
-    meaning="the angle of the point (x, y) in radians, from -pi to pi",
-    formula=in_double(np.arctan2),
-    floats=called(_atan2),
-    accuracy=Accuracy((2.3, 2.2), "mp.atan2(y, x)", ((-4, 4), (-4, 4)), ((-4, 4), (-4, 4))),
+    name="atan2", operands=("y", "x"), kind="function",
+    meaning="the angle of the point (x, y) in radians, from -pi to pi", formula=in_double(np.arctan2),
+    floats=called(_atan2), accuracy=Accuracy((2.3, 2.2), "mp.atan2(y, x)", ((-4, 4), (-4, 4)), ((-4, 4), (-4, 4))),
     special=(
         (0.0, 0.0, 0.0), (-0.0, 0.0, -0.0), (0.0, 1.0, 0.0), (-0.0, 1.0, -0.0), (0.0, INF, 0.0), (1.0, INF, 0.0),
         (-1.0, INF, -0.0), (NAN, 1.0, NAN), (1.0, NAN, NAN), (NAN, NAN, NAN), (INF, NAN, NAN), (NAN, INF, NAN),
