@@ -216,7 +216,7 @@ def _prune(state: PassState) -> None:
 
 
 def _is_used(param: Param, used: Examined) -> bool:
-    """True if the kernel names what a parameter defines, or if it defines nothing."""
+    """True if the name that a parameter defines is used, or if it defines none."""
     defined = param.defines
     return defined is None or defined.name in (used.vars if isinstance(defined, Var) else used.buffers)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -40,28 +41,8 @@ def _one(dtype: DType) -> Value:
     return 1.0 if dtype.is_float else 1
 
 
-def _sum(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.sum(x, axis=axes, dtype=x.dtype))
-
-
-def _prod(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.prod(x, axis=axes, dtype=x.dtype))
-
-
-def _max(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.max(x, axis=axes))
-
-
-def _min(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.min(x, axis=axes))
-
-
-def _any(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.any(x, axis=axes))
-
-
-def _all(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.all(x, axis=axes))
+def _over_axes(reduce: Callable[..., Any]) -> Callable[[Array, tuple[int, ...]], Array]:
+    return lambda x, axes: np.asarray(reduce(x, axis=axes))
 
 
 def flattened(x: Array, axes: tuple[int, ...]) -> Array:
@@ -89,21 +70,29 @@ _IN = (
 REDUCTIONS: dict[str, Reduction] = {
     each.name: each
     for each in (
-        Reduction(name="sum", meaning=f"the sum{_IN}", formula=_sum, combines="add", identity=_zero, grows=True),
         Reduction(
-            name="max", meaning="the maximum; nan if any is nan", formula=_max, combines="maximum", identity=_least,
+            name="sum", meaning=f"the sum{_IN}", combines="add", identity=_zero, grows=True,
+            formula=lambda x, axes: np.asarray(np.sum(x, axis=axes, dtype=x.dtype)),
         ),
         Reduction(
-            name="min", meaning="the minimum; nan if any is nan", formula=_min, combines="minimum", identity=_greatest,
-        ),
-        Reduction(name="prod", meaning=f"the product{_IN}", formula=_prod, combines="mul", identity=_one, grows=True),
-        Reduction(
-            name="any", meaning="whether any element is nonzero", formula=_any, combines="bitwise_or", identity=_zero,
-            tests=True,
+            name="max", meaning="the maximum; nan if any is nan", combines="maximum", identity=_least,
+            formula=_over_axes(np.max),
         ),
         Reduction(
-            name="all", meaning="whether all elements are nonzero", formula=_all, combines="bitwise_and", identity=_one,
-            tests=True,
+            name="min", meaning="the minimum; nan if any is nan", combines="minimum", identity=_greatest,
+            formula=_over_axes(np.min),
+        ),
+        Reduction(
+            name="prod", meaning=f"the product{_IN}", combines="mul", identity=_one, grows=True,
+            formula=lambda x, axes: np.asarray(np.prod(x, axis=axes, dtype=x.dtype)),
+        ),
+        Reduction(
+            name="any", meaning="whether any element is nonzero", combines="bitwise_or", identity=_zero, tests=True,
+            formula=_over_axes(np.any),
+        ),
+        Reduction(
+            name="all", meaning="whether all elements are nonzero", combines="bitwise_and", identity=_one, tests=True,
+            formula=_over_axes(np.all),
         ),
         Reduction(
             name="argmax", meaning="the index of the first nan, else of the first maximum, as int32", formula=_argmax,

@@ -12,34 +12,23 @@ from .record import Elementwise
 
 Array = np.ndarray
 
-
-def _sum(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    return x + y
-
+_ADD = inline(lambda b, x, y: x + y)
+_SUB = inline(lambda b, x, y: x - y)
+_MUL = inline(lambda b, x, y: x * y)
 
 ADD = Elementwise(
     name="add", operands=("x", "y"), kind="arithmetic", meaning="x + y; integers wrap", formula=np.add,
-    floats=inline(_sum), integers=inline(_sum),
+    floats=_ADD, integers=_ADD,
 )
-
-
-def _difference(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    return x - y
-
 
 SUB = Elementwise(
     name="sub", operands=("x", "y"), kind="arithmetic", meaning="x - y; integers wrap", formula=np.subtract,
-    floats=inline(_difference), integers=inline(_difference),
+    floats=_SUB, integers=_SUB,
 )
-
-
-def _product(b: ScalarBuilder, x: Number, y: Number) -> Number:
-    return x * y
-
 
 MUL = Elementwise(
     name="mul", operands=("x", "y"), kind="arithmetic", meaning="x * y; integers wrap", formula=np.multiply,
-    floats=inline(_product), integers=inline(_product),
+    floats=_MUL, integers=_MUL,
 )
 
 
