@@ -30,7 +30,9 @@ PICTURES = {
     "tensor memory": tmem_datapath_layout("F", 64, 64, 1).draw(),
     "axes": S[(4, 4) : (1 @ Axis("a"), 1 @ Axis("b"))].draw(),
     "moves": verdict(),
-    "marks": side_by_side([CellTable([0], [0], (1, 1), ["<&>"], [Cell("<&>", ABSENT, "a < b & c", (), True)])], ["a > b"]),
+    "marks": side_by_side(
+        [CellTable([0], [0], (1, 1), ["<&>"], [Cell("<&>", ABSENT, "a < b & c", (), True)])], ["a > b"]
+    ),
 }
 each_picture = pytest.mark.parametrize("picture", PICTURES.values(), ids=PICTURES)
 

@@ -8,14 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
-from .errors import (
-    KernelSyntaxError,
-    LaunchError,
-    TilejitError,
-    entry_point,
-    for_users,
-    without_triton_options,
-)
+from .errors import KernelSyntaxError, LaunchError, TilejitError, entry_point, for_users, without_triton_options
 from .forks import cached_property, importing
 from .frontend import KernelSource, Parameter, parameters
 from .html_tables import box, facts_table, rows_table
@@ -26,12 +19,7 @@ from .runtime.captured import Captured, CapturedValues
 from .runtime.device import Device, LoadedKernel
 from .runtime.fast_launch.generated import GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
 from .runtime.fast_launch.memory import LaunchMemory
-from .runtime.grid import (
-    check_cluster,
-    check_registers,
-    check_threads,
-    split,
-)
+from .runtime.grid import check_cluster, check_registers, check_threads, split
 from .runtime.once import Once
 from .runtime.rounding import warn_of_rounding
 from .runtime.signature import Call, bind, describe, hypothetical

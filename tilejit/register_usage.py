@@ -8,7 +8,7 @@ from .dataclass import dataclass
 
 __all__ = ["Measurement", "Usage", "notes_in"]
 
-# ptxas numbers its advisories on lost performance like this: waits, copies or instructions that it could not avoid
+# codes of ptxas's advisories on lost performance: waits and copies that it added, or instructions that it ignored
 _IS_NOTE = re.compile(r"\(C75\d\d\)")
 
 

@@ -43,7 +43,7 @@ def _types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> 
                 f"convert in registers: x.astype(tj.{place})",
             )
     if op not in OPERATIONS:
-        return None  # a fault of the attribute
+        return None  # reported as a fault of the attribute
     if not has_type(op, place):
         return Fault(f"there is no atomic {op} of {place}", "update elements of another type")
     if ("desired" in dtypes) != (op == "cas"):

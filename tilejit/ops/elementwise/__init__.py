@@ -16,17 +16,7 @@ import numpy as np
 from ...dtypes import DType, from_numpy
 from ..cast import convert
 from . import (
-    arithmetic,
-    bits,
-    division,
-    error_function,
-    exponential,
-    extremes,
-    fast,
-    logarithm,
-    logic,
-    roots,
-    trigonometric,
+    arithmetic, bits, division, error_function, exponential, extremes, fast, logarithm, logic, roots, trigonometric,
 )
 from .record import RULES, Accuracy, Approximation, Elementwise
 
@@ -39,17 +29,7 @@ Array = np.ndarray
 
 #: the modules that define records, in documentation order
 FAMILIES = (
-    arithmetic,
-    division,
-    extremes,
-    roots,
-    exponential,
-    logarithm,
-    trigonometric,
-    error_function,
-    fast,
-    bits,
-    logic,
+    arithmetic, division, extremes, roots, exponential, logarithm, trigonometric, error_function, fast, bits, logic,
 )
 
 #: name -> operation
