@@ -36,8 +36,19 @@ from .ir.types import Signature
 from .ir.verify import Examined, examine, placement_faults
 from .ir.watched import WatchedRegion
 from .lower import (
-    Verdict, arrivals, clusters, expects, hoist, lower, packed, pending, proxies, split_offsets, storage,
-    tensor_fences, unroll,
+    Verdict,
+    arrivals,
+    clusters,
+    expects,
+    hoist,
+    lower,
+    packed,
+    pending,
+    proxies,
+    split_offsets,
+    storage,
+    tensor_fences,
+    unroll,
 )
 from .lower.open import LayoutChoice, lay_out
 from .progress import report_step

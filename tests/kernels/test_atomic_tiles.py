@@ -212,7 +212,7 @@ def test_a_region_past_the_edge_is_an_error_in_checked_builds() -> None:
 
 LOADED = "    x = tj.cta.load(X[0:8])\n"
 BAD = [
-    (LOADED + "    tj.atomic.max(P[0:8], x)", "there is no atomic max of float32"),
+    (LOADED + "    tj.atomic.max(P[0:8], x)", "atomic max does not support float32"),
     (LOADED + "    tj.atomic.add(P[0:8], x.astype(tj.float16))", "the place is float32, the value float16"),
     (LOADED + "    tj.atomic.add(P[0:4], x)", "a value of shape (8,) doesn't broadcast to (4,)"),
     (LOADED + "    tj.atomic.add(P[0:8], X[0:8])", "atomic.add takes local tiles"),
@@ -220,8 +220,8 @@ BAD = [
     (LOADED + "    tj.atomic.add(P[0], x)", "one element takes a scalar; this is a local tile of shape (8)"),
     (LOADED + "    tj.atomic.add(P[0:8], x, mask=x)", "a mask of float32; masks are of bool_"),
     (LOADED + "    tj.atomic.add(P[0:8], tj.warp.load(X[0:8]), mask=x > 0)", "of a tile of a"),
-    (LOADED + "    tj.atomic.cas(P[0:8], x, x)", "there is no atomic cas of float32"),
-    (LOADED + "    tj.atomic.add(P.at(x), x)", "an index of .at is a local tile or a scalar of integers"),
+    (LOADED + "    tj.atomic.cas(P[0:8], x, x)", "atomic cas does not support float32"),
+    (LOADED + "    tj.atomic.add(P.at(x), x)", "the index of .at must be a local tile or a scalar of integers"),
 ]
 
 

@@ -83,7 +83,10 @@ TYPES = [
     (TWO, Minus(float32), "combine returns 1 value for 2 tiles"),
     (ONE, Minus(float16), "combine takes float16; the tiles are of float32"),
     (ONE, Minus(float32, gives=(float16,)), "combine changes the dtype: it returns float16 for float32"),
-    (TWO, Minus(float32, int32, gives=(float32,) * 2), "changes the dtype of value 1: it returns float32 for int32"),
+    (
+        TWO, Minus(float32, int32, gives=(float32,) * 2),
+        "combine changes the dtype of value 1: it returns float32 for int32",
+    ),
     ({"dst": float16, "src": float32}, Minus(float32), "reduce of float32 gives float32; the destination is float16"),
     ({"dst": float8_e4m3fn, "src": float8_e4m3fn}, Minus(float8_e4m3fn), "fp8 is storage"),
 ]

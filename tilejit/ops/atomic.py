@@ -45,7 +45,7 @@ def _types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> 
     if op not in OPERATIONS:
         return None  # reported as a fault of the attribute
     if not has_type(op, place):
-        return Fault(f"there is no atomic {op} of {place}", "update elements of another type")
+        return Fault(f"atomic {op} does not support {place}", "update elements of another type")
     if ("desired" in dtypes) != (op == "cas"):
         count = counted(len(OPERATIONS[op].operands), "value")
         return Fault(f"atomic {op} takes {count}; got another number", f"see help(tj.atomic.{op})")

@@ -16,7 +16,17 @@ import numpy as np
 from ...dtypes import DType, from_numpy
 from ..cast import convert
 from . import (
-    arithmetic, bits, division, error_function, exponential, extremes, fast, logarithm, logic, roots, trigonometric,
+    arithmetic,
+    bits,
+    division,
+    error_function,
+    exponential,
+    extremes,
+    fast,
+    logarithm,
+    logic,
+    roots,
+    trigonometric,
 )
 from .record import RULES, Accuracy, Approximation, Elementwise
 
