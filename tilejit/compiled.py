@@ -56,7 +56,7 @@ class Compiled:
     executable: Executable
     timings: dict[str, float]
     #: the record of the compilation, or a function that recompiles to obtain it, for a kernel from the cache
-    made: Derivation | Callable[[], Derivation] = field(repr=False)
+    origin: Derivation | Callable[[], Derivation] = field(repr=False)
     #: filled in by the driver that loads the kernel
     measurement: Measurement = field(default_factory=Measurement, repr=False)
     #: compiles the kernel to machine code
@@ -88,14 +88,14 @@ class Compiled:
     @property
     def is_derived(self) -> bool:
         """True if the record of the compilation is available without recompiling."""
-        return isinstance(self.made, Derivation)
+        return isinstance(self.origin, Derivation)
 
     @property
     def derivation(self) -> Derivation:
         """The record of the compilation; obtained by recompiling if the kernel came from the cache."""
-        if not isinstance(self.made, Derivation):
-            self.made = self.made()
-        return self.made
+        if not isinstance(self.origin, Derivation):
+            self.origin = self.origin()
+        return self.origin
 
     @property
     def name(self) -> str:

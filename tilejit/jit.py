@@ -91,8 +91,8 @@ class Kernel:
         self.name: str = fn.__name__
         # no method of this object: the cycle would keep a dropped kernel and its variants until a garbage collection
         build = functools.partial(_tile_ir, self.source, options)
-        maker = VariantBuilder(self.source, self.captured, build, options.made)
-        self.variants = VariantCache(self.name, self.parameters, self.captured, maker)
+        builder = VariantBuilder(self.source, self.captured, build, options.build_key)
+        self.variants = VariantCache(self.name, self.parameters, self.captured, builder)
         self._functions: Once[tuple[Any, ...], LoadedKernel] = Once()
         self.generated = GeneratedLaunchers(self.name, self.parameters)
         self.memory = LaunchMemory()
@@ -217,7 +217,7 @@ class Kernel:
         self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
     ) -> Request:
         """Return the request to compile for these arguments, which may be specs and dtypes."""
-        values = standing_in(self.parameters, specified(self.name, self.parameters, args, named))
+        values = placeholders(self.parameters, specified(self.name, self.parameters, args, named))
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
@@ -288,7 +288,7 @@ def specified(
     return bind(name, declared, args, {**pinned, **named})
 
 
-def standing_in(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
+def placeholders(declared: Sequence[Parameter], values: Sequence[Any]) -> list[Any]:
     """Return arguments as a launch would take them: arrays in place of specs, numbers in place of dtypes."""
     return [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(declared, values, strict=True))]
 

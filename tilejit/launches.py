@@ -39,7 +39,7 @@ class Options:
     debug: bool = False
 
     @property
-    def made(self) -> tuple[Hashable, ...]:
+    def build_key(self) -> tuple[Hashable, ...]:
         """The options that affect compilation and that no launch overrides."""
         return self.max_registers, self.cluster, self.nonportable_cluster, self.cooperative
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass
 from ..errors import DeviceError, LaunchError
-from ..jit import specified, standing_in
+from ..jit import placeholders, specified
 from ..runtime import devices
 from ..runtime.arrays import ArrayView
 from ..runtime.grid import check_threads
@@ -101,7 +101,7 @@ def _of_its_own(kernel: TunedKernel, given: Mapping[str, Any], threads: int | No
 
 def _unknown(kernel: TunedKernel, values: Sequence[Any]) -> list[str]:
     """Names of numbers that only have a type, where their values decide. values: as they are specified."""
-    likes = standing_in(kernel.open_parameters, values)
+    likes = placeholders(kernel.open_parameters, values)
     open_ones = [
         p.name
         for p, value, like in zip(kernel.open_parameters, values, likes, strict=True)
@@ -121,6 +121,6 @@ def question_for(
     device = devices.default()
     chosen = find_target(target) if target is not None else kernel.options.target or device.target
     count = kernel.options.threads if threads is None else check_threads(threads)
-    likes = standing_in(kernel.open_parameters, values)
+    likes = placeholders(kernel.open_parameters, values)
     call = Call(kernel.open_parameters, likes)
     return kernel.question(device, chosen, count, values, likes, call, candidates)
