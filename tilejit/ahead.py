@@ -53,7 +53,9 @@ def load_compiled(path: str | Path) -> CompiledKernel:
         assert (a == 1).all()
     """
     if not isinstance(path, (str, Path)) or Path(path).suffix not in SUFFIXES:
-        raise LaunchError(f"{path!r} is no file of a compiled kernel", hint=f"its name ends in {' or '.join(SUFFIXES)}")
+        raise LaunchError(
+            f"{path!r} is not a file of a compiled kernel", hint=f"its name must end in {' or '.join(SUFFIXES)}"
+        )
     return CompiledKernel(read_executable(Path(path)), Path(path))
 
 

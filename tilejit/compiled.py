@@ -220,11 +220,11 @@ class Compiled:
         from .executable.header import c_header
 
         if not isinstance(path, (str, Path)) or not Path(path).name:
-            raise TilejitError(f"{path!r} is no file to save to", hint="pass the path of a file, a str or a Path")
+            raise TilejitError(f"{path!r} is not a file to save to", hint="pass the path of a file, a str or a Path")
         file = Path(path)
         if not file.parent.is_dir():
             raise TilejitError(
-                f"{file.parent} is no folder: {file.name} can't be saved in it", hint="create the folder first"
+                f"{file.parent} is not a folder: {file.name} can't be saved in it", hint="create the folder first"
             )
         if file.suffix in SUFFIXES:
             return (_write(file, saved(self._measured(is_assembled=file.suffix == ".cubin"))),)

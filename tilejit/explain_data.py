@@ -134,7 +134,7 @@ def double_precision(kernel: Kernel) -> tuple[str, ...]:
 
 
 def insertions(tile: Kernel, lane: Kernel) -> tuple[InsertedInstruction, ...]:
-    """Return the barrier arrivals and proxy fences that the compiler inserted for copies, in program order.
+    """Return the byte counts, proxy fences and remote arrivals that the compiler inserted, in program order.
 
     tile, lane: the kernel before and after dispatch; instructions that the user wrote are in both.
     """

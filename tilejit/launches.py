@@ -110,7 +110,7 @@ class LaunchBase(ABC):
 
     @abstractmethod
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
-        """Return the grid if it isn't fixed; a grid function is called with the arguments by name."""
+        """Return a grid that isn't fixed; a grid function is called with the arguments by name."""
 
     def bound(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
         """Return the arguments in the order of the parameters; ABSENT for those that the launcher chooses."""
@@ -357,7 +357,7 @@ class PreparedLaunch(LaunchBase):
             return args
         runtime = [i for i, p in enumerate(parameters) if p.kind is not ParameterKind.CONSTEXPR]
         if len(args) != len(runtime):
-            which = "that is no constexpr" if len(runtime) == 1 else "that aren't constexprs"
+            which = "that is not a constexpr" if len(runtime) == 1 else "that aren't constexprs"
             raise LaunchError(
                 f"{self.kernel.name} takes {counted(len(runtime), 'argument')} {which}; got {len(args)}",
                 hint="pass all of them, or none to launch with the bound ones",

@@ -48,7 +48,7 @@ def _parts(kernel: Kernel, spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def _task(job: Any) -> Task[CompiledVariant]:
     if not isinstance(job, tuple) or not job or not isinstance(job[0], Kernel):
         raise LaunchError(
-            f"{shown(job)} is no job: a job is a tuple that begins with a kernel",
+            f"{shown(job)} is not a job: a job is a tuple that begins with a kernel",
             hint="write (kernel, argument, ...), with a mapping of arguments by name at the end",
         )
     kernel = job[0]
@@ -90,7 +90,7 @@ def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compi
     if workers is not None and (type(workers) is not int or workers < 0):
         raise LaunchError(f"workers={workers!r} is not a number of processes", hint="pass 0, 1, ... or leave it out")
     if not isinstance(jobs, Iterable):
-        raise LaunchError(f"{shown(jobs)} is no list of jobs", hint="pass a list of tuples (kernel, argument, ...)")
+        raise LaunchError(f"{shown(jobs)} is not a list of jobs", hint="pass a list of tuples (kernel, argument, ...)")
     listed = list(jobs)
     tasks = [_task(job) for job in listed]
     outcomes: dict[int, Outcome[CompiledVariant]] = {}

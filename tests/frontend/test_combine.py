@@ -207,7 +207,7 @@ WRONG = {
     ),
     "tiles of two shapes": (
         "def f(a, b):\n    return a", "«tj.reduce((x, tj.cta.zeros((32, 4), tj.float32)), 1, f)»",
-        "tiles of shapes (32, 48) and (32, 4)",
+        "the tiles have shapes (32, 48) and (32, 4)",
     ),
     "five tiles": ("def f(a, b):\n    return a", "tj.reduce(«(x, x, x, x, x)», 1, f)", "reduce of 5 tiles"),
     "memory": ("def f(a, b):\n    return a", "tj.reduce(«A», 1, f)", "reduce takes local tiles; got a global region"),

@@ -57,7 +57,7 @@ SHAPES = [
     ({"dst": (4, 1), "src": (4, 8), "dst2": (4,), "src2": (4, 8)}, None),
     ({"dst": (8,), "src": (4, 8)}, "shapes differ"),
     ({"dst": (4,), "src": (4, 8), "dst2": (8,), "src2": (4, 8)}, "shapes differ"),
-    ({"dst": (4,), "src": (4, 8), "dst2": (4,), "src2": (4, 9)}, r"tiles of shapes \(4, 8\) and \(4, 9\)"),
+    ({"dst": (4,), "src": (4, 8), "dst2": (4,), "src2": (4, 9)}, r"the tiles have shapes \(4, 8\) and \(4, 9\)"),
     ({"dst": (4,), "src": (4, 8), "dst2": (4,)}, "dst2 is given without src2"),
     ({"dst": (4,), "src": (4, 8), "src3": (4, 8)}, "src3 is given without dst3"),
 ]

@@ -46,7 +46,7 @@ def _shape_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
             return Fault(f"{one} is given without {other}", "give each source its destination")
     for dst, src in _given(shapes):
         if shapes[src] != shapes["src"]:
-            return Fault(f"tiles of shapes {shapes['src']} and {shapes[src]}", "give tiles of one shape")
+            return Fault(f"the tiles have shapes {shapes['src']} and {shapes[src]}", "give tiles of one shape")
         fault = axes_fault({"dst": shapes[dst], "src": shapes[src]}, attrs)
         if fault is not None:
             return fault

@@ -65,7 +65,7 @@ def common_type(name: str, dtypes: tuple[DType, ...]) -> DType:
 
 @cache
 def value_type(name: str, compute: DType) -> DType:
-    """Return the type of the value that a computation in type `compute` gives: the same, or bool_."""
+    """Return the type of a value computed in type `compute`: the same, or bool_."""
     return ELEMENTWISE[name].value_type(compute)
 
 
