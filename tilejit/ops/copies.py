@@ -70,7 +70,7 @@ def _masked_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeVal
 
 def mask_fault(dtype: DType) -> Fault:
     """Return the fault of a mask whose type is not bool_."""
-    return Fault(f"a mask of {dtype}; masks are of bool_", "compare it, as in x != 0")
+    return Fault(f"the mask is {dtype}; it must be bool_", "compare it, as in x != 0")
 
 
 def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
@@ -83,7 +83,7 @@ def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
             f"convert in registers: x.astype(tj.{dst})",
         )
     if fill is not None and fill != dst:
-        return Fault(f"{dst} with a fill of {fill}", f"convert the fill to {dst}")
+        return Fault(f"types differ: the elements are {dst}, the fill {fill}", f"convert the fill to {dst}")
     return None
 
 
